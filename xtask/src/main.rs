@@ -1,0 +1,27 @@
+//! `cargo xtask`: the commands a contributor and the continuous integration run, the same ones on both.
+//!
+//! This file only reads the command line. Each command is a module with an options struct and a `run` that answers the
+//! exit code; a new one is a module, a variant of [`Task`] and an arm in [`main`]. What is checked of the source tree
+//! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
+
+mod install;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Lockkeeper's developer commands.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Task {
+    /// Check the format, the lints and the documentation, then run every test; the last line is the count.
+    Test(test::Options),
+}
+
+fn main() -> ExitCode {
+    match Task::parse() {
+        Task::Test(options) => test::run(&options),
+    }
+}

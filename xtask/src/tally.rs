@@ -1,0 +1,190 @@
+//! Counting tests: reads what `cargo test` prints and what tests wrote down as skipped, and answers one set of totals.
+//!
+//! Two ways of skipping are understood. A test marked ignored (`#[ignore]`, a documentation test marked `ignore`, a
+//! conformance case that asks to be) is counted by its harness. A test that finds out too late returns early after
+//! appending `name: reason` to the file in `LOCKKEEPER_TEST_SKIPS`; its harness says passed, and here it is moved to
+//! the skipped. A test that does both is counted once. No process is run here: text in, numbers out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A test that did not run, and why.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Skip {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
+/// What the harnesses printed so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+    ignored_tests: Vec<Skip>,
+}
+
+/// The final count; shown as the one line that ends the output.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: Vec<Skip>,
+}
+
+impl Tally {
+    /// Takes in one line of a harness's output; lines that are neither a summary nor an ignored test change nothing.
+    pub(crate) fn read_line(&mut self, line: &str) {
+        if let Some(summary) = line.strip_prefix("test result: ") {
+            self.read_summary(summary);
+        } else if let Some(test) = line.strip_prefix("test ") {
+            self.ignored_tests.extend(ignored_test(test));
+        }
+    }
+
+    /// `ok. 3 passed; 0 failed; 1 ignored; …`: each part ends in a number and a word. Colours may stand around `ok`.
+    fn read_summary(&mut self, summary: &str) {
+        for part in summary.split(';') {
+            let mut words = part.split_whitespace().rev();
+            let (Some(word), Some(number)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let Ok(number) = number.parse::<usize>() else { continue };
+            match word {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+
+    /// Closes the count with the lines that tests wrote into the file of skips.
+    pub(crate) fn totals(self, written_skips: &str) -> Totals {
+        let mut skipped = self.ignored_tests;
+        let mut ignored_by_name: BTreeMap<String, usize> = BTreeMap::new();
+        for skip in &skipped {
+            *ignored_by_name.entry(skip.name.clone()).or_default() += 1;
+        }
+        // Lines of ignored tests can be torn by output of the tests themselves; the summary's number stands.
+        for _ in skipped.len()..self.ignored {
+            skipped.push(Skip {
+                name: "(name not seen)".to_owned(),
+                reason: "marked ignored".to_owned(),
+            });
+        }
+        let mut returned_early = 0;
+        for line in written_skips.lines().filter(|line| !line.trim().is_empty()) {
+            let (name, reason) = line.split_once(": ").unwrap_or((line, "no reason given"));
+            match ignored_by_name.get_mut(name).filter(|left| **left > 0) {
+                Some(left) => *left -= 1,
+                None => {
+                    returned_early += 1;
+                    skipped.push(Skip {
+                        name: name.to_owned(),
+                        reason: reason.to_owned(),
+                    });
+                }
+            }
+        }
+        skipped.sort();
+        Totals {
+            passed: self.passed.saturating_sub(returned_early),
+            failed: self.failed,
+            skipped,
+        }
+    }
+}
+
+/// The name and reason of an ignored test: `name ... ignored, why` (libtest) or `name ... ignored (why)` (libtest-mimic).
+fn ignored_test(line: &str) -> Option<Skip> {
+    let (name, reason) = line.split_once(" ... ignored")?;
+    let reason = reason.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')'));
+    let reason = if reason.is_empty() { "marked ignored" } else { reason };
+    Some(Skip {
+        name: name.trim_end().to_owned(),
+        reason: reason.to_owned(),
+    })
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed,
+            self.failed,
+            self.skipped.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(output: &str, written_skips: &str) -> Totals {
+        let mut tally = Tally::default();
+        output.lines().for_each(|line| tally.read_line(line));
+        tally.totals(written_skips)
+    }
+
+    #[test]
+    fn summaries_of_several_harnesses_add_up() {
+        let output = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\n\
+            test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
+            test result: \u{1b}[32mok\u{1b}[0m. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 2s\n";
+        assert_eq!(totals(output, "").to_string(), "41 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn ignored_tests_of_both_harnesses_are_skipped_by_name() {
+        let output = "test slow ... ignored, needs a server\n\
+            test case::restart   ... ignored (memory cannot restart)\n\
+            test src/lib.rs - f (line 3) ... ignored\n\
+            test result: ok. 5 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let totals = totals(output, "");
+        assert_eq!(totals.to_string(), "5 passed, 0 failed, 3 skipped");
+        let reasons: Vec<_> = totals
+            .skipped
+            .iter()
+            .map(|skip| (skip.name.as_str(), skip.reason.as_str()))
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                ("case::restart", "memory cannot restart"),
+                ("slow", "needs a server"),
+                ("src/lib.rs - f (line 3)", "marked ignored"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_test_that_wrote_down_its_skip_is_not_counted_as_passed() {
+        let output = "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let totals = totals(output, "two_users: needs root\n");
+        assert_eq!(totals.to_string(), "4 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_test_that_is_ignored_and_wrote_down_its_skip_counts_once() {
+        let output = "test restart ... ignored\n\
+            test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(
+            totals(output, "restart: no hook\n").to_string(),
+            "5 passed, 0 failed, 1 skipped"
+        );
+        // The same case skipped for a second backend, which only wrote it down.
+        assert_eq!(
+            totals(output, "restart: no hook\nrestart: no hook\n").to_string(),
+            "4 passed, 0 failed, 2 skipped"
+        );
+    }
+
+    #[test]
+    fn an_ignored_test_whose_line_was_torn_still_counts() {
+        let output = "test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(totals(output, "").to_string(), "0 passed, 0 failed, 2 skipped");
+    }
+}

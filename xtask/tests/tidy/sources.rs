@@ -1,0 +1,163 @@
+//! What every file must keep to: its length, its opening words, and no path of somebody's own machine.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{assert_none, root};
+
+/// A longer file holds more than one idea.
+const LINES_MAX: usize = 600;
+
+/// A `mod.rs` is a table of contents.
+const MOD_LINES_MAX: usize = 80;
+
+/// Folders at the root of the file system that exist on one machine and not on another.
+const MACHINE_FOLDERS: &[&str] = &["work", "root", "home", "Users"];
+
+/// Files that speak of such folders on purpose: the file, and why.
+const MACHINE_FOLDERS_ALLOWED: &[(&str, &str)] = &[];
+
+/// Folders at the workspace's root that hold nothing of ours.
+const NOT_SOURCES: &[&str] = &["target", ".git"];
+
+/// A text file of the tree.
+struct Source {
+    /// Relative to the workspace's root.
+    path: String,
+    text: String,
+}
+
+/// All text files of the tree. It is walked rather than asked of git, so that an unpacked archive passes too.
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    collect(root(), &mut found);
+    assert!(
+        found.iter().any(|source| source.path == "xtask/tests/tidy/sources.rs"),
+        "the walk misses this very file"
+    );
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<Source>) {
+    for entry in fs::read_dir(folder).expect("a folder of the tree can be listed") {
+        let entry = entry.expect("an entry of the tree can be read");
+        let path = entry.path();
+        let relative = path
+            .strip_prefix(root())
+            .expect("the walk stays below the root")
+            .to_string_lossy()
+            .into_owned();
+        let kind = entry.file_type().expect("an entry of the tree has a type");
+        if kind.is_dir() && !NOT_SOURCES.contains(&relative.as_str()) {
+            collect(&path, found);
+        } else if kind.is_file() {
+            // What is not UTF-8 is no text, and none of these rules speaks of it.
+            found.extend(
+                fs::read_to_string(&path)
+                    .ok()
+                    .map(|text| Source { path: relative, text }),
+            );
+        }
+    }
+}
+
+fn breaches(sources: &[Source], rule: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
+    sources.iter().flat_map(rule).collect()
+}
+
+fn too_long(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().count();
+    let is_mod = source.path.ends_with("/mod.rs");
+    let (lines_max, cure) = match is_mod {
+        true => (
+            MOD_LINES_MAX,
+            "a mod.rs is a table of contents: move code into files beside it",
+        ),
+        false => (LINES_MAX, "split it by idea"),
+    };
+    let over = source.path.ends_with(".rs") && lines > lines_max;
+    over.then(|| format!("{}: {lines} lines, {lines_max} at most; {cure}", source.path))
+        .into_iter()
+        .collect()
+}
+
+fn without_opening(source: &Source) -> Vec<String> {
+    let missing = source.path.ends_with(".rs") && !source.text.starts_with("//!");
+    missing
+        .then(|| {
+            format!(
+                "{} must open with `//!`: what it is for and what it leaves to others",
+                source.path
+            )
+        })
+        .into_iter()
+        .collect()
+}
+
+fn machine_paths(source: &Source) -> Vec<String> {
+    if MACHINE_FOLDERS_ALLOWED.iter().any(|(file, _)| *file == source.path) {
+        return Vec::new();
+    }
+    let lines = source
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| has_machine_path(line));
+    lines
+        .map(|(index, line)| format!("{}:{}: a path of one machine: {}", source.path, index + 1, line.trim()))
+        .collect()
+}
+
+/// Whether the line names one of [`MACHINE_FOLDERS`] from the root on: the slash before it begins a path, and the
+/// folder's name ends after it.
+fn has_machine_path(line: &str) -> bool {
+    let continues_path = |c: char| c.is_alphanumeric() || "_-.~/}>)]*".contains(c);
+    let continues_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    MACHINE_FOLDERS.iter().any(|folder| {
+        let path = format!("/{folder}");
+        line.match_indices(&path).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            let after = line[at + path.len()..].chars().next();
+            !before.is_some_and(continues_path) && !after.is_some_and(continues_name)
+        })
+    })
+}
+
+#[test]
+fn every_file_is_short_enough_to_hold_one_idea() {
+    assert_none(&breaches(&sources(), too_long));
+}
+
+#[test]
+fn every_rust_file_opens_with_what_it_is_for() {
+    assert_none(&breaches(&sources(), without_opening));
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    assert_none(&breaches(&sources(), machine_paths));
+}
+
+#[test]
+fn planted_breaches_are_reported() {
+    let source = |path: &str, text: &str| Source {
+        path: path.to_owned(),
+        text: text.to_owned(),
+    };
+    assert!(too_long(&source("a.rs", &"\n".repeat(LINES_MAX))).is_empty());
+    assert_eq!(too_long(&source("a.rs", &"\n".repeat(LINES_MAX + 1))).len(), 1);
+    assert_eq!(too_long(&source("a/mod.rs", &"\n".repeat(MOD_LINES_MAX + 1))).len(), 1);
+    assert!(too_long(&source("notes.md", &"\n".repeat(LINES_MAX + 1))).is_empty());
+    assert_eq!(without_opening(&source("a.rs", "// Not a heading\n")).len(), 1);
+    assert_eq!(without_opening(&source("a.rs", "")).len(), 1);
+    for folder in MACHINE_FOLDERS {
+        for line in ["see F/x", "cd F", "\"F/x\"", "file:F/x", "(F/)"] {
+            let line = line.replace('F', &format!("/{folder}"));
+            assert_eq!(machine_paths(&source("a.md", &line)).len(), 1, "{line}");
+        }
+        for line in ["$DIR/F/x", "crates/F", "https://example.org/F", "/Fs/x", "{base}/F"] {
+            let line = line.replace('F', folder);
+            assert!(machine_paths(&source("a.md", &line)).is_empty(), "{line}");
+        }
+    }
+}
