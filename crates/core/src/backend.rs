@@ -1,0 +1,214 @@
+//! The waist: what every coordination service must give, and all that a recipe may use.
+//!
+//! What all services can give is an ordered queue of contenders that live as long as their session. Recipes know no
+//! service and backends know no recipe. Futures are boxed and `'static`; **a call takes effect when it is made**, not at
+//! the first poll of its future, so that requests go out in the order of the calls.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::contender::{ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueView, Ticket, Version};
+use crate::{Capabilities, QueueName, Result, SessionBond};
+
+/// A boxed future without a lifetime.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// An adapter to a coordination service: looks at its queues, and opens sessions.
+pub trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// Names the service as a URL without secrets, for log lines and for people who ask where a lock lives.
+    fn service(&self) -> String;
+
+    /// States what is promised here.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Opens a new session.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// A session that nobody takes is closed.
+    ///
+    /// # Ordering
+    ///
+    /// None towards other sessions.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails; whoever asked tries again under their own deadline.
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>>;
+
+    /// Shows who stands in a queue, first contender first, as far as it may be known; empty if there is no such queue.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The answer may be older than a change made at the same time by others.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>>;
+
+    /// Names the queues that exist and whose names begin with `prefix`, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::inspect`].
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Backend::inspect`].
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
+}
+
+/// A liveness bond between this process and the service, and what is done under it.
+///
+/// A lost session never comes back; the next one is another object. Every method takes effect when called.
+pub trait Session: fmt::Debug + Send + Sync + 'static {
+    /// Returns the liveness of this session.
+    fn bond(&self) -> &SessionBond;
+
+    /// Lists a queue, without the contenders that are known to be dead.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the way to the service is broken, permanent if it refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// Shows every entry whose join was acknowledged to anybody before the call.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails, or answers on the next connection with another [`Version`].
+    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>>;
+
+    /// Takes a place at the tail of a queue.
+    ///
+    /// The order is the order in which the service takes the entries; nothing new ever appears ahead of a contender once
+    /// seen. Tokens grow along the queue, and over its whole life.
+    ///
+    /// # Errors
+    ///
+    /// Transient if it did not take effect, unknown if it may have: then the ticket finds it again.
+    ///
+    /// # Cancellation
+    ///
+    /// The entry may be made all the same; [`Session::withdraw`] with its ticket undoes it at any time.
+    ///
+    /// # Ordering
+    ///
+    /// Entries of one session into one queue stand in the order of the calls.
+    ///
+    /// # On connection loss
+    ///
+    /// Looks for the ticket under the same session, else fails.
+    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>>;
+
+    /// Waits until the contender `ahead` leaves the queue, or until a new look is needed for another reason.
+    ///
+    /// `mine` is our own contender, whose removal ends the wait too where the service can tell; `None` for an onlooker.
+    /// `seen` is the version of the view in which `ahead` stood: [`Departure::Gone`] is only said of the same connection.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`Lost`](crate::ErrorKind::Lost) if the session was lost; permanent if the service refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves no watch behind.
+    ///
+    /// # Ordering
+    ///
+    /// Returns at once for a contender that is gone already.
+    ///
+    /// # On connection loss
+    ///
+    /// Answers [`Departure::Recheck`] after the reconnection.
+    fn departure(
+        &self,
+        queue: &QueueName,
+        mine: Option<&ContenderId>,
+        ahead: &ContenderId,
+        seen: Version,
+    ) -> BoxFuture<Result<Departure>>;
+
+    /// Takes an entry out of its queue, whether or not its join was ever answered.
+    ///
+    /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped. Withdrawing
+    /// a ticket twice, or one that never took effect, does nothing.
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal;
+
+    /// Ends the session, and with it every contender made under it.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service could not be told; the contenders then end with the session's timeout.
+    ///
+    /// # Cancellation
+    ///
+    /// The session ends all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Everything called before on this session comes first.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails; the service ends the session by itself.
+    fn close(&self) -> BoxFuture<Result<()>>;
+}
+
+/// A withdrawal under way: a future that says when it is certain. Dropping it stops nothing.
+#[must_use = "await it to know that the place was left; drop it with `let _ =` to let it go on by itself"]
+pub struct Withdrawal(BoxFuture<Result<()>>);
+
+impl Withdrawal {
+    /// Wraps the report of a withdrawal that goes on by itself.
+    pub fn under_way(report: BoxFuture<Result<()>>) -> Self {
+        Self(report)
+    }
+
+    /// Makes the report of a withdrawal that is over.
+    pub fn done(outcome: Result<()>) -> Self {
+        Self(Box::pin(std::future::ready(outcome)))
+    }
+}
+
+impl Future for Withdrawal {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for Withdrawal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Withdrawal")
+    }
+}

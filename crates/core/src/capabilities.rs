@@ -1,0 +1,100 @@
+//! What a service promises, as data: read by people, and by the conformance suite to choose its cases.
+
+use std::fmt;
+
+/// What keeps two holders apart.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Exclusion {
+    /// Contenders of one process exclude one another.
+    Process,
+    /// Contenders of one machine exclude one another for as long as their processes live; there are no timeouts.
+    Machine,
+    /// Contenders of all machines exclude one another while the stated time bounds hold.
+    Timed,
+    /// Contenders usually exclude one another; the service can grant twice.
+    BestEffort,
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Process => "within one process",
+            Self::Machine => "on one machine, for as long as the process lives",
+            Self::Timed => "on all machines, within stated time bounds",
+            Self::BestEffort => "best effort",
+        })
+    }
+}
+
+/// Over what the tokens of a queue grow.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// For as long as the process lives.
+    Process,
+    /// For as long as the service keeps its data.
+    Service,
+    /// Also over the loss of the service's data, as long as the machine's clock is not set back.
+    Clock,
+}
+
+impl fmt::Display for Fencing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Process => "tokens grow while the process lives",
+            Self::Service => "tokens grow while the service keeps its data",
+            Self::Clock => "tokens grow over a wiped directory too, unless the clock is set back",
+        })
+    }
+}
+
+/// What becomes of a hold when its process stands still.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum StoppedHolder {
+    /// It keeps the lock, however long it is stopped.
+    Keeps,
+    /// It loses the lock after the session's timeout, and its guard says so when it goes on.
+    Expires,
+}
+
+impl fmt::Display for StoppedHolder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Keeps => "a stopped holder keeps its lock",
+            Self::Expires => "a stopped holder loses its lock after the session's timeout",
+        })
+    }
+}
+
+/// What a service promises.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The backend's short name, as in URLs and metrics.
+    pub backend: &'static str,
+    /// What keeps two holders apart.
+    pub exclusion: Exclusion,
+    /// Over what tokens grow.
+    pub fencing: Fencing,
+    /// What becomes of the hold of a stopped process.
+    pub stopped_holder: StoppedHolder,
+}
+
+impl Capabilities {
+    /// States a service's promises.
+    pub const fn new(
+        backend: &'static str,
+        exclusion: Exclusion,
+        fencing: Fencing,
+        stopped_holder: StoppedHolder,
+    ) -> Self {
+        Self {
+            backend,
+            exclusion,
+            fencing,
+            stopped_holder,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Time, as the whole project reads it.
+//!
+//! A hold that must not outlive its service's patience is measured on a clock that goes on while the machine is
+//! suspended: `CLOCK_BOOTTIME`. Nothing else in the project reads a clock; decisions take `now` as an argument.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::BoxFuture;
+
+/// The longest single sleep of [`SystemClock`], in milliseconds.
+///
+/// The runtime's timers stand still while the machine is suspended and would fire late by the whole suspension, so a
+/// long sleep is made of naps, with a look at the clock after each.
+const NAP_MS_MAX: u64 = 250;
+
+/// A point on the clock that counts from boot and does not stop while the machine sleeps.
+///
+/// Comparable only with others of the same boot of the same machine.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BootInstant(u64);
+
+impl BootInstant {
+    /// Makes the point that lies `nanos` nanoseconds after boot.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Returns the nanoseconds since boot.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the point `duration` later, or the last one that there is.
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(nanos_of(duration)))
+    }
+
+    /// Returns the point `duration` earlier, or the moment of boot.
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos_of(duration)))
+    }
+
+    /// Returns how long after `earlier` this is; zero if it is not.
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn nanos_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Where time comes from.
+///
+/// [`SystemClock`] in production; [`TestClock`] under tokio's paused time.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// Returns the present moment; never earlier than an answer given before.
+    fn now(&self) -> BootInstant;
+
+    /// Waits until `deadline` is reached; at once if it is past.
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()>;
+
+    /// Returns the wall clock's time since 1970-01-01 UTC, for people to read and to seed counters.
+    ///
+    /// It can be set back, so nothing decides by it who holds a lock.
+    fn unix_time(&self) -> Duration;
+}
+
+/// The machine's own clock; sleeping needs a tokio runtime with its time driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> BootInstant {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+        BootInstant(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        Box::pin(async move {
+            loop {
+                let left = deadline.saturating_duration_since(Self.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(Duration::from_millis(NAP_MS_MAX))).await;
+            }
+        })
+    }
+
+    fn unix_time(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+/// A clock that follows tokio's own time, so that `#[tokio::test(start_paused = true)]` governs everything.
+///
+/// It starts an hour after a pretended boot; its wall clock starts at a fixed date.
+#[derive(Clone, Debug)]
+pub struct TestClock {
+    origin: tokio::time::Instant,
+}
+
+impl TestClock {
+    const BOOT_OFFSET: Duration = Duration::from_secs(3600);
+    const UNIX_OFFSET: Duration = Duration::from_secs(1_750_000_000);
+
+    /// Starts the clock at the present moment of tokio's time.
+    pub fn new() -> Self {
+        Self {
+            origin: tokio::time::Instant::now(),
+        }
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> BootInstant {
+        BootInstant::from_nanos(nanos_of(Self::BOOT_OFFSET + self.origin.elapsed()))
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        let left = deadline.saturating_duration_since(self.now());
+        Box::pin(tokio::time::sleep(left))
+    }
+
+    fn unix_time(&self) -> Duration {
+        Self::UNIX_OFFSET + self.origin.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_never_goes_back() {
+        let clock = SystemClock;
+        let mut last = clock.now();
+        for _ in 0..1_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let late = BootInstant::from_nanos(u64::MAX - 1);
+        assert_eq!(
+            late.saturating_add(Duration::from_secs(1)),
+            BootInstant::from_nanos(u64::MAX)
+        );
+        let early = BootInstant::from_nanos(1);
+        assert_eq!(early.saturating_sub(Duration::from_secs(1)), BootInstant::from_nanos(0));
+        assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_test_clock_follows_paused_time() {
+        let clock = TestClock::new();
+        let before = clock.now();
+        clock.sleep_until(before.saturating_add(Duration::from_secs(90))).await;
+        assert_eq!(clock.now().saturating_duration_since(before), Duration::from_secs(90));
+    }
+}

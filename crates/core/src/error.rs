@@ -1,0 +1,264 @@
+//! The one error of the library: what failed, at which lock, and whether trying again can help.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{LossReason, QueueName};
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Arc<dyn std::error::Error + Send + Sync + 'static>;
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The service failed in a way that has no kind of its own; the source says how.
+    Backend,
+    /// The keeper, or the session under it, was closed by this process.
+    Closed,
+    /// The way to the service broke, or could not be opened.
+    ConnectionLost,
+    /// A configuration that cannot work.
+    InvalidConfig,
+    /// A lock's name that is none.
+    InvalidName,
+    /// A service URL that cannot be used.
+    InvalidUrl,
+    /// The queue is one of another kind of lock.
+    KindMismatch,
+    /// A named limit was reached.
+    LimitReached,
+    /// The hold was lost before this was called.
+    Lost(LossReason),
+    /// Access was refused.
+    Refused,
+    /// Our contender was removed from the queue by somebody else.
+    Removed,
+    /// The service cannot do this.
+    Unsupported,
+}
+
+impl ErrorKind {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Backend => "the service failed",
+            Self::Closed => "closed",
+            Self::ConnectionLost => "connection lost",
+            Self::InvalidConfig => "unusable configuration",
+            Self::InvalidName => "not a lock's name",
+            Self::InvalidUrl => "not a usable service URL",
+            Self::KindMismatch => "the queue belongs to another kind of lock",
+            Self::LimitReached => "limit reached",
+            Self::Lost(_) => "the lock was lost",
+            Self::Refused => "access refused",
+            Self::Removed => "removed from the queue",
+            Self::Unsupported => "not supported by this service",
+        }
+    }
+}
+
+/// Whether trying again can help.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+
+pub enum Advice {
+    /// It cannot: the same call fails again until somebody changes something.
+    Permanent,
+    /// It can: the call had no effect.
+    Transient,
+    /// The call may have taken effect; look before trying again. The library's own calls do so by their ticket.
+    Unknown,
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Checking a name, a URL or a setting.
+    Configure,
+    /// Opening a session.
+    Connect,
+    /// Closing a session.
+    Close,
+    /// Looking at queues without taking part.
+    Inspect,
+    /// Taking a place in a queue.
+    Join,
+    /// Leaving a queue, as a holder or as a waiter.
+    Leave,
+    /// Listing a queue in which we take part, or may.
+    View,
+    /// Waiting for the contender ahead.
+    Wait,
+}
+
+impl Operation {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Configure => "configure",
+            Self::Connect => "connect",
+            Self::Close => "close",
+            Self::Inspect => "inspect",
+            Self::Join => "join",
+            Self::Leave => "leave",
+            Self::View => "view",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+/// Why a call failed; cheap to clone, since one loss reaches many waiters.
+#[derive(Clone)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    advice: Advice,
+    operation: Operation,
+    lock: Option<QueueName>,
+    message: String,
+    source: Option<Source>,
+}
+
+impl Error {
+    /// Makes an error that trying again cannot help.
+    pub fn permanent(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+        Self::new(kind, Advice::Permanent, operation, message.into())
+    }
+
+    /// Makes an error of a call that had no effect and may succeed if tried again.
+    pub fn transient(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+        Self::new(kind, Advice::Transient, operation, message.into())
+    }
+
+    /// Makes an error of a call that may have taken effect.
+    pub fn unknown(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+        Self::new(kind, Advice::Unknown, operation, message.into())
+    }
+
+    fn new(kind: ErrorKind, advice: Advice, operation: Operation, message: String) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                kind,
+                advice,
+                operation,
+                lock: None,
+                message,
+                source: None,
+            }),
+        }
+    }
+
+    /// Adds the lock at which it happened.
+    #[must_use]
+    pub fn at(mut self, lock: &QueueName) -> Self {
+        self.inner.lock = Some(lock.clone());
+        self
+    }
+
+    /// Adds the failure below.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.inner.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Returns what kind of failure it was.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// Returns whether trying again can help.
+    pub fn advice(&self) -> Advice {
+        self.inner.advice
+    }
+
+    /// Returns what was being done.
+    pub fn operation(&self) -> Operation {
+        self.inner.operation
+    }
+
+    /// Returns the lock at which it happened, if it was one.
+    pub fn lock(&self) -> Option<&QueueName> {
+        self.inner.lock.as_ref()
+    }
+}
+
+/// One line: lock, operation, what happened, and the cause.
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            kind,
+            operation,
+            lock,
+            message,
+            source,
+            ..
+        } = &*self.inner;
+        if let Some(lock) = lock {
+            write!(formatter, "{lock}: ")?;
+        }
+        if *operation != Operation::Configure {
+            write!(formatter, "{}: ", operation.describe())?;
+        }
+        if message.is_empty() {
+            formatter.write_str(kind.describe())?;
+        } else {
+            formatter.write_str(message)?;
+        }
+        match source {
+            Some(source) => write!(formatter, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            kind,
+            advice,
+            operation,
+            lock,
+            message,
+            source,
+        } = &*self.inner;
+        formatter
+            .debug_struct("Error")
+            .field("kind", kind)
+            .field("advice", advice)
+            .field("operation", operation)
+            .field("lock", lock)
+            .field("message", message)
+            .field("source", source)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner
+            .source
+            .as_ref()
+            .map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_lock_operation_and_cause() {
+        let name = QueueName::new("nightly").unwrap();
+        let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, "the server hung up")
+            .at(&name)
+            .caused_by(std::io::Error::other("reset"));
+        assert_eq!(error.to_string(), "nightly: join: the server hung up: reset");
+        assert_eq!(error.advice(), Advice::Transient);
+    }
+}

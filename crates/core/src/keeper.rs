@@ -1,0 +1,354 @@
+//! The open way to one service: makes the locks and keeps the session that they are held under.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, SystemClock};
+use crate::event::{self, Event, Observer};
+use crate::memory::{MemoryService, Testing};
+use crate::retry::RetryPolicy;
+use crate::{
+    Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, QueueName, Result,
+    Session,
+};
+
+/// An open way to one coordination service: makes the locks; cheap to clone.
+///
+/// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
+/// under it and nothing else. The session ends when the keeper, its clones and all guards are dropped, or on
+/// [`Keeper::close`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// use lockkeeper_core::Keeper;
+///
+/// let keeper = Keeper::memory();
+/// let answer = keeper.mutex("sum")?.run(|_hold| async { 6 * 7 }).await?;
+/// assert_eq!(answer, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "CuratorFramework")]
+pub struct Keeper {
+    shared: Arc<Shared>,
+}
+
+/// What a keeper, its locks and its guards share.
+pub(crate) struct Shared {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) owner: Arc<Owner>,
+    observers: Vec<Arc<dyn Observer>>,
+    session: StdMutex<Option<Arc<dyn Session>>>,
+    /// Held while a session is opened, so that a thousand tasks open one and not a thousand.
+    opening: tokio::sync::Mutex<()>,
+    closed: AtomicBool,
+    testing: Option<Testing>,
+}
+
+impl Keeper {
+    /// Makes a keeper over any backend, with the defaults of [`KeeperBuilder`].
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self::builder(backend).build()
+    }
+
+    /// Starts a keeper over any backend.
+    pub fn builder(backend: Arc<dyn Backend>) -> KeeperBuilder {
+        KeeperBuilder {
+            backend,
+            clock: Arc::new(SystemClock),
+            retry: RetryPolicy::default(),
+            owner: Owner::this_process(),
+            observers: Vec::new(),
+            testing: None,
+        }
+    }
+
+    /// Makes a keeper with a memory service of its own: the reference semantics within one process, and, with
+    /// [`Keeper::testing`], a test double.
+    pub fn memory() -> Self {
+        MemoryService::new(Arc::new(SystemClock)).keeper()
+    }
+
+    /// Returns the mutex of this name. Asking costs nothing; the service hears of it at the first lock.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it is no name.
+    pub fn mutex(&self, name: &str) -> Result<Mutex> {
+        Ok(Mutex::new(self.shared.clone(), QueueName::new(name)?))
+    }
+
+    /// Names the service as a URL without secrets.
+    pub fn service(&self) -> String {
+        self.shared.backend.service()
+    }
+
+    /// States what is promised on this service.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.shared.backend.capabilities()
+    }
+
+    /// Shows who holds and who waits, first contender first; empty if nobody does.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it is no name; transient if the service cannot be reached now, permanent if it refuses.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The answer may be older than a change made at the same time by others.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    #[doc(alias = "getParticipantNodes")]
+    pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
+        let queue = QueueName::new(name)?;
+        self.shared
+            .backend
+            .inspect(&queue)
+            .await
+            .map_err(|error| error.at(&queue))
+    }
+
+    /// Names the queues in use whose names begin with `prefix`, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Keeper::contenders`].
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
+        self.shared.backend.queues(prefix).await
+    }
+
+    /// Waits, without taking part, until nobody holds this lock or queues for it, at most for `timeout`; tells whether that
+    /// came.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keeper::contenders`].
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The queue was empty at some moment between the call and its answer.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error.
+    pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
+        let queue = QueueName::new(name)?;
+        let clock = &self.shared.clock;
+        let vacant = async {
+            let session = self.shared.session().await?;
+            loop {
+                let view = session.view(&queue).await?;
+                let Some(last) = view.contenders.last() else {
+                    return Ok(true);
+                };
+                session.departure(&queue, None, &last.id, view.version).await?;
+            }
+        };
+        let outcome = match timeout {
+            None => vacant.await,
+            Some(timeout) => {
+                let deadline = clock.now().saturating_add(timeout);
+                tokio::select! {
+                    biased;
+                    outcome = vacant => outcome,
+                    () = clock.sleep_until(deadline) => Ok(false),
+                }
+            }
+        };
+        outcome.map_err(|error: Error| error.at(&queue))
+    }
+
+    /// Ends the session: holders lose their locks ([`LossReason::Closed`]), waiters get [`ErrorKind::Closed`], and nothing
+    /// can be locked through this keeper or its clones any more.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service could not be told; it ends the session by itself after its timeout.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is ended all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Everything asked for before comes first.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails; the service ends the session by itself.
+    pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.shared.closed.store(true, Ordering::Release);
+        let closing = self.shared.slot().take().map(|session| session.close());
+        async move {
+            match closing {
+                Some(closing) => closing.await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// Returns what makes things go wrong on purpose, if this keeper is over a memory service.
+    pub fn testing(&self) -> Option<&Testing> {
+        self.shared.testing.as_ref()
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Keeper").field(&self.service()).finish()
+    }
+}
+
+impl Shared {
+    /// Returns the present session, or opens the next one.
+    pub(crate) async fn session(&self) -> Result<Arc<dyn Session>> {
+        if let Some(session) = self.live_session()? {
+            return Ok(session);
+        }
+        let _turn = self.opening.lock().await;
+        if let Some(session) = self.live_session()? {
+            return Ok(session);
+        }
+        let session = self.backend.session().await?;
+        *self.slot() = Some(session.clone());
+        if self.closed.load(Ordering::Acquire) {
+            // The keeper was closed meanwhile, and nobody else would end this session. The call alone does.
+            drop(session.close());
+        }
+        Ok(session)
+    }
+
+    pub(crate) fn emit(&self, event: &Event) {
+        event::trace(event);
+        for observer in &self.observers {
+            observer.on_event(event);
+        }
+    }
+
+    fn live_session(&self) -> Result<Option<Arc<dyn Session>>> {
+        if self.closed.load(Ordering::Acquire) {
+            let message = LossReason::Closed.to_string();
+            return Err(Error::permanent(ErrorKind::Closed, Operation::Connect, message));
+        }
+        let mut slot = self.slot();
+        if slot
+            .as_ref()
+            .is_some_and(|session| !session.bond().liveness().is_held())
+        {
+            *slot = None;
+        }
+        Ok(slot.clone())
+    }
+
+    /// Nothing panics while the slot is locked, so what a panic elsewhere left here is whole.
+    fn slot(&self) -> StdMutexGuard<'_, Option<Arc<dyn Session>>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Shared").field(&self.backend).finish()
+    }
+}
+
+/// A keeper in the making.
+#[derive(Debug)]
+pub struct KeeperBuilder {
+    backend: Arc<dyn Backend>,
+    clock: Arc<dyn Clock>,
+    retry: RetryPolicy,
+    owner: Owner,
+    observers: Vec<Arc<dyn Observer>>,
+    testing: Option<Testing>,
+}
+
+impl KeeperBuilder {
+    /// Takes time from this clock instead of the machine's. It should be the backend's own.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Tries again by this policy instead of the default one.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Shows this owner to those who look at the queue, instead of this process's host, number and program.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Tells this observer, too, of what happens.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    pub(crate) fn testing(mut self, testing: Testing) -> Self {
+        self.testing = Some(testing);
+        self
+    }
+
+    /// Makes the keeper. Nothing is opened yet.
+    pub fn build(self) -> Keeper {
+        let Self {
+            backend,
+            clock,
+            retry,
+            owner,
+            observers,
+            testing,
+        } = self;
+        let shared = Shared {
+            backend,
+            clock,
+            retry,
+            owner: Arc::new(owner),
+            observers,
+            session: StdMutex::new(None),
+            opening: tokio::sync::Mutex::new(()),
+            closed: AtomicBool::new(false),
+            testing,
+        };
+        Keeper {
+            shared: Arc::new(shared),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The words, the waist, the recipes and the memory backend of Lockkeeper, distributed locks for Rust.
+//!
+//! Most programs depend on the crate `lockkeeper`, which adds the services. This one is for those who write a backend,
+//! and for tests that need no service at all:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper_core::Error> {
+//! use lockkeeper_core::Keeper;
+//!
+//! let keeper = Keeper::memory();
+//! let guard = keeper.mutex("nightly-backup")?.lock().await?;
+//! assert!(guard.hold().is_held());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The waist
+//!
+//! A recipe (what a mutex is) is written once, over [`Backend`] and [`Session`]. A backend gives an ordered queue of
+//! contenders that live as long as their session, and knows no recipe. The suite in `lockkeeper-conformance` says
+//! whether it does so rightly; [`memory`] is the reference.
+//!
+//! # What is not here
+//!
+//! No global state, no background thread, no callback under a lock, no timer but those that a caller's deadline needs.
+
+mod backend;
+mod capabilities;
+pub mod clock;
+mod contend;
+mod contender;
+pub mod decide;
+mod duration;
+mod error;
+mod event;
+mod guard;
+mod keeper;
+pub mod memory;
+mod mutex;
+mod name;
+pub mod retry;
+mod standing;
+mod token;
+pub mod url;
+
+pub use backend::{Backend, BoxFuture, Session, Withdrawal};
+pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
+pub use contender::{
+    Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Mode, Owner, QueueView, Ticket, Version,
+};
+pub use duration::parse_duration;
+pub use error::{Advice, Error, ErrorKind, Operation, Result};
+pub use event::{Event, Observer};
+pub use guard::{Hold, MutexGuard};
+pub use keeper::{Keeper, KeeperBuilder};
+pub use mutex::Mutex;
+pub use name::{NAME_BYTES_MAX, QueueName};
+pub use standing::{Liveness, LossReason, SafeUntil, SessionBond, Standing};
+pub use token::{FencingToken, ParseTokenError};
+pub use url::ServiceUrl;

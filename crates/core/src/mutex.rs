@@ -1,0 +1,201 @@
+//! The exclusive lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+use crate::contend;
+use crate::event::Event;
+use crate::guard::lost_error;
+use crate::keeper::Shared;
+use crate::{ErrorKind, Hold, MutexGuard, QueueName, Result};
+
+/// An exclusive lock with one queue: first come, first served, across all processes that use the service.
+///
+/// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice waits
+/// for itself.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// let mutex = keeper.mutex("reports")?;
+/// let guard = mutex.lock().await?;
+/// println!("reports are ours, with token {}", guard.fencing_token());
+/// assert!(mutex.try_lock().await?.is_none());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "InterProcessMutex")]
+#[doc(alias = "InterProcessSemaphoreMutex")]
+pub struct Mutex {
+    shared: Arc<Shared>,
+    queue: QueueName,
+}
+
+impl Mutex {
+    pub(crate) fn new(shared: Arc<Shared>, queue: QueueName) -> Self {
+        Self { shared, queue }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// Waits for the lock, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// Permanent ones: access refused, a queue of another kind ([`ErrorKind::KindMismatch`]), our contender removed by
+    /// somebody ([`ErrorKind::Removed`]), the keeper closed. What may pass is tried again under the keeper's retry policy.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue; the place in line is lost.
+    ///
+    /// # Ordering
+    ///
+    /// Grants follow the order in which the service took the contenders in.
+    ///
+    /// # On connection loss
+    ///
+    /// Keeps its place while the session lives. When the session ends, it joins again at the tail under a new one and says
+    /// so in [`Event::Rejoining`].
+    #[doc(alias = "acquire")]
+    pub async fn lock(&self) -> Result<MutexGuard> {
+        let called_at = self.shared.clock.now();
+        let granted = contend::lock(&self.shared, &self.queue, None).await?;
+        let granted = granted.expect("without a deadline nothing but a grant or an error ends the wait");
+        Ok(MutexGuard::new(
+            self.shared.clone(),
+            self.queue.clone(),
+            granted,
+            called_at,
+        ))
+    }
+
+    /// Takes the lock if it is free; `None` if somebody has it or queues for it.
+    ///
+    /// It looks before it joins: a lock that is taken costs the service no write.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`], and transient ones too: nothing is tried again.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// It never passes a waiter.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error.
+    #[doc(alias = "tryLock")]
+    pub async fn try_lock(&self) -> Result<Option<MutexGuard>> {
+        let called_at = self.shared.clock.now();
+        let granted = contend::try_lock(&self.shared, &self.queue).await?;
+        Ok(self.guard_or_tell(granted, called_at))
+    }
+
+    /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// The timeout covers everything, also the opening of a session and attempts that failed. A timeout of zero is
+    /// [`Mutex::try_lock`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`]; and the last transient error, if the time was up before a place in the queue was had.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock`]; the timeout is kept to whatever happens.
+    #[doc(alias = "acquire")]
+    pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        if timeout.is_zero() {
+            return self.try_lock().await;
+        }
+        let called_at = self.shared.clock.now();
+        let deadline = called_at.saturating_add(timeout);
+        let granted = contend::lock(&self.shared, &self.queue, Some(deadline)).await?;
+        Ok(self.guard_or_tell(granted, called_at))
+    }
+
+    /// Runs `work` under the lock, and drops it at its next await if the lock is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// let sum = keeper.mutex("sum")?.run(|hold| async move { hold.fencing_token().as_u64() + 1 }).await?;
+    /// # assert!(sum > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`] if the lock was lost before the work was done, or had been lost by then
+    /// without the work noticing.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future drops the work and gives the lock back.
+    ///
+    /// # Ordering
+    ///
+    /// The lock is given back after the work is done or dropped.
+    ///
+    /// # On connection loss
+    ///
+    /// The work goes on for as long as the hold may be believed.
+    pub async fn run<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let guard = self.lock().await?;
+        let hold = guard.hold().clone();
+        let output = tokio::select! {
+            biased;
+            reason = hold.lost() => Err(lost_error(&self.queue, reason)),
+            output = work(hold.clone()) => Ok(output),
+        }?;
+        match guard.release().await {
+            Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
+            // The work is done and the release goes on by itself.
+            Ok(()) | Err(_) => Ok(output),
+        }
+    }
+
+    fn guard_or_tell(&self, granted: Option<contend::Granted>, called_at: BootInstant) -> Option<MutexGuard> {
+        if granted.is_none() {
+            let waited = self.shared.clock.now().saturating_duration_since(called_at);
+            self.shared.emit(&Event::NotAcquired {
+                lock: self.queue.clone(),
+                waited,
+            });
+        }
+        granted.map(|granted| MutexGuard::new(self.shared.clone(), self.queue.clone(), granted, called_at))
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Mutex").field(&self.queue.as_str()).finish()
+    }
+}

@@ -1,0 +1,228 @@
+//! Names of queues, and the form in which a service stores them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::{Error, ErrorKind, Operation};
+
+/// The longest name, in bytes of UTF-8: room enough for a path or a sentence, and short in every log line.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// The longest encoded name, in bytes: file systems end at 255, and a backend adds marks of its own.
+const ENCODED_BYTES_MAX: usize = 200;
+
+/// How much of a longer encoded name is kept before its digest, in bytes.
+const ENCODED_PREFIX_BYTES: usize = 120;
+
+/// How much of the SHA-256 digest follows, in bytes: 128 bits leave no chance of two names meeting.
+const DIGEST_BYTES: usize = 16;
+
+/// The name of a lock's queue: 1 to 200 bytes of UTF-8 without control characters.
+///
+/// Two names are the same lock only if they are equal byte for byte: case, dots, slashes and spaces all count.
+///
+/// ```
+/// use lockkeeper_core::QueueName;
+///
+/// let name: QueueName = "reports/nightly".parse()?;
+/// assert_eq!(name.encoded(), "reports%2Fnightly");
+/// assert!("".parse::<QueueName>().is_err());
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct QueueName(Arc<str>);
+
+impl QueueName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it is empty, longer than [`NAME_BYTES_MAX`] or has a control character.
+    pub fn new(name: &str) -> Result<Self, Error> {
+        let refuse = |why: String| Err(Error::permanent(ErrorKind::InvalidName, Operation::Configure, why));
+        if name.is_empty() {
+            return refuse("a lock's name is empty".to_owned());
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return refuse(format!(
+                "a lock's name has {} bytes, and {NAME_BYTES_MAX} are the most",
+                name.len()
+            ));
+        }
+        if let Some(position) = name.find(char::is_control) {
+            return refuse(format!(
+                "a lock's name has a control character at byte {position}: {name:?}"
+            ));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// Returns the name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the form in which services store the name: at most 200 bytes of `A–Z a–z 0–9 - _ . ~ %`.
+    ///
+    /// Every other byte is percent-encoded, and so are the names `.` and `..`. A form that would be longer is cut after
+    /// 120 bytes and continued with `~` and 32 hexadecimal digits of the name's SHA-256, and so is one that already looks like that;
+    /// [`QueueName::is_digested`] tells, since such a form cannot be decoded.
+    pub fn encoded(&self) -> String {
+        let encoded = percent_encode(&self.0);
+        if !needs_digest(&encoded) {
+            return encoded;
+        }
+        let digest = Sha256::digest(self.0.as_bytes());
+        let mut cut = encoded[..ENCODED_PREFIX_BYTES.min(encoded.len())].to_owned();
+        cut.push('~');
+        for byte in &digest[..DIGEST_BYTES] {
+            cut.push(hex_digit(byte >> 4).to_ascii_lowercase());
+            cut.push(hex_digit(byte & 15).to_ascii_lowercase());
+        }
+        cut
+    }
+
+    /// Tells whether [`QueueName::encoded`] holds a digest, so that the name itself must be stored beside it.
+    pub fn is_digested(&self) -> bool {
+        needs_digest(&percent_encode(&self.0))
+    }
+
+    /// Reads a name back from its encoded form, if it is one that was not cut.
+    pub fn decode(encoded: &str) -> Option<Self> {
+        let bytes = encoded.as_bytes();
+        let mut decoded = Vec::with_capacity(bytes.len());
+        let mut position = 0;
+        while position < bytes.len() {
+            if bytes[position] == b'%' {
+                let digits = encoded.get(position + 1..position + 3)?;
+                decoded.push(u8::from_str_radix(digits, 16).ok()?);
+                position += 3;
+            } else {
+                decoded.push(bytes[position]);
+                position += 1;
+            }
+        }
+        let name = Self::new(std::str::from_utf8(&decoded).ok()?).ok()?;
+        (name.encoded() == encoded).then_some(name)
+    }
+}
+
+/// A form that is too long needs a digest, and so does a short one that could be taken for a digest of another name.
+fn needs_digest(encoded: &str) -> bool {
+    let looks_digested = encoded.len() == ENCODED_PREFIX_BYTES + 1 + 2 * DIGEST_BYTES
+        && encoded.as_bytes()[ENCODED_PREFIX_BYTES] == b'~';
+    encoded.len() > ENCODED_BYTES_MAX || looks_digested
+}
+
+fn percent_encode(name: &str) -> String {
+    let dots_only = name == "." || name == "..";
+    let mut encoded = String::with_capacity(name.len());
+    for &byte in name.as_bytes() {
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') || (byte == b'.' && !dots_only);
+        if plain {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.push(hex_digit(byte >> 4));
+            encoded.push(hex_digit(byte & 15));
+        }
+    }
+    encoded
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16)
+        .expect("a nibble is one digit")
+        .to_ascii_uppercase()
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::new(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> QueueName {
+        QueueName::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_name_has_1_to_200_bytes_and_no_control_character() {
+        assert!(QueueName::new("").is_err());
+        assert!(QueueName::new(&"x".repeat(200)).is_ok());
+        assert!(QueueName::new(&"x".repeat(201)).is_err());
+        assert!(QueueName::new(&"é".repeat(101)).is_err());
+        for control in ["a\nb", "\0", "\u{7f}", "a\u{85}"] {
+            assert_eq!(
+                QueueName::new(control).unwrap_err().kind(),
+                ErrorKind::InvalidName,
+                "{control:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn dots_slashes_and_case_make_different_locks() {
+        let names = [".", "..", "...", "a/b", "a%2Fb", "a", "A", "a b", "a+b", "~", "鍵"];
+        let encoded: BTreeSet<_> = names.iter().map(|text| name(text).encoded()).collect();
+        assert_eq!(encoded.len(), names.len());
+        assert!(!encoded.contains(".") && !encoded.contains(".."));
+    }
+
+    #[test]
+    fn two_hundred_bytes_of_any_script_fit_into_200_encoded_bytes() {
+        let first = name(&"é".repeat(100));
+        let second = name(&format!("{}è", "é".repeat(99)));
+        assert!(first.is_digested() && second.is_digested());
+        assert_eq!(first.encoded().len(), 120 + 1 + 32);
+        assert_ne!(first.encoded(), second.encoded());
+        assert_eq!(QueueName::decode(&first.encoded()), None);
+    }
+
+    #[test]
+    fn a_name_that_looks_like_the_digest_of_another_is_another_lock() {
+        let forged = name(&format!("{}~{}", "y".repeat(120), "0".repeat(32)));
+        assert!(forged.is_digested());
+        assert_ne!(forged.encoded(), forged.as_str());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded_to_the_same_name(text in "\\PC{1,60}") {
+            if let Ok(name) = QueueName::new(&text) {
+                let encoded = name.encoded();
+                prop_assert!(encoded.len() <= 200);
+                prop_assert!(encoded.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte)));
+                if !name.is_digested() {
+                    prop_assert_eq!(QueueName::decode(&encoded), Some(name));
+                }
+            }
+        }
+
+        #[test]
+        fn a_stranger_s_file_name_never_decodes_to_a_name_with_another_encoding(text in "\\PC{0,40}") {
+            if let Some(name) = QueueName::decode(&text) {
+                prop_assert_eq!(name.encoded(), text);
+            }
+        }
+    }
+}

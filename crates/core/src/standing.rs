@@ -1,0 +1,307 @@
+//! What may still be believed: of a session, and of one place in a queue.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::BoxFuture;
+use crate::clock::{BootInstant, Clock};
+
+/// Until when a hold may be believed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum SafeUntil {
+    /// Until this moment, unless it is renewed before.
+    At(BootInstant),
+    /// For as long as this process lives: the service has no timeouts.
+    ProcessEnd,
+}
+
+impl SafeUntil {
+    /// Returns how long from `now` it may be believed; `None` if there is no deadline.
+    pub fn left(self, now: BootInstant) -> Option<Duration> {
+        match self {
+            Self::At(deadline) => Some(deadline.saturating_duration_since(now)),
+            Self::ProcessEnd => None,
+        }
+    }
+
+    const NO_DEADLINE: u64 = u64::MAX;
+
+    fn to_nanos(self) -> u64 {
+        match self {
+            Self::At(deadline) => deadline.as_nanos().min(Self::NO_DEADLINE - 1),
+            Self::ProcessEnd => Self::NO_DEADLINE,
+        }
+    }
+
+    fn from_nanos(nanos: u64) -> Self {
+        if nanos == Self::NO_DEADLINE {
+            Self::ProcessEnd
+        } else {
+            Self::At(BootInstant::from_nanos(nanos))
+        }
+    }
+}
+
+/// Why a hold or a session was lost; final.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// This process closed the session.
+    Closed,
+    /// The service ended the session.
+    Expired,
+    /// The time until which the session was proven alive ran out; somebody else may have been granted the lock.
+    Lapsed,
+    /// Its guard gave the lock back.
+    Released,
+    /// Somebody removed our contender from the queue.
+    Removed,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Closed => "the session was closed",
+            Self::Expired => "the service ended the session",
+            Self::Lapsed => "the session could not be proven alive in time",
+            Self::Released => "its guard gave it back",
+            Self::Removed => "its contender was removed from the queue",
+        })
+    }
+}
+
+/// What may be believed of a session, or of a place held by it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Liveness {
+    /// It stands, and the way to the service is open.
+    Held {
+        /// Until when, if nothing is heard from now on.
+        safe_until: SafeUntil,
+    },
+    /// It stands, but the way to the service is broken; it is lost at `safe_until` unless the way opens again.
+    Jeopardy {
+        /// Until when.
+        safe_until: SafeUntil,
+    },
+    /// It is lost and never comes back.
+    Lost(LossReason),
+}
+
+impl Liveness {
+    /// Tells whether it stands.
+    pub const fn is_held(self) -> bool {
+        !matches!(self, Self::Lost(_))
+    }
+
+    /// Returns until when it may be believed, or `None` if it is lost.
+    pub const fn safe_until(self) -> Option<SafeUntil> {
+        match self {
+            Self::Held { safe_until } | Self::Jeopardy { safe_until } => Some(safe_until),
+            Self::Lost(_) => None,
+        }
+    }
+}
+
+/// What may be believed of one place in a queue: a backend's own answer, looked up at the call.
+///
+/// Once an answer was [`Liveness::Lost`], every later one is.
+pub trait Standing: fmt::Debug + Send + Sync + 'static {
+    /// Returns what may be believed now.
+    fn liveness(&self) -> Liveness;
+
+    /// Waits until the place is lost; without end if it never is.
+    fn lost(&self) -> BoxFuture<LossReason>;
+
+    /// Returns a file descriptor that keeps the place for as long as it is open in any process, where the service has
+    /// such a thing.
+    fn lifeline(&self) -> Option<OwnedFd> {
+        None
+    }
+}
+
+/// The liveness of one session, shared by all that was made under it.
+///
+/// A backend renews it and ends it; guards and waiters read it. A loss is final: neither a renewal nor a later session
+/// revives it. Cloning is cheap and gives the same bond.
+#[derive(Clone)]
+pub struct SessionBond {
+    state: Arc<BondState>,
+}
+
+struct BondState {
+    clock: Arc<dyn Clock>,
+    safe_until_nanos: AtomicU64,
+    /// Wakes those who wait for a loss, at each change; the value says whether the way to the service is open.
+    connected: watch::Sender<bool>,
+    lost: OnceLock<LossReason>,
+}
+
+impl SessionBond {
+    /// Makes the bond of a session that was just proven alive.
+    pub fn new(clock: Arc<dyn Clock>, safe_until: SafeUntil) -> Self {
+        let state = BondState {
+            clock,
+            safe_until_nanos: AtomicU64::new(safe_until.to_nanos()),
+            connected: watch::Sender::new(true),
+            lost: OnceLock::new(),
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// Moves the deadline, unless it has passed: then the session has lapsed, whatever the service says now.
+    pub fn renew(&self, safe_until: SafeUntil) {
+        if self.liveness().is_held() {
+            self.state
+                .safe_until_nanos
+                .store(safe_until.to_nanos(), Ordering::Release);
+            self.state.connected.send_replace(true);
+        }
+    }
+
+    /// Notes that the way to the service broke.
+    pub fn jeopardize(&self, safe_until: SafeUntil) {
+        if self.liveness().is_held() {
+            self.state
+                .safe_until_nanos
+                .store(safe_until.to_nanos(), Ordering::Release);
+            self.state.connected.send_replace(false);
+        }
+    }
+
+    /// Ends the session for good; the first reason stays.
+    pub fn lose(&self, reason: LossReason) {
+        if self.state.lost.set(reason).is_ok() {
+            self.state.connected.send_replace(false);
+        }
+    }
+
+    /// Returns what may be believed of the session now.
+    pub fn liveness(&self) -> Liveness {
+        if let Some(&reason) = self.state.lost.get() {
+            return Liveness::Lost(reason);
+        }
+        let safe_until = SafeUntil::from_nanos(self.state.safe_until_nanos.load(Ordering::Acquire));
+        if let SafeUntil::At(deadline) = safe_until
+            && self.state.clock.now() >= deadline
+        {
+            self.lose(LossReason::Lapsed);
+            return Liveness::Lost(*self.state.lost.get().expect("a reason was just set"));
+        }
+        if *self.state.connected.borrow() {
+            Liveness::Held { safe_until }
+        } else {
+            Liveness::Jeopardy { safe_until }
+        }
+    }
+
+    /// Waits until the session is lost; without end if it never is.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The loss is final before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting until the deadline passes or the service answers.
+    pub async fn lost(&self) -> LossReason {
+        let mut changes = self.state.connected.subscribe();
+        loop {
+            match self.liveness() {
+                Liveness::Lost(reason) => return reason,
+                Liveness::Held {
+                    safe_until: SafeUntil::ProcessEnd,
+                }
+                | Liveness::Jeopardy {
+                    safe_until: SafeUntil::ProcessEnd,
+                } => {
+                    // The sender lives in `self.state`, so this fails only after we are gone.
+                    let _ = changes.changed().await;
+                }
+                Liveness::Held {
+                    safe_until: SafeUntil::At(deadline),
+                }
+                | Liveness::Jeopardy {
+                    safe_until: SafeUntil::At(deadline),
+                } => {
+                    tokio::select! {
+                        _ = changes.changed() => {}
+                        () = self.state.clock.sleep_until(deadline) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SessionBond {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SessionBond").field(&self.liveness()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TestClock;
+
+    fn bond(seconds: u64) -> (Arc<TestClock>, SessionBond) {
+        let clock = Arc::new(TestClock::new());
+        let safe_until = SafeUntil::At(clock.now().saturating_add(Duration::from_secs(seconds)));
+        (clock.clone(), SessionBond::new(clock, safe_until))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_not_renewed_lapses_at_its_deadline() {
+        let (clock, bond) = bond(20);
+        let start = clock.now();
+        assert_eq!(bond.lost().await, LossReason::Lapsed);
+        assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_after_the_deadline_revives_nothing() {
+        let (clock, bond) = bond(1);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        bond.renew(SafeUntil::At(clock.now().saturating_add(Duration::from_secs(20))));
+        assert_eq!(bond.liveness(), Liveness::Lost(LossReason::Lapsed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jeopardy_keeps_the_deadline_and_a_renewal_ends_it() {
+        let (clock, bond) = bond(20);
+        let until = |seconds| SafeUntil::At(clock.now().saturating_add(Duration::from_secs(seconds)));
+        bond.jeopardize(until(5));
+        assert_eq!(bond.liveness(), Liveness::Jeopardy { safe_until: until(5) });
+        bond.renew(until(9));
+        assert_eq!(bond.liveness(), Liveness::Held { safe_until: until(9) });
+        bond.lose(LossReason::Expired);
+        bond.lose(LossReason::Closed);
+        assert_eq!(bond.lost().await, LossReason::Expired);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_wakes_whoever_waits_for_it() {
+        let clock = Arc::new(TestClock::new());
+        let bond = SessionBond::new(clock, SafeUntil::ProcessEnd);
+        let watcher = tokio::spawn({
+            let bond = bond.clone();
+            async move { bond.lost().await }
+        });
+        tokio::task::yield_now().await;
+        bond.lose(LossReason::Closed);
+        assert_eq!(watcher.await.unwrap(), LossReason::Closed);
+    }
+}

@@ -1,0 +1,122 @@
+//! Fencing tokens: the number that lets a resource refuse a holder who was overtaken.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+/// A number that grows with each grant of a lock.
+///
+/// `grant` is the service's own growing number and orders processes; `turn` counts hand-offs inside one process within
+/// one grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers
+/// the greatest token it has seen, and refuses smaller ones, cannot be written by a holder who was overtaken.
+///
+/// ```
+/// use lockkeeper_core::FencingToken;
+///
+/// let first = FencingToken::new(41, 0).unwrap();
+/// let second = FencingToken::new(42, 0).unwrap();
+/// assert!(first < second);
+/// assert_eq!(second.to_string(), "42");
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FencingToken {
+    grant: u64,
+    turn: u32,
+}
+
+impl FencingToken {
+    /// Makes a token, if `grant` fits into a signed 64-bit number, as databases keep it.
+    pub const fn new(grant: u64, turn: u32) -> Option<Self> {
+        if grant > i64::MAX as u64 {
+            None
+        } else {
+            Some(Self { grant, turn })
+        }
+    }
+
+    /// Returns the grant, which orders processes.
+    pub const fn as_u64(self) -> u64 {
+        self.grant
+    }
+
+    /// Returns the grant as a signed number, for databases.
+    pub const fn as_i64(self) -> i64 {
+        self.grant.cast_signed()
+    }
+
+    /// Returns how many hand-offs inside the process came before, within this grant.
+    pub const fn turn(self) -> u32 {
+        self.turn
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.turn == 0 {
+            write!(formatter, "{}", self.grant)
+        } else {
+            write!(formatter, "{}.{}", self.grant, self.turn)
+        }
+    }
+}
+
+/// Why a text is no [`FencingToken`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ParseTokenError(());
+
+impl fmt::Display for ParseTokenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a token is a whole number up to 9223372036854775807, or two joined by a dot")
+    }
+}
+
+impl std::error::Error for ParseTokenError {}
+
+impl From<ParseIntError> for ParseTokenError {
+    fn from(_: ParseIntError) -> Self {
+        Self(())
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = ParseTokenError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTokenError> {
+        let (grant, turn) = text.split_once('.').unwrap_or((text, "0"));
+        Self::new(grant.parse()?, turn.parse()?).ok_or(ParseTokenError(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(grant: u64, turn: u32) -> FencingToken {
+        FencingToken::new(grant, turn).unwrap()
+    }
+
+    #[test]
+    fn tokens_are_ordered_by_grant_and_then_by_turn() {
+        assert!(token(1, 9) < token(2, 0));
+        assert!(token(2, 0) < token(2, 1));
+    }
+
+    #[test]
+    fn a_grant_beyond_a_signed_number_is_no_token() {
+        assert!(FencingToken::new(i64::MAX as u64, 0).is_some());
+        assert_eq!(FencingToken::new(i64::MAX as u64 + 1, 0), None);
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        for token in [token(0, 0), token(7, 3), token(i64::MAX as u64, u32::MAX)] {
+            assert_eq!(token.to_string().parse(), Ok(token));
+        }
+        for wrong in ["", "-1", "1.", ".1", "1.2.3", "9223372036854775808", "x"] {
+            assert!(
+                wrong.parse::<FencingToken>().is_err(),
+                "{wrong:?} was taken for a token"
+            );
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Service URLs: which service, where, and with which settings.
+//!
+//! `scheme:[//[user[:password]@]host[:port][,host[:port]…]][path][?key=value[&key=value…]]`. General URL parsers refuse
+//! several hosts and rewrite relative paths, so this is our own. What a path or a key means is the backend's to say.
+
+use std::fmt;
+
+use crate::{Error, ErrorKind, Operation, Result};
+
+/// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
+pub const URL_BYTES_MAX: usize = 8_192;
+
+/// The most hosts of one URL: more than any ensemble has.
+pub const HOSTS_MAX: usize = 64;
+
+/// One host of a service.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Host {
+    /// Its name or address, without the brackets of an IPv6 address.
+    pub name: String,
+    /// Its port, if one was given.
+    pub port: Option<u16>,
+}
+
+/// A parsed service URL. Its text never shows the password.
+///
+/// ```
+/// use lockkeeper_core::ServiceUrl;
+///
+/// let url: ServiceUrl = "zk://ann:secret@h1:2181,h2/locks?session_timeout=20s".parse()?;
+/// assert_eq!(url.scheme(), "zk");
+/// assert_eq!(url.hosts().len(), 2);
+/// assert_eq!(url.query("session_timeout"), Some("20s"));
+/// assert_eq!(url.to_string(), "zk://ann:***@h1:2181,h2/locks?session_timeout=20s");
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+#[derive(Clone, Eq, PartialEq)]
+pub struct ServiceUrl {
+    scheme: String,
+    user: Option<String>,
+    password: Option<String>,
+    hosts: Vec<Host>,
+    path: String,
+    query: Vec<(String, String)>,
+}
+
+impl ServiceUrl {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent, with what is wrong and without the password.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(invalid(format!(
+                "the service URL has {} bytes, and {URL_BYTES_MAX} are the most",
+                text.len()
+            )));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(invalid("the service URL has a control character"));
+        }
+        let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+            return Err(invalid("the service URL does not begin with a scheme, such as `file:`"));
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = match rest.strip_prefix("//") {
+            Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            None => ("", rest),
+        };
+        let (credentials, hosts) = match authority.rsplit_once('@') {
+            Some((credentials, hosts)) => (Some(credentials), hosts),
+            None => (None, authority),
+        };
+        let (user, password) =
+            match credentials.map(|credentials| credentials.split_once(':').unwrap_or((credentials, ""))) {
+                None => (None, None),
+                Some((user, "")) => (Some(decode(user)?), None),
+                Some((user, password)) => (Some(decode(user)?), Some(decode(password)?)),
+            };
+        Ok(Self {
+            scheme: scheme.to_ascii_lowercase(),
+            user,
+            password,
+            hosts: parse_hosts(hosts)?,
+            path: decode(path)?,
+            query: parse_query(query)?,
+        })
+    }
+
+    /// Returns the scheme, in lower case.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// Returns the user, if one was given.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// Returns the password, if one was given. Never print it.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Returns the hosts in the order given; empty for services of this machine.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Returns the path, decoded.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the value of a query key, decoded.
+    pub fn query(&self, key: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent, naming the key and the known ones.
+    pub fn refuse_unknown_keys(&self, known: &[&str]) -> Result<()> {
+        match self.query.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) if known.is_empty() => Err(invalid(format!(
+                "`{}:` takes no settings, and `{key}` was given",
+                self.scheme
+            ))),
+            Some((key, _)) => {
+                let known = known.join("`, `");
+                Err(invalid(format!(
+                    "`{}:` has no setting `{key}`; it has `{known}`",
+                    self.scheme
+                )))
+            }
+        }
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
+    if hosts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let hosts: Vec<_> = hosts.split(',').map(parse_host).collect::<Result<_>>()?;
+    if hosts.len() > HOSTS_MAX {
+        return Err(invalid(format!(
+            "the service URL has {} hosts, and {HOSTS_MAX} are the most",
+            hosts.len()
+        )));
+    }
+    Ok(hosts)
+}
+
+fn parse_host(host: &str) -> Result<Host> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, rest) = rest
+                .split_once(']')
+                .ok_or_else(|| invalid(format!("`{host}` lacks a `]`")))?;
+            let port = match rest {
+                "" => None,
+                _ => Some(
+                    rest.strip_prefix(':')
+                        .ok_or_else(|| invalid(format!("`{host}` is not a host")))?,
+                ),
+            };
+            (name, port)
+        }
+        None => match host.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(invalid(format!(
+                    "`{host}` is not a host; an IPv6 address stands in brackets"
+                )));
+            }
+            Some((name, port)) => (name, Some(port)),
+            None => (host, None),
+        },
+    };
+    if name.is_empty() {
+        return Err(invalid("the service URL has an empty host"));
+    }
+    let port = port
+        .map(|port| port.parse().ok().filter(|&port: &u16| port != 0))
+        .map(|port| port.ok_or_else(|| invalid(format!("`{host}` has no usable port"))))
+        .transpose()?;
+    Ok(Host {
+        name: name.to_owned(),
+        port,
+    })
+}
+
+fn parse_query(query: &str) -> Result<Vec<(String, String)>> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| invalid(format!("`{pair}` is not `key=value`")))?;
+        if pairs.iter().any(|(earlier, _)| earlier == key) {
+            return Err(invalid(format!("the service URL gives `{key}` twice")));
+        }
+        pairs.push((key.to_owned(), decode(value)?));
+    }
+    Ok(pairs)
+}
+
+fn decode(text: &str) -> Result<String> {
+    if !text.contains('%') {
+        return Ok(text.to_owned());
+    }
+    let escaped = || invalid("the service URL has a `%` that does not begin an escape; a plain one is written `%25`");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let digits = after
+                .get(..2)
+                .and_then(|digits| std::str::from_utf8(digits).ok())
+                .ok_or_else(escaped)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| escaped())?);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| invalid("the service URL has an escape that is not UTF-8"))
+}
+
+impl std::str::FromStr for ServiceUrl {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for ServiceUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:", self.scheme)?;
+        if !self.hosts.is_empty() {
+            formatter.write_str("//")?;
+            if let Some(user) = &self.user {
+                let secret = if self.password.is_some() { ":***" } else { "" };
+                write!(formatter, "{user}{secret}@")?;
+            }
+            for (position, host) in self.hosts.iter().enumerate() {
+                let comma = if position == 0 { "" } else { "," };
+                let (open, close) = if host.name.contains(':') { ("[", "]") } else { ("", "") };
+                write!(formatter, "{comma}{open}{}{close}", host.name)?;
+                if let Some(port) = host.port {
+                    write!(formatter, ":{port}")?;
+                }
+            }
+        }
+        formatter.write_str(&self.path)?;
+        for (position, (key, value)) in self.query.iter().enumerate() {
+            write!(formatter, "{}{key}={value}", if position == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ServiceUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ServiceUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn url(text: &str) -> ServiceUrl {
+        ServiceUrl::parse(text).unwrap()
+    }
+
+    #[test]
+    fn several_hosts_ports_and_addresses_are_read() {
+        let url = url("zk+tls://h1:2181,[::1]:99,h3/chroot/deep");
+        assert_eq!(url.scheme(), "zk+tls");
+        let hosts: Vec<_> = url.hosts().iter().map(|host| (host.name.as_str(), host.port)).collect();
+        assert_eq!(hosts, [("h1", Some(2181)), ("::1", Some(99)), ("h3", None)]);
+        assert_eq!(url.path(), "/chroot/deep");
+        assert_eq!(url.to_string(), "zk+tls://h1:2181,[::1]:99,h3/chroot/deep");
+    }
+
+    #[test]
+    fn paths_of_this_machine_are_taken_as_they_are() {
+        assert_eq!(url("file:./x/../y").path(), "./x/../y");
+        assert_eq!(url("file:/var/lib/x").path(), "/var/lib/x");
+        assert_eq!(url("file:///var/lib/x").path(), "/var/lib/x");
+        assert_eq!(url("file:/a%20b%3Fc%25").path(), "/a b?c%");
+        assert_eq!(url("memory:").path(), "");
+    }
+
+    #[test]
+    fn a_password_is_read_and_never_shown() {
+        let url = url("postgres://ann:s%40crt@db:5432/app");
+        assert_eq!((url.user(), url.password()), (Some("ann"), Some("s@crt")));
+        for shown in [url.to_string(), format!("{url:?}")] {
+            assert!(!shown.contains("crt"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, word) in [
+            ("", "scheme"),
+            ("nonsense", "scheme"),
+            ("/var/lib/locks", "scheme"),
+            ("zk://h1:port/", "port"),
+            ("zk://h1:0/", "port"),
+            ("zk://h1,,h2/", "empty host"),
+            ("zk://::1/", "brackets"),
+            ("zk://[::1/", "]"),
+            ("file:x?a", "key=value"),
+            ("file:x?a=1&a=2", "twice"),
+            ("file:100%", "%25"),
+            ("file:a\nb", "control"),
+        ] {
+            let error = ServiceUrl::parse(text).expect_err(text);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+            assert!(error.to_string().contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_setting_is_refused_by_name() {
+        let url = url("file:x?sesion_timeout=3s");
+        let error = url.refuse_unknown_keys(&["base"]).unwrap_err().to_string();
+        assert!(
+            error.contains("`sesion_timeout`") && error.contains("`base`"),
+            "{error}"
+        );
+        assert!(url.refuse_unknown_keys(&["sesion_timeout"]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
+            let _ = ServiceUrl::parse(&text);
+            let _ = ServiceUrl::parse(&format!("zk://{text}"));
+        }
+    }
+}

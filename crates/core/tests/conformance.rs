@@ -1,0 +1,2 @@
+//! The conformance suite on the memory backend.
+fn main() {}
