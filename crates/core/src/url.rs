@@ -89,6 +89,12 @@ impl ServiceUrl {
         })
     }
 
+    /// Makes the URL of a service of this machine: a scheme and a path, without hosts and settings.
+    pub fn of_path(scheme: &str, path: &str) -> Self {
+        let path = path.to_owned();
+        Self { scheme: scheme.to_owned(), user: None, password: None, hosts: Vec::new(), path, query: Vec::new() }
+    }
+
     /// Returns the scheme, in lower case.
     pub fn scheme(&self) -> &str {
         &self.scheme
@@ -245,6 +251,11 @@ fn decode(text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| invalid("the service URL has an escape that is not UTF-8"))
 }
 
+/// Escapes what would end a path or a value.
+fn encode(text: &str) -> String {
+    text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
+}
+
 impl std::str::FromStr for ServiceUrl {
     type Err = Error;
 
@@ -271,9 +282,9 @@ impl fmt::Display for ServiceUrl {
                 }
             }
         }
-        formatter.write_str(&self.path)?;
+        formatter.write_str(&encode(&self.path))?;
         for (position, (key, value)) in self.query.iter().enumerate() {
-            write!(formatter, "{}{key}={value}", if position == 0 { '?' } else { '&' })?;
+            write!(formatter, "{}{key}={}", if position == 0 { '?' } else { '&' }, encode(value))?;
         }
         Ok(())
     }
@@ -354,6 +365,13 @@ mod tests {
             "{error}"
         );
         assert!(url.refuse_unknown_keys(&["sesion_timeout"]).is_ok());
+    }
+
+    #[test]
+    fn a_path_with_marks_of_a_url_is_shown_so_that_it_is_read_back() {
+        let url = ServiceUrl::of_path("file", "/a?b&c%20d");
+        assert_eq!(url.to_string(), "file:/a%3Fb%26c%2520d");
+        assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap(), url);
     }
 
     proptest! {

@@ -1,0 +1,146 @@
+//! Distributed locks: one fair queue with fencing tokens on every service.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let url = format!("file:{}", directory.path().display());
+//! let keeper = lockkeeper::connect(&url)?; // such as "file:/var/lib/lockkeeper"
+//! let guard = keeper.mutex("nightly-backup")?.lock().await?;
+//! println!("ours, with token {}", guard.fencing_token());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it gives
+//!
+//! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a release.
+//! - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare.
+//! - A [`Hold`] that answers whether, and until when, the lock may be believed to be held.
+//! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left behind.
+//!
+//! What a service promises is data: [`Keeper::capabilities`].
+//!
+//! # Services
+//!
+//! | URL | where the queue lives | feature |
+//! | --- | --- | --- |
+//! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
+//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users | `file` (default) |
+//! | `memory:` | this process | always there |
+//!
+//! A service is chosen by its URL, never by which feature is on.
+
+use std::sync::{Arc, LazyLock};
+
+use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::memory::MemoryService;
+
+pub use lockkeeper_core::{
+    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Hold,
+    Keeper, KeeperBuilder, Liveness, LossReason, Mode, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation, Owner,
+    ParseTokenError, QueueName, Result, SafeUntil, ServiceUrl, StoppedHolder, parse_duration,
+};
+pub use lockkeeper_core::{clock, memory, retry};
+
+/// The one memory service of this process, which every `memory:` URL means.
+static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(SystemClock)));
+
+/// Opens a way to the service that `url` names.
+///
+/// Nothing is sent yet: a service that cannot be reached shows when the first lock is asked for.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not compiled
+/// in, and whatever stands in the way of a service of this machine, such as a directory that may not be written
+/// ([`ErrorKind::Refused`]).
+pub fn connect(url: &str) -> Result<Keeper> {
+    builder(url).map(KeeperBuilder::build)
+}
+
+/// Starts a keeper for the service that `url` names, for settings of one's own.
+///
+/// ```
+/// use lockkeeper::retry::RetryPolicy;
+///
+/// let keeper = lockkeeper::builder("memory:")?.retry(RetryPolicy::none()).build();
+/// # let _ = keeper;
+/// # Ok::<(), lockkeeper::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn builder(url: &str) -> Result<KeeperBuilder> {
+    let url = ServiceUrl::parse(url)?;
+    match url.scheme() {
+        "file" => file(&url),
+        "memory" => memory_service(&url),
+        other => {
+            let message = format!("there is no service `{other}:`; there are `file:DIRECTORY` and `memory:`");
+            Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
+        }
+    }
+}
+
+fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    url.refuse_unknown_keys(&[])?;
+    if !url.hosts().is_empty() || !url.path().is_empty() {
+        let message = format!("`{url}` should be just `memory:`");
+        return Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message));
+    }
+    Ok(MEMORY.keeper_builder())
+}
+
+#[cfg(feature = "file")]
+fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    url.refuse_unknown_keys(&[])?;
+    if !url.hosts().is_empty() {
+        let message = format!("`{url}` names no directory of this machine; write `file:/path`, `file:path` or `file:`");
+        return Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message));
+    }
+    let directory = match url.path() {
+        "" => lockkeeper_file::default_directory()?,
+        path => path.into(),
+    };
+    let backend = lockkeeper_file::FileBackend::open(&directory, Arc::new(SystemClock))?;
+    Ok(Keeper::builder(Arc::new(backend)))
+}
+
+#[cfg(not(feature = "file"))]
+fn file(_url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let message = "`file:` needs the feature `file` of the crate `lockkeeper`";
+    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused_with_what_could_be() {
+        for (url, word) in [
+            ("redis2://h", "`file:DIRECTORY`"),
+            ("file://host/x", "directory"),
+            ("file:x?base=y", "`base`"),
+            ("memory:x", "`memory:`"),
+            ("memory:?a=b", "`a`"),
+            ("/var/lib/lockkeeper", "scheme"),
+        ] {
+            let error = connect(url).expect_err(url);
+            assert_eq!(error.advice(), Advice::Permanent, "{url}");
+            assert!(error.to_string().contains(word), "{url}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_memory_url_of_a_process_means_the_same_service() {
+        let (one, other) = (connect("memory:").unwrap(), connect("memory:").unwrap());
+        let guard = one.mutex("shared").unwrap().lock().await.unwrap();
+        assert!(other.mutex("shared").unwrap().try_lock().await.unwrap().is_none());
+        guard.release().await.unwrap();
+        assert!(other.mutex("shared").unwrap().try_lock().await.unwrap().is_some());
+    }
+}
