@@ -23,11 +23,7 @@ const NEEDS: &[Need] = &[
         why: "flock to measure against, setpriv for a second user, unshare for namespaces",
         signs: &["flock", "setpriv", "unshare"],
     },
-    Need {
-        package: "procps",
-        why: "ps to look at processes from outside",
-        signs: &["ps"],
-    },
+    Need { package: "procps", why: "ps to look at processes from outside", signs: &["ps"] },
 ];
 
 /// Installs the packages of [`NEEDS`] that are missing, and nothing when none is.
@@ -47,22 +43,15 @@ pub(crate) fn install_missing() -> Result<(), String> {
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     let packages_text = packages.join(" ");
     if !rustix::process::geteuid().is_root() {
-        return Err(format!(
-            "installing needs root; run as root: apt-get install {packages_text}"
-        ));
+        return Err(format!("installing needs root; run as root: apt-get install {packages_text}"));
     }
     if !is_there("apt-get") {
-        return Err(format!(
-            "no apt-get here; install by hand what Debian calls: {packages_text}"
-        ));
+        return Err(format!("no apt-get here; install by hand what Debian calls: {packages_text}"));
     }
     apt_get(&["update"])?;
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat())?;
     match missing.iter().find(|need| !need.is_there()) {
-        Some(need) => Err(format!(
-            "{} is installed, yet not all of {:?} is there",
-            need.package, need.signs
-        )),
+        Some(need) => Err(format!("{} is installed, yet not all of {:?} is there", need.package, need.signs)),
         None => Ok(()),
     }
 }
@@ -81,10 +70,7 @@ fn is_there(sign: &str) -> bool {
 }
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
-    let status = Command::new("apt-get")
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .status();
+    let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("apt-get {} failed: {status}", arguments.join(" "))),

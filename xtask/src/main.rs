@@ -4,6 +4,7 @@
 //! exit code; a new one is a module, a variant of [`Task`] and an arm in [`main`]. What is checked of the source tree
 //! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
 
+mod bench;
 mod install;
 mod tally;
 mod test;
@@ -18,10 +19,13 @@ use clap::Parser;
 enum Task {
     /// Check the format, the lints and the documentation, then run every test; the last line is the count.
     Test(test::Options),
+    /// Measure the performance budgets as ratios in one run.
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
     match Task::parse() {
         Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::run(&options),
     }
 }

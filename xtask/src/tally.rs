@@ -68,10 +68,7 @@ impl Tally {
         }
         // Lines of ignored tests can be torn by output of the tests themselves; the summary's number stands.
         for _ in skipped.len()..self.ignored {
-            skipped.push(Skip {
-                name: "(name not seen)".to_owned(),
-                reason: "marked ignored".to_owned(),
-            });
+            skipped.push(Skip { name: "(name not seen)".to_owned(), reason: "marked ignored".to_owned() });
         }
         let mut returned_early = 0;
         for line in written_skips.lines().filter(|line| !line.trim().is_empty()) {
@@ -80,19 +77,12 @@ impl Tally {
                 Some(left) => *left -= 1,
                 None => {
                     returned_early += 1;
-                    skipped.push(Skip {
-                        name: name.to_owned(),
-                        reason: reason.to_owned(),
-                    });
+                    skipped.push(Skip { name: name.to_owned(), reason: reason.to_owned() });
                 }
             }
         }
         skipped.sort();
-        Totals {
-            passed: self.passed.saturating_sub(returned_early),
-            failed: self.failed,
-            skipped,
-        }
+        Totals { passed: self.passed.saturating_sub(returned_early), failed: self.failed, skipped }
     }
 }
 
@@ -101,21 +91,12 @@ fn ignored_test(line: &str) -> Option<Skip> {
     let (name, reason) = line.split_once(" ... ignored")?;
     let reason = reason.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')'));
     let reason = if reason.is_empty() { "marked ignored" } else { reason };
-    Some(Skip {
-        name: name.trim_end().to_owned(),
-        reason: reason.to_owned(),
-    })
+    Some(Skip { name: name.trim_end().to_owned(), reason: reason.to_owned() })
 }
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} passed, {} failed, {} skipped",
-            self.passed,
-            self.failed,
-            self.skipped.len()
-        )
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len())
     }
 }
 
@@ -145,11 +126,7 @@ mod tests {
             test result: ok. 5 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         let totals = totals(output, "");
         assert_eq!(totals.to_string(), "5 passed, 0 failed, 3 skipped");
-        let reasons: Vec<_> = totals
-            .skipped
-            .iter()
-            .map(|skip| (skip.name.as_str(), skip.reason.as_str()))
-            .collect();
+        let reasons: Vec<_> = totals.skipped.iter().map(|skip| (skip.name.as_str(), skip.reason.as_str())).collect();
         assert_eq!(
             reasons,
             [
@@ -171,15 +148,9 @@ mod tests {
     fn a_test_that_is_ignored_and_wrote_down_its_skip_counts_once() {
         let output = "test restart ... ignored\n\
             test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(
-            totals(output, "restart: no hook\n").to_string(),
-            "5 passed, 0 failed, 1 skipped"
-        );
+        assert_eq!(totals(output, "restart: no hook\n").to_string(), "5 passed, 0 failed, 1 skipped");
         // The same case skipped for a second backend, which only wrote it down.
-        assert_eq!(
-            totals(output, "restart: no hook\nrestart: no hook\n").to_string(),
-            "4 passed, 0 failed, 2 skipped"
-        );
+        assert_eq!(totals(output, "restart: no hook\nrestart: no hook\n").to_string(), "4 passed, 0 failed, 2 skipped");
     }
 
     #[test]

@@ -41,19 +41,13 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         stages.run("install", install::install_missing);
     }
     stages.run("format", || cargo("fmt --all --check", &[]));
-    stages.run("clippy", || {
-        cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[])
-    });
+    stages.run("clippy", || cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[]));
     // The libraries' public documentation, as docs.rs shows it: there a link to something private is an error too.
     // Libraries only, since the command's page would land on that of the library of the same name.
     let documentation = "doc --workspace --lib --no-deps --all-features";
-    stages.run("documentation", || {
-        cargo(documentation, &[("RUSTDOCFLAGS", "-D warnings")])
-    });
+    stages.run("documentation", || cargo(documentation, &[("RUSTDOCFLAGS", "-D warnings")]));
     // Tests start these as processes, also across packages, where `cargo test` alone would not build them.
-    let built = stages.run("build", || {
-        cargo("build --workspace --bins --examples --all-features", &[])
-    });
+    let built = stages.run("build", || cargo("build --workspace --bins --examples --all-features", &[]));
     let mut totals = Tally::default().totals("");
     if built {
         stages.run("tests", || run_tests(options, &mut totals));
@@ -63,17 +57,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     stages.print();
     if !totals.skipped.is_empty() {
         println!("\nskipped:");
-        totals
-            .skipped
-            .iter()
-            .for_each(|skip| println!("  {}: {}", skip.name, skip.reason));
+        totals.skipped.iter().for_each(|skip| println!("  {}: {}", skip.name, skip.reason));
     }
     println!("\n{totals}");
-    if stages.all_passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The stages run so far, for the report.
@@ -89,10 +76,7 @@ struct Stage {
 
 impl Stages {
     /// Runs one stage and keeps its outcome and time; answers whether it passed.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "times a stage for its reader; nothing is decided by it"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "times a stage for its reader; nothing is decided by it")]
     fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<(), String>) -> bool {
         println!("\n== {name}");
         let start = Instant::now();
@@ -101,21 +85,13 @@ impl Stages {
             println!("== {name} FAILED: {why}");
         }
         let passed = outcome.is_ok();
-        self.0.push(Stage {
-            name,
-            took: start.elapsed(),
-            outcome,
-        });
+        self.0.push(Stage { name, took: start.elapsed(), outcome });
         passed
     }
 
     /// Notes a stage that could not run, which is a failure.
     fn leave_out(&mut self, name: &'static str, why: &str) {
-        self.0.push(Stage {
-            name,
-            took: Duration::ZERO,
-            outcome: Err(format!("not run: {why}")),
-        });
+        self.0.push(Stage { name, took: Duration::ZERO, outcome: Err(format!("not run: {why}")) });
     }
 
     fn all_passed(&self) -> bool {
@@ -125,9 +101,7 @@ impl Stages {
     fn print(&self) {
         println!("\nstages:");
         for Stage { name, took, outcome } in &self.0 {
-            let outcome = outcome
-                .as_ref()
-                .map_or_else(|why| format!("FAILED: {why}"), |()| "ok".to_owned());
+            let outcome = outcome.as_ref().map_or_else(|why| format!("FAILED: {why}"), |()| "ok".to_owned());
             println!("  {name:<14}{:>7.1} s  {outcome}", took.as_secs_f64());
         }
     }
@@ -154,10 +128,7 @@ fn verdict(totals: &Totals, require_all: bool) -> Result<(), String> {
         return Err("no test was executed".to_owned());
     }
     if require_all && !totals.skipped.is_empty() {
-        return Err(format!(
-            "{} skipped, and --require-all allows none",
-            totals.skipped.len()
-        ));
+        return Err(format!("{} skipped, and --require-all allows none", totals.skipped.len()));
     }
     Ok(())
 }
@@ -201,10 +172,7 @@ fn pass_on(output: impl Read, mut ours: impl Write, sender: &mpsc::Sender<String
     while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
         // A reader of ours that went away must not stop the tests or the count.
         let _ = ours.write_all(&line).and_then(|()| ours.flush());
-        if sender
-            .send(String::from_utf8_lossy(&line).trim_end().to_owned())
-            .is_err()
-        {
+        if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
             return;
         }
         line.clear();
@@ -215,29 +183,20 @@ fn pass_on(output: impl Read, mut ours: impl Write, sender: &mpsc::Sender<String
 fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
     let mut command = cargo_command(arguments);
     command.envs(environment.iter().copied());
-    command
-        .status()
-        .map_err(|error| format!("cargo could not be started: {error}"))
-        .and_then(succeeded)
+    command.status().map_err(|error| format!("cargo could not be started: {error}")).and_then(succeeded)
 }
 
 /// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
 fn cargo_command(arguments: &str) -> Command {
     println!("cargo {arguments}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments.split(' ')).current_dir(root);
     command
 }
 
 fn succeeded(status: ExitStatus) -> Result<(), String> {
-    if status.success() {
-        Ok(())
-    } else {
-        Err(status.to_string())
-    }
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
 #[cfg(test)]
@@ -252,9 +211,7 @@ mod tests {
 
     fn count(passed: usize, failed: usize, ignored: usize) -> Totals {
         let mut tally = Tally::default();
-        tally.read_line(&format!(
-            "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured"
-        ));
+        tally.read_line(&format!("test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured"));
         tally.totals("")
     }
 
@@ -281,11 +238,7 @@ mod tests {
 
     #[test]
     fn a_process_left_behind_with_the_output_open_fails_the_stage_instead_of_hanging_it() {
-        let (_, outcome) = stream(
-            shell("sleep 3 2>/dev/null & exit 0"),
-            io::sink(),
-            Duration::from_millis(50),
-        );
+        let (_, outcome) = stream(shell("sleep 3 2>/dev/null & exit 0"), io::sink(), Duration::from_millis(50));
         assert!(outcome.expect_err("the sleeper holds the output").contains("outlived"));
     }
 

@@ -10,36 +10,22 @@ use crate::{assert_none, packages, root};
 
 fn manifest(path: &Path) -> Table {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.parse()
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 #[test]
 fn unsafe_is_forbidden_in_every_crate() {
     let workspace = manifest(&root().join("Cargo.toml"));
     let unsafe_code = &workspace["workspace"]["lints"]["rust"]["unsafe_code"];
-    assert_eq!(
-        unsafe_code.as_str(),
-        Some("forbid"),
-        "[workspace.lints.rust] must forbid unsafe_code"
-    );
+    assert_eq!(unsafe_code.as_str(), Some("forbid"), "[workspace.lints.rust] must forbid unsafe_code");
     let inherits = |package: &Package| {
         let manifest = manifest(package.manifest_path.as_std_path());
-        manifest
-            .get("lints")
-            .and_then(|lints| lints.get("workspace"))
-            .and_then(toml::Value::as_bool)
-            == Some(true)
+        manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool) == Some(true)
     };
     let breaches: Vec<String> = packages(root())
         .iter()
         .filter(|package| !inherits(package))
-        .map(|package| {
-            format!(
-                "{} does not inherit the lints: add `[lints] workspace = true`",
-                package.name
-            )
-        })
+        .map(|package| format!("{} does not inherit the lints: add `[lints] workspace = true`", package.name))
         .collect();
     assert_none(&breaches);
 }
@@ -50,24 +36,14 @@ fn lacks(package: &Package) -> Vec<&'static str> {
         return Vec::new();
     }
     let claims = [
-        (
-            "[package.metadata.docs.rs]",
-            package.metadata.pointer("/docs/rs").is_some(),
-        ),
+        ("[package.metadata.docs.rs]", package.metadata.pointer("/docs/rs").is_some()),
         ("a description", package.description.is_some()),
-        (
-            "license.workspace = true",
-            package.license.as_deref() == Some("MIT OR Apache-2.0"),
-        ),
+        ("license.workspace = true", package.license.as_deref() == Some("MIT OR Apache-2.0")),
         ("rust-version.workspace = true", package.rust_version.is_some()),
         ("keywords.workspace = true", !package.keywords.is_empty()),
         ("categories.workspace = true", !package.categories.is_empty()),
     ];
-    claims
-        .into_iter()
-        .filter(|(_, there)| !there)
-        .map(|(what, _)| what)
-        .collect()
+    claims.into_iter().filter(|(_, there)| !there).map(|(what, _)| what).collect()
 }
 
 #[test]
@@ -75,11 +51,7 @@ fn every_published_crate_has_what_the_registry_and_docs_rs_show() {
     let packages = packages(root());
     let breaches: Vec<String> = packages
         .iter()
-        .flat_map(|package| {
-            lacks(package)
-                .into_iter()
-                .map(|what| format!("{} lacks {what}", package.name))
-        })
+        .flat_map(|package| lacks(package).into_iter().map(|what| format!("{} lacks {what}", package.name)))
         .collect();
     assert_none(&breaches);
 }
@@ -88,9 +60,6 @@ fn every_published_crate_has_what_the_registry_and_docs_rs_show() {
 fn both_licences_are_there() {
     for (file, opening) in [("LICENSE-MIT", "MIT License"), ("LICENSE-APACHE", "Apache License")] {
         let text = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert!(
-            text.trim_start().starts_with(opening),
-            "{file} does not open with {opening:?}"
-        );
+        assert!(text.trim_start().starts_with(opening), "{file} does not open with {opening:?}");
     }
 }

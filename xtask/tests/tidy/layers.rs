@@ -30,51 +30,15 @@ enum Imports {
 use Imports::{Anything, These};
 
 const LAYERS: &[Place] = &[
-    Place {
-        layer: 0,
-        package: "lockkeeper-core",
-        may_import: These(&[]),
-    },
-    Place {
-        layer: 0,
-        package: "lockkeeper-zk-proto",
-        may_import: These(&[]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-zookeeper",
-        may_import: These(&["lockkeeper-core", "lockkeeper-zk-proto"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-zk-server",
-        may_import: These(&["lockkeeper-zk-proto"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-file",
-        may_import: These(&["lockkeeper-core"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-etcd",
-        may_import: These(&["lockkeeper-core"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-redis",
-        may_import: These(&["lockkeeper-core"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-sql",
-        may_import: These(&["lockkeeper-core"]),
-    },
-    Place {
-        layer: 1,
-        package: "lockkeeper-monitor",
-        may_import: These(&["lockkeeper-core"]),
-    },
+    Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
+    Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
+    Place { layer: 1, package: "lockkeeper-zookeeper", may_import: These(&["lockkeeper-core", "lockkeeper-zk-proto"]) },
+    Place { layer: 1, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
+    Place { layer: 1, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 1, package: "lockkeeper-etcd", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 1, package: "lockkeeper-redis", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 1, package: "lockkeeper-sql", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 1, package: "lockkeeper-monitor", may_import: These(&["lockkeeper-core"]) },
     Place {
         layer: 2,
         package: "lockkeeper",
@@ -92,26 +56,10 @@ const LAYERS: &[Place] = &[
         package: "lockkeeper-cli",
         may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-zk-server"]),
     },
-    Place {
-        layer: TESTING,
-        package: "lockkeeper-conformance",
-        may_import: These(&["lockkeeper-core"]),
-    },
-    Place {
-        layer: TESTING,
-        package: "lockkeeper-faults",
-        may_import: Anything,
-    },
-    Place {
-        layer: TESTING,
-        package: "lockkeeper-bench",
-        may_import: Anything,
-    },
-    Place {
-        layer: TESTING,
-        package: "xtask",
-        may_import: Anything,
-    },
+    Place { layer: TESTING, package: "lockkeeper-conformance", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
+    Place { layer: TESTING, package: "xtask", may_import: Anything },
 ];
 
 fn place(package: &str) -> Option<&'static Place> {
@@ -164,20 +112,11 @@ fn every_crate_imports_only_what_its_layer_may() {
 
 #[test]
 fn the_table_itself_points_only_downwards() {
-    for Place {
-        layer,
-        package,
-        may_import,
-    } in LAYERS
-    {
+    for Place { layer, package, may_import } in LAYERS {
         let These(imports) = may_import else { continue };
         for imported in *imports {
             let below = place(imported).unwrap_or_else(|| panic!("{imported}, imported by {package}, has no place"));
-            assert!(
-                below.layer < *layer,
-                "{package} (layer {layer}) may import {imported} (layer {})",
-                below.layer
-            );
+            assert!(below.layer < *layer, "{package} (layer {layer}) may import {imported} (layer {})", below.layer);
         }
     }
 }
@@ -185,10 +124,7 @@ fn the_table_itself_points_only_downwards() {
 /// Writes a workspace of empty packages with the given dependency tables and answers its breaches.
 fn breaches_of_planted(manifests: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    write(
-        &folder.path().join("Cargo.toml"),
-        "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n",
-    );
+    write(&folder.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n");
     for (package, dependencies) in manifests {
         let manifest = format!("[package]\nname = \"{package}\"\nedition = \"2024\"\n{dependencies}\n");
         write(&folder.path().join(package).join("Cargo.toml"), &manifest);
@@ -207,19 +143,12 @@ fn a_planted_sideways_import_is_reported() {
     let sideways = "[dependencies]\nlockkeeper-redis = { path = \"../lockkeeper-redis\" }";
     let found = breaches_of_planted(&[("lockkeeper-file", sideways), ("lockkeeper-redis", "")]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].starts_with("lockkeeper-file (layer 1) must not import lockkeeper-redis (layer 1)"),
-        "{found:?}"
-    );
+    assert!(found[0].starts_with("lockkeeper-file (layer 1) must not import lockkeeper-redis (layer 1)"), "{found:?}");
 }
 
 #[test]
 fn an_upward_import_is_reported_also_when_renamed_optional_for_one_target_or_for_a_build_script() {
-    for table in [
-        "dependencies",
-        "build-dependencies",
-        "target.'cfg(windows)'.dependencies",
-    ] {
+    for table in ["dependencies", "build-dependencies", "target.'cfg(windows)'.dependencies"] {
         let entry = "{ package = \"lockkeeper\", path = \"../lockkeeper\", optional = true }";
         let upward = format!("[{table}]\nfacade = {entry}");
         let found = breaches_of_planted(&[("lockkeeper-core", &upward), ("lockkeeper", "")]);
@@ -230,12 +159,7 @@ fn an_upward_import_is_reported_also_when_renamed_optional_for_one_target_or_for
 #[test]
 fn tests_may_use_the_conformance_suite_and_lower_layers_but_not_a_sister() {
     let in_tests = |package: &str| format!("[dev-dependencies]\n{package} = {{ path = \"../{package}\" }}");
-    let cases = [
-        ("lockkeeper-conformance", 0),
-        ("lockkeeper-zk-proto", 0),
-        ("lockkeeper-sql", 1),
-        ("lockkeeper", 1),
-    ];
+    let cases = [("lockkeeper-conformance", 0), ("lockkeeper-zk-proto", 0), ("lockkeeper-sql", 1), ("lockkeeper", 1)];
     for (package, breaches) in cases {
         let found = breaches_of_planted(&[("lockkeeper-file", &in_tests(package)), (package, "")]);
         assert_eq!(found.len(), breaches, "{package}: {found:?}");

@@ -14,27 +14,17 @@ use cargo_metadata::{MetadataCommand, Package};
 
 /// The workspace's root folder.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 /// The packages of the workspace in `folder`, as their manifests declare them; needs no network.
 fn packages(folder: &Path) -> Vec<Package> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(folder.join("Cargo.toml"))
-        .no_deps()
-        .exec();
+    let metadata = MetadataCommand::new().manifest_path(folder.join("Cargo.toml")).no_deps().exec();
     metadata.expect("cargo metadata reads the workspace").packages
 }
 
 /// Fails with one line for each breach.
 #[track_caller]
 fn assert_none(breaches: &[String]) {
-    assert!(
-        breaches.is_empty(),
-        "{} breach(es):\n  {}",
-        breaches.len(),
-        breaches.join("\n  ")
-    );
+    assert!(breaches.is_empty(), "{} breach(es):\n  {}", breaches.len(), breaches.join("\n  "));
 }

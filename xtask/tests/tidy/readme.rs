@@ -20,11 +20,7 @@ fn rust_snippets(markdown: &str) -> Vec<(usize, String)> {
             continue;
         };
         // Every block is read to its end, so that a closing fence is never taken for an opening one.
-        let block: Vec<&str> = lines
-            .by_ref()
-            .map(|(_, line)| line)
-            .take_while(|line| line.trim() != "```")
-            .collect();
+        let block: Vec<&str> = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```").collect();
         if language.split(',').next() == Some("rust") {
             snippets.push((index + 1, block.join("\n")));
         }
@@ -39,16 +35,9 @@ fn shown(example: &str) -> String {
     if region.is_empty() {
         return example.trim_end().to_owned();
     }
-    let indents = region
-        .iter()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| line.len() - line.trim_start().len());
+    let indents = region.iter().filter(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start().len());
     let indent = indents.min().unwrap_or(0);
-    region
-        .iter()
-        .map(|line| line.get(indent..).unwrap_or(""))
-        .collect::<Vec<_>>()
-        .join("\n")
+    region.iter().map(|line| line.get(indent..).unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
 /// The snippets that are none of the examples.
@@ -74,10 +63,7 @@ fn every_rust_snippet_of_the_readme_is_an_example() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|path| fs::read_to_string(path).expect("an example can be read"))
         .collect();
-    assert!(
-        !rust_snippets(&readme).is_empty(),
-        "README.md shows the library in no fenced `rust` snippet"
-    );
+    assert!(!rust_snippets(&readme).is_empty(), "README.md shows the library in no fenced `rust` snippet");
     assert_none(&strangers(&readme, &examples));
 }
 

@@ -31,10 +31,7 @@ struct Source {
 fn sources() -> Vec<Source> {
     let mut found = Vec::new();
     collect(root(), &mut found);
-    assert!(
-        found.iter().any(|source| source.path == "xtask/tests/tidy/sources.rs"),
-        "the walk misses this very file"
-    );
+    assert!(found.iter().any(|source| source.path == "xtask/tests/tidy/sources.rs"), "the walk misses this very file");
     found
 }
 
@@ -42,21 +39,13 @@ fn collect(folder: &Path, found: &mut Vec<Source>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree can be listed") {
         let entry = entry.expect("an entry of the tree can be read");
         let path = entry.path();
-        let relative = path
-            .strip_prefix(root())
-            .expect("the walk stays below the root")
-            .to_string_lossy()
-            .into_owned();
+        let relative = path.strip_prefix(root()).expect("the walk stays below the root").to_string_lossy().into_owned();
         let kind = entry.file_type().expect("an entry of the tree has a type");
         if kind.is_dir() && !NOT_SOURCES.contains(&relative.as_str()) {
             collect(&path, found);
         } else if kind.is_file() {
             // What is not UTF-8 is no text, and none of these rules speaks of it.
-            found.extend(
-                fs::read_to_string(&path)
-                    .ok()
-                    .map(|text| Source { path: relative, text }),
-            );
+            found.extend(fs::read_to_string(&path).ok().map(|text| Source { path: relative, text }));
         }
     }
 }
@@ -69,27 +58,17 @@ fn too_long(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
     let is_mod = source.path.ends_with("/mod.rs");
     let (lines_max, cure) = match is_mod {
-        true => (
-            MOD_LINES_MAX,
-            "a mod.rs is a table of contents: move code into files beside it",
-        ),
+        true => (MOD_LINES_MAX, "a mod.rs is a table of contents: move code into files beside it"),
         false => (LINES_MAX, "split it by idea"),
     };
     let over = source.path.ends_with(".rs") && lines > lines_max;
-    over.then(|| format!("{}: {lines} lines, {lines_max} at most; {cure}", source.path))
-        .into_iter()
-        .collect()
+    over.then(|| format!("{}: {lines} lines, {lines_max} at most; {cure}", source.path)).into_iter().collect()
 }
 
 fn without_opening(source: &Source) -> Vec<String> {
     let missing = source.path.ends_with(".rs") && !source.text.starts_with("//!");
     missing
-        .then(|| {
-            format!(
-                "{} must open with `//!`: what it is for and what it leaves to others",
-                source.path
-            )
-        })
+        .then(|| format!("{} must open with `//!`: what it is for and what it leaves to others", source.path))
         .into_iter()
         .collect()
 }
@@ -98,11 +77,7 @@ fn machine_paths(source: &Source) -> Vec<String> {
     if MACHINE_FOLDERS_ALLOWED.iter().any(|(file, _)| *file == source.path) {
         return Vec::new();
     }
-    let lines = source
-        .text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| has_machine_path(line));
+    let lines = source.text.lines().enumerate().filter(|(_, line)| has_machine_path(line));
     lines
         .map(|(index, line)| format!("{}:{}: a path of one machine: {}", source.path, index + 1, line.trim()))
         .collect()
@@ -140,10 +115,7 @@ fn no_file_names_a_path_of_one_machine() {
 
 #[test]
 fn planted_breaches_are_reported() {
-    let source = |path: &str, text: &str| Source {
-        path: path.to_owned(),
-        text: text.to_owned(),
-    };
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
     assert!(too_long(&source("a.rs", &"\n".repeat(LINES_MAX))).is_empty());
     assert_eq!(too_long(&source("a.rs", &"\n".repeat(LINES_MAX + 1))).len(), 1);
     assert_eq!(too_long(&source("a/mod.rs", &"\n".repeat(MOD_LINES_MAX + 1))).len(), 1);
