@@ -90,11 +90,6 @@ impl Capabilities {
         fencing: Fencing,
         stopped_holder: StoppedHolder,
     ) -> Self {
-        Self {
-            backend,
-            exclusion,
-            fencing,
-            stopped_holder,
-        }
+        Self { backend, exclusion, fencing, stopped_holder }
     }
 }

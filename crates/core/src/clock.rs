@@ -112,9 +112,7 @@ impl TestClock {
 
     /// Starts the clock at the present moment of tokio's time.
     pub fn new() -> Self {
-        Self {
-            origin: tokio::time::Instant::now(),
-        }
+        Self { origin: tokio::time::Instant::now() }
     }
 }
 
@@ -157,10 +155,7 @@ mod tests {
     #[test]
     fn arithmetic_saturates_at_both_ends() {
         let late = BootInstant::from_nanos(u64::MAX - 1);
-        assert_eq!(
-            late.saturating_add(Duration::from_secs(1)),
-            BootInstant::from_nanos(u64::MAX)
-        );
+        assert_eq!(late.saturating_add(Duration::from_secs(1)), BootInstant::from_nanos(u64::MAX));
         let early = BootInstant::from_nanos(1);
         assert_eq!(early.saturating_sub(Duration::from_secs(1)), BootInstant::from_nanos(0));
         assert_eq!(early.saturating_duration_since(late), Duration::ZERO);

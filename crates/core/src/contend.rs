@@ -27,11 +27,7 @@ pub(crate) struct Place {
 
 impl Place {
     fn arm(session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
-        Self {
-            session,
-            queue,
-            ticket: Some(ticket),
-        }
+        Self { session, queue, ticket: Some(ticket) }
     }
 
     /// Leaves the queue, and tells when that is certain.
@@ -119,10 +115,7 @@ async fn contend(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>
         let now = shared.clock.now();
         let place_was_lost = match error.kind() {
             ErrorKind::Lost(reason) => {
-                shared.emit(&Event::Rejoining {
-                    lock: queue.clone(),
-                    reason,
-                });
+                shared.emit(&Event::Rejoining { lock: queue.clone(), reason });
                 true
             }
             _ => false,
@@ -135,18 +128,10 @@ async fn contend(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>
             continue;
         }
         let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared
-            .retry
-            .delay(failed, now.saturating_duration_since(started), random)
-        else {
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
             return Err(error);
         };
-        shared.emit(&Event::Retrying {
-            lock: queue.clone(),
-            attempt: failed,
-            delay,
-            error: error.clone(),
-        });
+        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: error.clone() });
         *trouble = Some(error);
         shared.clock.sleep_until(now.saturating_add(delay)).await;
     }
@@ -157,19 +142,11 @@ async fn attempt(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>
     let session = shared.session().await.map_err(|error| error.at(queue))?;
     let (place, joined) = join(shared, queue, session.clone()).await?;
     *trouble = None;
-    let Enqueued {
-        id,
-        token,
-        mut view,
-        standing,
-    } = joined;
+    let Enqueued { id, token, mut view, standing } = joined;
     loop {
         let (ahead, departure_grants) = match decide::mutex(&id, &view) {
             Decision::Granted => break,
-            Decision::WaitFor {
-                ahead,
-                departure_grants,
-            } => (ahead, departure_grants),
+            Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
             Decision::NotInQueue => {
                 // The contenders of a session that ended are gone too; then it is the session that was lost.
                 check_standing(queue, &*standing)?;
@@ -193,27 +170,10 @@ async fn attempt(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>
 async fn join(shared: &Shared, queue: &QueueName, session: Arc<dyn Session>) -> Result<(Place, Enqueued)> {
     let ticket = Ticket::mint()?;
     let place = Place::arm(session, queue.clone(), ticket);
-    let entry = Entry {
-        ticket,
-        mode: Mode::Mutex,
-        owner: shared.owner.clone(),
-    };
-    let joined = place
-        .session
-        .enqueue(queue, entry)
-        .await
-        .map_err(|error| error.at(queue))?;
-    let ahead = joined
-        .view
-        .contenders
-        .iter()
-        .position(|contender| contender.id == joined.id)
-        .unwrap_or(0);
-    shared.emit(&Event::Joined {
-        lock: queue.clone(),
-        contender: joined.id.clone(),
-        ahead,
-    });
+    let entry = Entry { ticket, mode: Mode::Mutex, owner: shared.owner.clone() };
+    let joined = place.session.enqueue(queue, entry).await.map_err(|error| error.at(queue))?;
+    let ahead = joined.view.contenders.iter().position(|contender| contender.id == joined.id).unwrap_or(0);
+    shared.emit(&Event::Joined { lock: queue.clone(), contender: joined.id.clone(), ahead });
     Ok((place, joined))
 }
 
@@ -244,18 +204,10 @@ async fn look_again(
         failed = failed.saturating_add(1);
         let now = shared.clock.now();
         let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared
-            .retry
-            .delay(failed, now.saturating_duration_since(started), random)
-        else {
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
             return Err(error);
         };
-        shared.emit(&Event::Retrying {
-            lock: queue.clone(),
-            attempt: failed,
-            delay,
-            error,
-        });
+        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error });
         shared.clock.sleep_until(now.saturating_add(delay)).await;
         outcome = session.view(queue).await;
     }
@@ -270,12 +222,7 @@ fn grant(
     standing: Arc<dyn Standing>,
 ) -> Result<Granted> {
     check_standing(queue, &*standing)?;
-    Ok(Granted {
-        place,
-        id,
-        token,
-        standing,
-    })
+    Ok(Granted { place, id, token, standing })
 }
 
 fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {

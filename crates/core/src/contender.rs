@@ -94,27 +94,15 @@ pub struct Owner {
 impl Owner {
     /// Describes a contender by hand.
     pub fn new(host: impl Into<String>, pid: u32, command: impl Into<String>) -> Self {
-        Self {
-            host: host.into(),
-            pid,
-            command: command.into(),
-        }
+        Self { host: host.into(), pid, command: command.into() }
     }
 
     /// Describes this process.
     pub fn this_process() -> Self {
         let program = std::env::args_os().next().unwrap_or_default();
-        let command = std::path::Path::new(&program)
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let command = std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self {
-            host,
-            pid: std::process::id(),
-            command,
-        }
+        Self { host, pid: std::process::id(), command }
     }
 }
 
@@ -225,13 +213,6 @@ pub struct ContenderInfo {
 impl ContenderInfo {
     /// Describes a contender of which nothing more is known.
     pub fn new(id: ContenderId, mode: Mode) -> Self {
-        Self {
-            id,
-            mode,
-            token: None,
-            session: None,
-            owner: None,
-            since_unix: None,
-        }
+        Self { id, mode, token: None, session: None, owner: None, since_unix: None }
     }
 }

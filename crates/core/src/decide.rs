@@ -53,10 +53,7 @@ pub fn mutex(me: &ContenderId, view: &QueueView) -> Decision {
     }
     match position.checked_sub(1) {
         None => Decision::Granted,
-        Some(before) => Decision::WaitFor {
-            ahead: contenders[before].id.clone(),
-            departure_grants: before == 0,
-        },
+        Some(before) => Decision::WaitFor { ahead: contenders[before].id.clone(), departure_grants: before == 0 },
     }
 }
 
@@ -75,19 +72,9 @@ mod tests {
     }
 
     fn view(modes: &[Mode]) -> QueueView {
-        let contenders = modes
-            .iter()
-            .enumerate()
-            .map(|(number, &mode)| Contender {
-                id: id(number),
-                ticket: None,
-                mode,
-            })
-            .collect();
-        QueueView {
-            version: Version(1),
-            contenders,
-        }
+        let contenders =
+            modes.iter().enumerate().map(|(number, &mode)| Contender { id: id(number), ticket: None, mode }).collect();
+        QueueView { version: Version(1), contenders }
     }
 
     /// Calls `check` with every sequence of modes of up to six contenders: 3 + 9 + … + 729 queues.
@@ -119,10 +106,7 @@ mod tests {
                 } else if number == 0 {
                     Decision::Granted
                 } else {
-                    Decision::WaitFor {
-                        ahead: id(number - 1),
-                        departure_grants: number == 1,
-                    }
+                    Decision::WaitFor { ahead: id(number - 1), departure_grants: number == 1 }
                 };
                 assert_eq!(mutex(&id(number), &view), expected, "{number} in {modes:?}");
             }
@@ -145,23 +129,11 @@ mod tests {
         for length in 2..=CONTENDERS_MAX {
             let before = view(&vec![Mode::Mutex; length]);
             for me in 1..length {
-                let Decision::WaitFor {
-                    ahead,
-                    departure_grants,
-                } = mutex(&id(me), &before)
-                else {
+                let Decision::WaitFor { ahead, departure_grants } = mutex(&id(me), &before) else {
                     panic!("{me} of {length} does not wait");
                 };
-                let left: Vec<_> = before
-                    .contenders
-                    .iter()
-                    .filter(|other| other.id != ahead)
-                    .cloned()
-                    .collect();
-                let after = QueueView {
-                    version: Version(1),
-                    contenders: left.into(),
-                };
+                let left: Vec<_> = before.contenders.iter().filter(|other| other.id != ahead).cloned().collect();
+                let after = QueueView { version: Version(1), contenders: left.into() };
                 let granted = mutex(&id(me), &after) == Decision::Granted;
                 assert_eq!(granted, departure_grants, "{me} of {length}");
             }

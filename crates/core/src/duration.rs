@@ -26,9 +26,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 }
 
 fn read(text: &str) -> Option<Duration> {
-    let digits_end = text
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len());
+    let digits_end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits_end);
     let unit_nanos: u128 = match unit {
         "ms" => 1_000_000,
@@ -70,22 +68,9 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in [
-            "",
-            "abc",
-            "-1",
-            "+1",
-            "1.",
-            ".5",
-            "1 s",
-            "s",
-            "1.2.3",
-            "5 ",
-            "1e3",
-            "99999999999999999999",
-            "inf",
-            "∞",
-        ] {
+        for text in
+            ["", "abc", "-1", "+1", "1.", ".5", "1 s", "s", "1.2.3", "5 ", "1e3", "99999999999999999999", "inf", "∞"]
+        {
             assert!(parse_duration(text).is_err(), "{text:?} was taken for a duration");
         }
     }

@@ -141,16 +141,7 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, advice: Advice, operation: Operation, message: String) -> Self {
-        Self {
-            inner: Box::new(Inner {
-                kind,
-                advice,
-                operation,
-                lock: None,
-                message,
-                source: None,
-            }),
-        }
+        Self { inner: Box::new(Inner { kind, advice, operation, lock: None, message, source: None }) }
     }
 
     /// Adds the lock at which it happened.
@@ -191,14 +182,7 @@ impl Error {
 /// One line: lock, operation, what happened, and the cause.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            kind,
-            operation,
-            lock,
-            message,
-            source,
-            ..
-        } = &*self.inner;
+        let Inner { kind, operation, lock, message, source, .. } = &*self.inner;
         if let Some(lock) = lock {
             write!(formatter, "{lock}: ")?;
         }
@@ -219,14 +203,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            kind,
-            advice,
-            operation,
-            lock,
-            message,
-            source,
-        } = &*self.inner;
+        let Inner { kind, advice, operation, lock, message, source } = &*self.inner;
         formatter
             .debug_struct("Error")
             .field("kind", kind)
@@ -241,10 +218,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.inner
-            .source
-            .as_ref()
-            .map(|source| &**source as &(dyn std::error::Error + 'static))
+        self.inner.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
     }
 }
 

@@ -79,12 +79,7 @@ pub(crate) fn trace(event: &Event) {
             tracing::debug!(target: "lockkeeper", %lock, %contender, ahead, "joined");
         }
         Event::Rejoining { lock, reason } => tracing::warn!(target: "lockkeeper", %lock, %reason, "rejoining"),
-        Event::Retrying {
-            lock,
-            attempt,
-            delay,
-            error,
-        } => {
+        Event::Retrying { lock, attempt, delay, error } => {
             tracing::warn!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying");
         }
         Event::Granted { lock, token, waited } => {
@@ -93,12 +88,7 @@ pub(crate) fn trace(event: &Event) {
         Event::NotAcquired { lock, waited } => {
             tracing::debug!(target: "lockkeeper", %lock, ?waited, "not acquired");
         }
-        Event::Released {
-            lock,
-            token,
-            held,
-            lost,
-        } => {
+        Event::Released { lock, token, held, lost } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
         }
     }

@@ -34,33 +34,13 @@ pub struct MutexGuard {
 
 impl MutexGuard {
     pub(crate) fn new(shared: Arc<Shared>, queue: QueueName, granted: Granted, called_at: BootInstant) -> Self {
-        let Granted {
-            place,
-            id,
-            token,
-            standing,
-        } = granted;
+        let Granted { place, id, token, standing } = granted;
         let granted_at = shared.clock.now();
         let waited = granted_at.saturating_duration_since(called_at);
-        shared.emit(&Event::Granted {
-            lock: queue.clone(),
-            token,
-            waited,
-        });
-        let state = HoldState {
-            queue,
-            id,
-            token,
-            standing,
-            shared: shared.clone(),
-            released: watch::Sender::new(false),
-        };
-        Self {
-            place: Some(place),
-            hold: Hold { state: Arc::new(state) },
-            shared,
-            granted_at,
-        }
+        shared.emit(&Event::Granted { lock: queue.clone(), token, waited });
+        let state =
+            HoldState { queue, id, token, standing, shared: shared.clone(), released: watch::Sender::new(false) };
+        Self { place: Some(place), hold: Hold { state: Arc::new(state) }, shared, granted_at }
     }
 
     /// Returns what answers for this hold; a cheap clone that may go anywhere and never releases.
@@ -117,12 +97,7 @@ impl MutexGuard {
         let state = &self.hold.state;
         state.released.send_replace(true);
         let held = self.shared.clock.now().saturating_duration_since(self.granted_at);
-        self.shared.emit(&Event::Released {
-            lock: state.queue.clone(),
-            token: state.token,
-            held,
-            lost,
-        });
+        self.shared.emit(&Event::Released { lock: state.queue.clone(), token: state.token, held, lost });
         lost
     }
 }
@@ -143,12 +118,7 @@ impl fmt::Debug for MutexGuard {
 }
 
 pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
-    Error::permanent(
-        ErrorKind::Lost(reason),
-        Operation::Leave,
-        format!("the lock was lost: {reason}"),
-    )
-    .at(queue)
+    Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
 }
 
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
@@ -234,11 +204,7 @@ impl Hold {
     /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has such
     /// a thing; for handing the lock to a process that may outlive this one.
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        if self.is_held() {
-            self.state.standing.lifeline()
-        } else {
-            None
-        }
+        if self.is_held() { self.state.standing.lifeline() } else { None }
     }
 }
 

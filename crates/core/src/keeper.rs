@@ -114,11 +114,7 @@ impl Keeper {
     #[doc(alias = "getParticipantNodes")]
     pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let queue = QueueName::new(name)?;
-        self.shared
-            .backend
-            .inspect(&queue)
-            .await
-            .map_err(|error| error.at(&queue))
+        self.shared.backend.inspect(&queue).await.map_err(|error| error.at(&queue))
     }
 
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
@@ -260,10 +256,7 @@ impl Shared {
             return Err(Error::permanent(ErrorKind::Closed, Operation::Connect, message));
         }
         let mut slot = self.slot();
-        if slot
-            .as_ref()
-            .is_some_and(|session| !session.bond().liveness().is_held())
-        {
+        if slot.as_ref().is_some_and(|session| !session.bond().liveness().is_held()) {
             *slot = None;
         }
         Ok(slot.clone())
@@ -328,14 +321,7 @@ impl KeeperBuilder {
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self {
-            backend,
-            clock,
-            retry,
-            owner,
-            observers,
-            testing,
-        } = self;
+        let Self { backend, clock, retry, owner, observers, testing } = self;
         let shared = Shared {
             backend,
             clock,
@@ -347,8 +333,6 @@ impl KeeperBuilder {
             closed: AtomicBool::new(false),
             testing,
         };
-        Keeper {
-            shared: Arc::new(shared),
-        }
+        Keeper { shared: Arc::new(shared) }
     }
 }

@@ -70,12 +70,7 @@ impl Mutex {
         let called_at = self.shared.clock.now();
         let granted = contend::lock(&self.shared, &self.queue, None).await?;
         let granted = granted.expect("without a deadline nothing but a grant or an error ends the wait");
-        Ok(MutexGuard::new(
-            self.shared.clone(),
-            self.queue.clone(),
-            granted,
-            called_at,
-        ))
+        Ok(MutexGuard::new(self.shared.clone(), self.queue.clone(), granted, called_at))
     }
 
     /// Takes the lock if it is free; `None` if somebody has it or queues for it.
@@ -185,10 +180,7 @@ impl Mutex {
     fn guard_or_tell(&self, granted: Option<contend::Granted>, called_at: BootInstant) -> Option<MutexGuard> {
         if granted.is_none() {
             let waited = self.shared.clock.now().saturating_duration_since(called_at);
-            self.shared.emit(&Event::NotAcquired {
-                lock: self.queue.clone(),
-                waited,
-            });
+            self.shared.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
         }
         granted.map(|granted| MutexGuard::new(self.shared.clone(), self.queue.clone(), granted, called_at))
     }

@@ -47,15 +47,10 @@ impl QueueName {
             return refuse("a lock's name is empty".to_owned());
         }
         if name.len() > NAME_BYTES_MAX {
-            return refuse(format!(
-                "a lock's name has {} bytes, and {NAME_BYTES_MAX} are the most",
-                name.len()
-            ));
+            return refuse(format!("a lock's name has {} bytes, and {NAME_BYTES_MAX} are the most", name.len()));
         }
         if let Some(position) = name.find(char::is_control) {
-            return refuse(format!(
-                "a lock's name has a control character at byte {position}: {name:?}"
-            ));
+            return refuse(format!("a lock's name has a control character at byte {position}: {name:?}"));
         }
         Ok(Self(name.into()))
     }
@@ -134,9 +129,7 @@ fn percent_encode(name: &str) -> String {
 }
 
 fn hex_digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16)
-        .expect("a nibble is one digit")
-        .to_ascii_uppercase()
+    char::from_digit(u32::from(nibble), 16).expect("a nibble is one digit").to_ascii_uppercase()
 }
 
 impl fmt::Display for QueueName {
@@ -172,11 +165,7 @@ mod tests {
         assert!(QueueName::new(&"x".repeat(201)).is_err());
         assert!(QueueName::new(&"é".repeat(101)).is_err());
         for control in ["a\nb", "\0", "\u{7f}", "a\u{85}"] {
-            assert_eq!(
-                QueueName::new(control).unwrap_err().kind(),
-                ErrorKind::InvalidName,
-                "{control:?}"
-            );
+            assert_eq!(QueueName::new(control).unwrap_err().kind(), ErrorKind::InvalidName, "{control:?}");
         }
     }
 

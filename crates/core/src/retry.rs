@@ -50,11 +50,7 @@ impl RetryPolicy {
     #[doc(alias = "BoundedExponentialBackoffRetry")]
     #[doc(alias = "ExponentialBackoffRetry")]
     pub fn exponential_backoff(base: Duration, delay_max: Duration, retries_max: u32) -> Self {
-        Self {
-            base,
-            growth: Growth::Doubling { max: delay_max },
-            stop: Stop::AfterAttempts(retries_max),
-        }
+        Self { base, growth: Growth::Doubling { max: delay_max }, stop: Stop::AfterAttempts(retries_max) }
     }
 
     /// Tries again up to `retries_max` times, always after `delay`.
@@ -63,11 +59,7 @@ impl RetryPolicy {
     #[doc(alias = "RetryNTimes")]
     #[doc(alias = "RetryOneTime")]
     pub fn n_times(retries_max: u32, delay: Duration) -> Self {
-        Self {
-            base: delay,
-            growth: Growth::Constant,
-            stop: Stop::AfterAttempts(retries_max),
-        }
+        Self { base: delay, growth: Growth::Constant, stop: Stop::AfterAttempts(retries_max) }
     }
 
     /// Tries again, always after `delay`, until `elapsed_max` has passed since the first attempt.
@@ -75,11 +67,7 @@ impl RetryPolicy {
     /// Curator's `RetryUntilElapsed`.
     #[doc(alias = "RetryUntilElapsed")]
     pub fn until_elapsed(elapsed_max: Duration, delay: Duration) -> Self {
-        Self {
-            base: delay,
-            growth: Growth::Constant,
-            stop: Stop::AfterElapsed(elapsed_max),
-        }
+        Self { base: delay, growth: Growth::Constant, stop: Stop::AfterElapsed(elapsed_max) }
     }
 
     /// Tries again for ever, after delays that double from `base` up to `delay_max`.
@@ -87,11 +75,7 @@ impl RetryPolicy {
     /// Curator's `RetryForever`.
     #[doc(alias = "RetryForever")]
     pub fn forever(base: Duration, delay_max: Duration) -> Self {
-        Self {
-            base,
-            growth: Growth::Doubling { max: delay_max },
-            stop: Stop::Never,
-        }
+        Self { base, growth: Growth::Doubling { max: delay_max }, stop: Stop::Never }
     }
 
     /// Never tries again.
@@ -143,9 +127,7 @@ mod tests {
     #[test]
     fn delays_double_up_to_their_bound() {
         let policy = RetryPolicy::default();
-        let delays: Vec<_> = (1..=6)
-            .map(|failed| policy.delay(failed, SECOND, 0).unwrap().as_secs())
-            .collect();
+        let delays: Vec<_> = (1..=6).map(|failed| policy.delay(failed, SECOND, 0).unwrap().as_secs()).collect();
         assert_eq!(delays, [1, 2, 4, 8, 10, 10]);
         assert_eq!(policy.delay(u32::MAX, SECOND, 0), Some(DEFAULT_MAX_DELAY));
     }

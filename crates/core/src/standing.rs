@@ -39,11 +39,7 @@ impl SafeUntil {
     }
 
     fn from_nanos(nanos: u64) -> Self {
-        if nanos == Self::NO_DEADLINE {
-            Self::ProcessEnd
-        } else {
-            Self::At(BootInstant::from_nanos(nanos))
-        }
+        if nanos == Self::NO_DEADLINE { Self::ProcessEnd } else { Self::At(BootInstant::from_nanos(nanos)) }
     }
 }
 
@@ -156,9 +152,7 @@ impl SessionBond {
     /// Moves the deadline, unless it has passed: then the session has lapsed, whatever the service says now.
     pub fn renew(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
-            self.state
-                .safe_until_nanos
-                .store(safe_until.to_nanos(), Ordering::Release);
+            self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
             self.state.connected.send_replace(true);
         }
     }
@@ -166,9 +160,7 @@ impl SessionBond {
     /// Notes that the way to the service broke.
     pub fn jeopardize(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
-            self.state
-                .safe_until_nanos
-                .store(safe_until.to_nanos(), Ordering::Release);
+            self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
             self.state.connected.send_replace(false);
         }
     }
@@ -192,11 +184,7 @@ impl SessionBond {
             self.lose(LossReason::Lapsed);
             return Liveness::Lost(*self.state.lost.get().expect("a reason was just set"));
         }
-        if *self.state.connected.borrow() {
-            Liveness::Held { safe_until }
-        } else {
-            Liveness::Jeopardy { safe_until }
-        }
+        if *self.state.connected.borrow() { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
     }
 
     /// Waits until the session is lost; without end if it never is.
@@ -221,21 +209,13 @@ impl SessionBond {
         loop {
             match self.liveness() {
                 Liveness::Lost(reason) => return reason,
-                Liveness::Held {
-                    safe_until: SafeUntil::ProcessEnd,
-                }
-                | Liveness::Jeopardy {
-                    safe_until: SafeUntil::ProcessEnd,
-                } => {
+                Liveness::Held { safe_until: SafeUntil::ProcessEnd }
+                | Liveness::Jeopardy { safe_until: SafeUntil::ProcessEnd } => {
                     // The sender lives in `self.state`, so this fails only after we are gone.
                     let _ = changes.changed().await;
                 }
-                Liveness::Held {
-                    safe_until: SafeUntil::At(deadline),
-                }
-                | Liveness::Jeopardy {
-                    safe_until: SafeUntil::At(deadline),
-                } => {
+                Liveness::Held { safe_until: SafeUntil::At(deadline) }
+                | Liveness::Jeopardy { safe_until: SafeUntil::At(deadline) } => {
                     tokio::select! {
                         _ = changes.changed() => {}
                         () = self.state.clock.sleep_until(deadline) => {}

@@ -27,11 +27,7 @@ pub struct FencingToken {
 impl FencingToken {
     /// Makes a token, if `grant` fits into a signed 64-bit number, as databases keep it.
     pub const fn new(grant: u64, turn: u32) -> Option<Self> {
-        if grant > i64::MAX as u64 {
-            None
-        } else {
-            Some(Self { grant, turn })
-        }
+        if grant > i64::MAX as u64 { None } else { Some(Self { grant, turn }) }
     }
 
     /// Returns the grant, which orders processes.
@@ -113,10 +109,7 @@ mod tests {
             assert_eq!(token.to_string().parse(), Ok(token));
         }
         for wrong in ["", "-1", "1.", ".1", "1.2.3", "9223372036854775808", "x"] {
-            assert!(
-                wrong.parse::<FencingToken>().is_err(),
-                "{wrong:?} was taken for a token"
-            );
+            assert!(wrong.parse::<FencingToken>().is_err(), "{wrong:?} was taken for a token");
         }
     }
 }

@@ -53,10 +53,7 @@ impl ServiceUrl {
     /// [`ErrorKind::InvalidUrl`], permanent, with what is wrong and without the password.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > URL_BYTES_MAX {
-            return Err(invalid(format!(
-                "the service URL has {} bytes, and {URL_BYTES_MAX} are the most",
-                text.len()
-            )));
+            return Err(invalid(format!("the service URL has {} bytes, and {URL_BYTES_MAX} are the most", text.len())));
         }
         if text.chars().any(char::is_control) {
             return Err(invalid("the service URL has a control character"));
@@ -122,10 +119,7 @@ impl ServiceUrl {
 
     /// Returns the value of a query key, decoded.
     pub fn query(&self, key: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is passed over.
@@ -136,16 +130,12 @@ impl ServiceUrl {
     pub fn refuse_unknown_keys(&self, known: &[&str]) -> Result<()> {
         match self.query.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
-            Some((key, _)) if known.is_empty() => Err(invalid(format!(
-                "`{}:` takes no settings, and `{key}` was given",
-                self.scheme
-            ))),
+            Some((key, _)) if known.is_empty() => {
+                Err(invalid(format!("`{}:` takes no settings, and `{key}` was given", self.scheme)))
+            }
             Some((key, _)) => {
                 let known = known.join("`, `");
-                Err(invalid(format!(
-                    "`{}:` has no setting `{key}`; it has `{known}`",
-                    self.scheme
-                )))
+                Err(invalid(format!("`{}:` has no setting `{key}`; it has `{known}`", self.scheme)))
             }
         }
     }
@@ -157,9 +147,7 @@ fn invalid(message: impl Into<String>) -> Error {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
@@ -168,10 +156,7 @@ fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
     }
     let hosts: Vec<_> = hosts.split(',').map(parse_host).collect::<Result<_>>()?;
     if hosts.len() > HOSTS_MAX {
-        return Err(invalid(format!(
-            "the service URL has {} hosts, and {HOSTS_MAX} are the most",
-            hosts.len()
-        )));
+        return Err(invalid(format!("the service URL has {} hosts, and {HOSTS_MAX} are the most", hosts.len())));
     }
     Ok(hosts)
 }
@@ -179,23 +164,16 @@ fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
 fn parse_host(host: &str) -> Result<Host> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
-            let (name, rest) = rest
-                .split_once(']')
-                .ok_or_else(|| invalid(format!("`{host}` lacks a `]`")))?;
+            let (name, rest) = rest.split_once(']').ok_or_else(|| invalid(format!("`{host}` lacks a `]`")))?;
             let port = match rest {
                 "" => None,
-                _ => Some(
-                    rest.strip_prefix(':')
-                        .ok_or_else(|| invalid(format!("`{host}` is not a host")))?,
-                ),
+                _ => Some(rest.strip_prefix(':').ok_or_else(|| invalid(format!("`{host}` is not a host")))?),
             };
             (name, port)
         }
         None => match host.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err(invalid(format!(
-                    "`{host}` is not a host; an IPv6 address stands in brackets"
-                )));
+                return Err(invalid(format!("`{host}` is not a host; an IPv6 address stands in brackets")));
             }
             Some((name, port)) => (name, Some(port)),
             None => (host, None),
@@ -208,18 +186,13 @@ fn parse_host(host: &str) -> Result<Host> {
         .map(|port| port.parse().ok().filter(|&port: &u16| port != 0))
         .map(|port| port.ok_or_else(|| invalid(format!("`{host}` has no usable port"))))
         .transpose()?;
-    Ok(Host {
-        name: name.to_owned(),
-        port,
-    })
+    Ok(Host { name: name.to_owned(), port })
 }
 
 fn parse_query(query: &str) -> Result<Vec<(String, String)>> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair
-            .split_once('=')
-            .ok_or_else(|| invalid(format!("`{pair}` is not `key=value`")))?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| invalid(format!("`{pair}` is not `key=value`")))?;
         if pairs.iter().any(|(earlier, _)| earlier == key) {
             return Err(invalid(format!("the service URL gives `{key}` twice")));
         }
@@ -238,10 +211,7 @@ fn decode(text: &str) -> Result<String> {
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         if byte == b'%' {
-            let digits = after
-                .get(..2)
-                .and_then(|digits| std::str::from_utf8(digits).ok())
-                .ok_or_else(escaped)?;
+            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(escaped)?;
             bytes.push(u8::from_str_radix(digits, 16).map_err(|_| escaped())?);
             rest = &after[2..];
         } else {
@@ -360,10 +330,7 @@ mod tests {
     fn an_unknown_setting_is_refused_by_name() {
         let url = url("file:x?sesion_timeout=3s");
         let error = url.refuse_unknown_keys(&["base"]).unwrap_err().to_string();
-        assert!(
-            error.contains("`sesion_timeout`") && error.contains("`base`"),
-            "{error}"
-        );
+        assert!(error.contains("`sesion_timeout`") && error.contains("`base`"), "{error}");
         assert!(url.refuse_unknown_keys(&["sesion_timeout"]).is_ok());
     }
 

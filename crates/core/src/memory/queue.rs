@@ -89,11 +89,7 @@ impl Queues {
         let contenders = self
             .contenders(queue)
             .iter()
-            .map(|stored| Contender {
-                id: stored.id.clone(),
-                ticket: Some(stored.ticket),
-                mode: stored.mode,
-            })
+            .map(|stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode })
             .collect();
         QueueView { version, contenders }
     }
@@ -110,11 +106,7 @@ impl Queues {
     }
 
     pub(super) fn names(&self, prefix: &str) -> Vec<QueueName> {
-        self.by_name
-            .keys()
-            .filter(|name| name.as_str().starts_with(prefix))
-            .cloned()
-            .collect()
+        self.by_name.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect()
     }
 
     fn contenders(&self, queue: &QueueName) -> &[Stored] {

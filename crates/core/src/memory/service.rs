@@ -12,8 +12,8 @@ use crate::memory::queue::Queues;
 use crate::memory::session::MemoryBackend;
 use crate::memory::testing::Testing;
 use crate::{
-    BoxFuture, Capabilities, Error, ErrorKind, Exclusion, Fencing, Keeper, KeeperBuilder, LossReason, Operation,
-    Result, SafeUntil, SessionBond, StoppedHolder,
+    Backend, BoxFuture, Capabilities, Error, ErrorKind, Exclusion, Fencing, Keeper, KeeperBuilder, LossReason,
+    Operation, Result, SafeUntil, SessionBond, StoppedHolder,
 };
 
 pub(super) const CAPABILITIES: Capabilities =
@@ -68,12 +68,7 @@ pub(super) struct Link {
 impl MemoryService {
     /// Starts an empty service that reads this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                clock,
-                state: Mutex::default(),
-            }),
-        }
+        Self { shared: Arc::new(Shared { clock, state: Mutex::default() }) }
     }
 
     /// Opens a keeper: an independent client of this service, with its own session.
@@ -83,11 +78,16 @@ impl MemoryService {
 
     /// Starts a keeper of this service.
     pub fn keeper_builder(&self) -> KeeperBuilder {
+        let (backend, testing) = self.client();
+        Keeper::builder(backend).clock(self.shared.clock.clone()).testing(testing)
+    }
+
+    /// Opens an independent client of this service without a keeper: its side of the waist, and what makes things go wrong
+    /// for it. For tests that put a [`Backend`] of their own in between.
+    pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
         let backend = Arc::new(MemoryBackend::new(self.clone()));
         let testing = Testing::new(self.clone(), backend.clone());
-        Keeper::builder(backend)
-            .clock(self.shared.clock.clone())
-            .testing(testing)
+        (backend, testing)
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -105,12 +105,7 @@ impl MemoryService {
         let mut state = self.state();
         state.last_session += 1;
         let number = state.last_session;
-        let link = Link {
-            bond: bond.clone(),
-            connection: watch::Sender::new(1),
-            cut: false,
-            owed: Vec::new(),
-        };
+        let link = Link { bond: bond.clone(), connection: watch::Sender::new(1), cut: false, owed: Vec::new() };
         state.links.insert(number, link);
         (number, bond)
     }
@@ -164,11 +159,7 @@ impl MemoryService {
             let value = effect(state, version);
             let outcome = if state.drop_next_reply == Some(operation) {
                 state.drop_next_reply = None;
-                Err(Error::unknown(
-                    ErrorKind::ConnectionLost,
-                    operation,
-                    "the reply was lost",
-                ))
+                Err(Error::unknown(ErrorKind::ConnectionLost, operation, "the reply was lost"))
             } else {
                 Ok(value)
             };

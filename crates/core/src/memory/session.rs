@@ -22,10 +22,7 @@ pub(super) struct MemoryBackend {
 
 impl MemoryBackend {
     pub(super) fn new(service: MemoryService) -> Self {
-        Self {
-            service,
-            sessions: Arc::default(),
-        }
+        Self { service, sessions: Arc::default() }
     }
 
     pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeSet<u64>> {
@@ -45,11 +42,7 @@ impl Backend for MemoryBackend {
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
         let (number, bond) = self.service.open_session();
         self.sessions().insert(number);
-        let session: Arc<dyn Session> = Arc::new(MemorySession {
-            service: self.service.clone(),
-            number,
-            bond,
-        });
+        let session: Arc<dyn Session> = Arc::new(MemorySession { service: self.service.clone(), number, bond });
         Box::pin(std::future::ready(Ok(session)))
     }
 
@@ -78,10 +71,7 @@ impl Session for MemorySession {
 
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         let queue = queue.clone();
-        self.service
-            .request(self.number, Operation::View, move |state, version| {
-                state.queues.view(&queue, version)
-            })
+        self.service.request(self.number, Operation::View, move |state, version| state.queues.view(&queue, version))
     }
 
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
@@ -90,16 +80,8 @@ impl Session for MemorySession {
         self.service.request(session, Operation::Join, move |state, version| {
             let stored = state.queues.join(&queue, entry, session, since_unix);
             let (id, token) = (stored.id.clone(), stored.token);
-            let standing = Arc::new(MemoryStanding {
-                bond,
-                departed: stored.watch(),
-            });
-            Enqueued {
-                id,
-                token,
-                view: state.queues.view(&queue, version),
-                standing,
-            }
+            let standing = Arc::new(MemoryStanding { bond, departed: stored.watch() });
+            Enqueued { id, token, view: state.queues.view(&queue, version), standing }
         })
     }
 
@@ -117,11 +99,7 @@ impl Session for MemorySession {
             move |state, _| {
                 let connection = state.links.get(&number).map(|link| link.connection.subscribe());
                 let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(super::queue::Stored::watch));
-                (
-                    state.queues.find(&queue, &ahead).map(super::queue::Stored::watch),
-                    mine,
-                    connection,
-                )
+                (state.queues.find(&queue, &ahead).map(super::queue::Stored::watch), mine, connection)
             }
         });
         Box::pin(async move {
@@ -144,8 +122,7 @@ impl Session for MemorySession {
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let queue = queue.clone();
-        self.service
-            .owe(self.number, move |state| state.queues.remove(&queue, ticket));
+        self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket));
         Withdrawal::done(Ok(()))
     }
 
