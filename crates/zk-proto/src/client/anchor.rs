@@ -1,0 +1,333 @@
+//! Until when a session may be believed to live: the anchor.
+//!
+//! A reply to a ping proves nothing about the ensemble: a follower that is cut off from its leader goes on answering
+//! pings and reads for several ticks, while the leader, which alone ends sessions, hears nothing and ends ours. An
+//! acknowledged write proves that the path from the follower to the quorum stood, but a forwarded write is not taken
+//! by the leader for a sign of life. Signs of life travel in the follower's answers to the leader's pings, one each
+//! half tick.
+//!
+//! So two things are put together. A request that was answered at `r` was known to the follower at `r`. Within half a
+//! tick (and the lateness δ) after `r` the leader's ping came by and took that knowledge along, on the same ordered
+//! channel on which a write sent later travels. When a write sent at `t ≥ r + tick/2 + δ` is acknowledged, the leader
+//! has read everything before it on that channel: it knows that the session lived when the request was sent, and will
+//! not end it earlier than a full timeout after that.
+//!
+//! Everything is counted from when a request was *sent*, and answers from when they were *read*: late stamps of either
+//! kind only make the result earlier. The file knows nothing of connections and requests but what it is told.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// The least lateness of a leader's ping that is allowed for.
+pub const PING_LATENESS_MIN: Duration = Duration::from_millis(100);
+
+/// The least margin, to which a fiftieth of the timeout is added for clocks that run unequally fast.
+pub const MARGIN_MIN: Duration = Duration::from_millis(100);
+
+/// The part of the timeout that is added to the margin.
+const MARGIN_TIMEOUT_DIVISOR: u32 = 50;
+
+/// How many answers are remembered while they wait for a write to prove them.
+///
+/// An answer of each slot (see [`Anchor::slot`]) is enough; forgetting the oldest only makes the result earlier. At
+/// this number the memory reaches back eight times as far as an answer must lie behind the write that proves it.
+const SAMPLES_MAX: usize = 512;
+
+/// How many slots the span between an answer and the write that proves it is cut into.
+const SLOTS_PER_SPAN: u32 = 64;
+
+/// Bounds under which [`Anchor`] is right; read them as promises about the ensemble.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AnchorConfig {
+    tick: Option<Duration>,
+    ping_lateness: Duration,
+    margin: Duration,
+}
+
+impl AnchorConfig {
+    /// Takes the ensemble's tick if it is known.
+    ///
+    /// Else half of the session timeout stands for it, which is right while the ensemble's `minSessionTimeout` is at
+    /// least two ticks, as it is by default.
+    pub const fn new(tick: Option<Duration>) -> Self {
+        Self { tick, ping_lateness: PING_LATENESS_MIN, margin: MARGIN_MIN }
+    }
+
+    /// Allows a leader's ping to be late by `lateness`; less than [`PING_LATENESS_MIN`] counts as that.
+    #[must_use]
+    pub fn with_ping_lateness(self, lateness: Duration) -> Self {
+        Self { ping_lateness: lateness.max(PING_LATENESS_MIN), ..self }
+    }
+
+    /// Stops believing `margin` earlier; less than [`MARGIN_MIN`] counts as that. A fiftieth of the timeout is added.
+    #[must_use]
+    pub fn with_margin(self, margin: Duration) -> Self {
+        Self { margin: margin.max(MARGIN_MIN), ..self }
+    }
+
+    /// How long before a write is sent an answer must have come to be proved by the write.
+    pub fn span(&self, timeout_least: Duration) -> Duration {
+        self.tick.unwrap_or(timeout_least / 2) / 2 + self.ping_lateness
+    }
+
+    /// How much earlier than the service a session is given up.
+    pub fn margin(&self, timeout_least: Duration) -> Duration {
+        self.margin + timeout_least / MARGIN_TIMEOUT_DIVISOR
+    }
+}
+
+impl Default for AnchorConfig {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+/// Says what an answered request proves.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Proof {
+    /// That the server we are connected to knew the session to live: a read, a ping.
+    SignOfLife,
+    /// That too, and that the path to the quorum stood after the request was sent: an acknowledged write.
+    Write,
+}
+
+/// A request and its answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Exchange {
+    /// A time not after the request was handed to the network.
+    pub sent_at: Timestamp,
+    /// A time not before the answer came from the network.
+    pub received_at: Timestamp,
+    /// What it proves.
+    pub proof: Proof,
+}
+
+/// Follows one session's requests and answers, and says until when the session may be believed to live.
+///
+/// Belongs to one session; the next session gets a new one. What was proved outlives a connection, what was not does
+/// not, since another server's channel to the leader proves nothing about the first one's.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    config: AnchorConfig,
+    /// The least timeout ever negotiated: a restarted server goes back to it.
+    timeout_least: Option<Duration>,
+    /// The newest sending time of which the leader is known to have heard.
+    anchored_at: Option<Timestamp>,
+    /// The handshake of this connection, until a write proves it.
+    connect: Option<Sample>,
+    /// Answers on this connection, oldest first, at most one a slot.
+    samples: VecDeque<Sample>,
+}
+
+/// Stands for the answers of one slot: the newest request among them, and when the last of them came.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    sent_at: Timestamp,
+    first_received_at: Timestamp,
+    received_at: Timestamp,
+}
+
+impl Anchor {
+    /// Starts with a session of which nothing is known.
+    pub const fn new(config: AnchorConfig) -> Self {
+        Self { config, timeout_least: None, anchored_at: None, connect: None, samples: VecDeque::new() }
+    }
+
+    /// The time until which the service has certainly not ended the session; `None` while nothing is proved.
+    ///
+    /// Right under the bounds of [`AnchorConfig`], while the clock of whoever stamps does not stop. It moves back if a
+    /// server grants a shorter timeout than all before it.
+    pub fn safe_until(&self) -> Option<Timestamp> {
+        let timeout = self.timeout_least?;
+        Some(self.anchored_at?.after(timeout).before(self.config.margin(timeout)))
+    }
+
+    /// The newest sending time of which the leader is known to have heard.
+    pub const fn anchored_at(&self) -> Option<Timestamp> {
+        self.anchored_at
+    }
+
+    /// The least timeout negotiated over the session's life.
+    pub const fn timeout_least(&self) -> Option<Duration> {
+        self.timeout_least
+    }
+
+    /// Takes note of a handshake that made the session or went on with it on a new connection.
+    ///
+    /// It went through the leader itself, so the write that proves it need not wait for the leader's ping.
+    pub fn handle_connected(&mut self, sent_at: Timestamp, received_at: Timestamp, timeout: Duration) {
+        self.timeout_least = Some(self.timeout_least.map_or(timeout, |least| least.min(timeout)));
+        self.samples.clear();
+        self.connect = Some(Sample { sent_at, first_received_at: received_at, received_at });
+    }
+
+    /// Takes note that the connection is gone.
+    pub fn handle_disconnected(&mut self) {
+        self.samples.clear();
+        self.connect = None;
+    }
+
+    /// Takes note of a request answered on the present connection.
+    pub fn handle_exchange(&mut self, exchange: Exchange) {
+        if exchange.proof == Proof::Write {
+            self.prove(exchange.sent_at);
+        }
+        self.remember(exchange);
+    }
+
+    /// Moves the anchor to the newest request that a write sent at `write_sent_at` proves.
+    fn prove(&mut self, write_sent_at: Timestamp) {
+        let Some(timeout) = self.timeout_least else {
+            return;
+        };
+        if let Some(connect) = self.connect.take_if(|connect| connect.received_at <= write_sent_at) {
+            self.anchored_at = self.anchored_at.max(Some(connect.sent_at));
+        }
+        // Added to the one side and not taken from the other, so that saturation at the origin proves nothing.
+        let span = self.config.span(timeout);
+        while let Some(sample) = self.samples.front()
+            && sample.received_at.after(span) <= write_sent_at
+        {
+            self.anchored_at = self.anchored_at.max(Some(sample.sent_at));
+            self.samples.pop_front();
+        }
+    }
+
+    fn remember(&mut self, exchange: Exchange) {
+        let Exchange { sent_at, received_at, .. } = exchange;
+        let slot = self.slot();
+        if let Some(last) = self.samples.back_mut()
+            && received_at.since(last.first_received_at) < slot
+        {
+            last.sent_at = last.sent_at.max(sent_at);
+            last.received_at = last.received_at.max(received_at);
+            return;
+        }
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Sample { sent_at, first_received_at: received_at, received_at });
+    }
+
+    /// How close answers must lie together to be remembered as one.
+    fn slot(&self) -> Duration {
+        self.timeout_least.map_or(Duration::ZERO, |timeout| self.config.span(timeout) / SLOTS_PER_SPAN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    /// tick/2 + δ for a tick of 2 s.
+    const SPAN_MS: u64 = 1_100;
+    /// 100 ms and a fiftieth of 10 s.
+    const MARGIN_MS: u64 = 300;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn exchange(sent: u64, received: u64, proof: Proof) -> Exchange {
+        Exchange { sent_at: at(sent), received_at: at(received), proof }
+    }
+
+    /// A session whose handshake was sent at 1.00 s and answered at 1.01 s.
+    fn connected() -> Anchor {
+        let mut anchor = Anchor::new(AnchorConfig::new(Some(Duration::from_secs(2))));
+        anchor.handle_connected(at(1_000), at(1_010), TIMEOUT);
+        anchor
+    }
+
+    #[test]
+    fn nothing_is_believed_before_a_write_is_acknowledged() {
+        let mut anchor = connected();
+        assert_eq!(anchor.safe_until(), None);
+        for ping in 2..60 {
+            anchor.handle_exchange(exchange(ping * 1_000, ping * 1_000 + 1, Proof::SignOfLife));
+        }
+        assert_eq!(anchor.safe_until(), None);
+    }
+
+    #[test]
+    fn the_first_write_proves_the_handshake_without_waiting_for_the_leaders_ping() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(1_010, 1_020, Proof::Write));
+        assert_eq!(anchor.safe_until(), Some(at(11_000 - MARGIN_MS)));
+    }
+
+    #[test]
+    fn a_write_sent_before_the_handshake_was_answered_does_not_prove_it() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(1_005, 1_020, Proof::Write));
+        assert_eq!(anchor.safe_until(), None);
+    }
+
+    #[test]
+    fn a_write_proves_requests_answered_at_least_the_span_before_it_was_sent() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(5_000, 5_010, Proof::SignOfLife));
+        anchor.handle_exchange(exchange(5_500, 5_510, Proof::SignOfLife));
+        anchor.handle_exchange(exchange(5_510 + SPAN_MS - 1, 6_700, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(5_000)), "the second was answered a millisecond too late");
+        anchor.handle_exchange(exchange(6_705, 6_710, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(5_500)));
+    }
+
+    #[test]
+    fn a_write_does_not_prove_itself_but_a_later_one_does() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(20_000, 20_010, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(1_000)));
+        anchor.handle_exchange(exchange(22_000, 22_010, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(20_000)));
+    }
+
+    #[test]
+    fn what_was_not_proved_on_a_connection_is_lost_with_it_and_what_was_stays() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(2_000, 2_010, Proof::Write));
+        anchor.handle_exchange(exchange(5_000, 5_010, Proof::SignOfLife));
+        anchor.handle_disconnected();
+        assert_eq!(anchor.anchored_at(), Some(at(1_000)));
+        anchor.handle_connected(at(6_000), at(6_010), TIMEOUT);
+        anchor.handle_exchange(exchange(6_000, 6_020, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(1_000)), "sent before the new handshake was answered");
+        anchor.handle_exchange(exchange(6_030, 6_040, Proof::Write));
+        assert_eq!(anchor.anchored_at(), Some(at(6_000)));
+    }
+
+    #[test]
+    fn the_least_timeout_ever_granted_counts() {
+        let mut anchor = connected();
+        anchor.handle_exchange(exchange(2_000, 2_010, Proof::Write));
+        anchor.handle_connected(at(3_000), at(3_010), Duration::from_secs(4));
+        assert_eq!(anchor.safe_until(), Some(at(5_000 - 180)));
+        anchor.handle_connected(at(4_000), at(4_010), Duration::from_secs(30));
+        assert_eq!((anchor.timeout_least(), anchor.safe_until()), (Some(Duration::from_secs(4)), Some(at(4_820))));
+    }
+
+    #[test]
+    fn bounds_cannot_be_set_below_their_floors() {
+        let config = AnchorConfig::default().with_ping_lateness(Duration::ZERO).with_margin(Duration::from_millis(1));
+        assert_eq!(config, AnchorConfig::default());
+        assert_eq!(config.span(TIMEOUT), Duration::from_millis(2_600), "half the timeout stands for the tick");
+        assert_eq!(config.margin(TIMEOUT), Duration::from_millis(MARGIN_MS));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_forgetting_only_makes_the_result_earlier() {
+        let mut anchor = connected();
+        for millis in 0..200_000 {
+            anchor.handle_exchange(exchange(2_000 + millis, 2_000 + millis, Proof::SignOfLife));
+        }
+        assert!(anchor.samples.len() <= SAMPLES_MAX);
+        anchor.handle_exchange(exchange(202_000, 202_001, Proof::Write));
+        let anchored = anchor.anchored_at().unwrap();
+        assert!(anchored <= at(202_000 - SPAN_MS));
+        assert!(anchored >= at(202_000 - SPAN_MS - 20), "at most one slot is given away: {anchored:?}");
+    }
+}

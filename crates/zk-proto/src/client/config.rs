@@ -1,0 +1,116 @@
+//! What a session machine is told once, and the limits it keeps.
+
+use std::time::Duration;
+
+use crate::client::anchor::AnchorConfig;
+use crate::frame::FRAME_BYTES_DEFAULT_MAX;
+
+/// How many requests may wait to be sent: some mebibytes of them; more is a caller who does not wait for answers.
+pub const QUEUED_REQUESTS_MAX: usize = 65_536;
+
+/// How many bytes of requests may wait to be sent.
+pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How many requests may be sent and unanswered: the number from which on Apache's server stops reading from its
+/// clients (`globalOutstandingLimit`). Pings and the restoring of watches come on top.
+pub const IN_FLIGHT_MAX: usize = 1_000;
+
+/// How many credentials a session may carry; each is sent anew on each connection.
+pub const AUTHS_MAX: usize = 16;
+
+/// How many bytes one transmit gathers, in requests not larger by themselves: a few writes of a socket's buffer.
+pub const TRANSMIT_BYTES_MAX: usize = 64 * 1024;
+
+/// How many requests at least are sent in each timeout while something depends on the session.
+///
+/// The anchor is as old as the last answered request that a write has proved, so the requests must be dense.
+pub const PINGS_PER_TIMEOUT_DEFAULT: u32 = 10;
+
+/// How many pings are sent in each timeout while nothing depends on the session, as Apache's client does.
+const PINGS_PER_TIMEOUT_IDLE: u32 = 3;
+
+/// The least frame maximum a session works with, in bytes: room for a handshake and a few watches.
+pub const FRAME_BYTES_MIN: usize = 1024;
+
+/// Tells what depends on the session, and with it how often it says that it lives.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Engagement {
+    /// Nothing: no lock is held or waited for.
+    #[default]
+    Idle,
+    /// Something is held or waited for: pings are dense, and a silent server is given up sooner.
+    Engaged,
+}
+
+/// Tells a session machine what to ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SessionConfig {
+    pub(super) session_timeout: Duration,
+    pub(super) handshake_timeout: Duration,
+    pub(super) pings_per_timeout: u32,
+    pub(super) frame_bytes_max: usize,
+    pub(super) anchor: AnchorConfig,
+}
+
+impl SessionConfig {
+    /// Asks for this session timeout, on each connection the same.
+    ///
+    /// A handshake may take a third of it; pings and the frame maximum are the defaults.
+    pub fn new(session_timeout: Duration) -> Self {
+        Self {
+            session_timeout,
+            handshake_timeout: session_timeout / 3,
+            pings_per_timeout: PINGS_PER_TIMEOUT_DEFAULT,
+            frame_bytes_max: FRAME_BYTES_DEFAULT_MAX,
+            anchor: AnchorConfig::default(),
+        }
+    }
+
+    /// Gives a new connection this long to answer the handshake.
+    #[must_use]
+    pub const fn with_handshake_timeout(self, handshake_timeout: Duration) -> Self {
+        Self { handshake_timeout, ..self }
+    }
+
+    /// Sends at least `count` requests in each timeout while engaged; none counts as one.
+    #[must_use]
+    pub fn with_pings_per_timeout(self, count: u32) -> Self {
+        Self { pings_per_timeout: count.max(1), ..self }
+    }
+
+    /// Sends and accepts frames of at most this many bytes; it should be the server's `jute.maxbuffer`.
+    ///
+    /// Less than [`FRAME_BYTES_MIN`] counts as that.
+    #[must_use]
+    pub fn with_frame_bytes_max(self, frame_bytes_max: usize) -> Self {
+        Self { frame_bytes_max: frame_bytes_max.max(FRAME_BYTES_MIN), ..self }
+    }
+
+    /// Believes the session under these bounds.
+    #[must_use]
+    pub const fn with_anchor(self, anchor: AnchorConfig) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// The session timeout as the handshake asks for it.
+    pub(super) fn session_timeout_ms(&self) -> i32 {
+        i32::try_from(self.session_timeout.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    /// How long to send nothing before a ping is due.
+    pub(super) fn ping_after(&self, timeout: Duration, engagement: Engagement) -> Duration {
+        match engagement {
+            Engagement::Idle => timeout / PINGS_PER_TIMEOUT_IDLE,
+            Engagement::Engaged => timeout / self.pings_per_timeout,
+        }
+    }
+
+    /// How long the server may leave something unanswered and say nothing before the connection is given up: a third of
+    /// the timeout.
+    ///
+    /// Idle, that makes two thirds from the last sign of life, as in Apache's client. Engaged, pings are dense, and most
+    /// of the timeout is left to find another server and to prove the session there.
+    pub(super) fn silence_max(timeout: Duration) -> Duration {
+        timeout / 3
+    }
+}

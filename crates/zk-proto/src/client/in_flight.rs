@@ -1,0 +1,107 @@
+//! Requests that were sent on the present connection and not answered yet.
+//!
+//! A server answers in order, but for authentications, which it handles as it reads them. Pings and authentications
+//! share one xid each, so each has a line of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::client::event::{ProtocolError, RequestId};
+use crate::client::outbox::Aside;
+use crate::message::{OpCode, XID_AUTH, XID_PING};
+use crate::time::Timestamp;
+
+/// A request in the line of answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) xid: i32,
+    pub(super) sent_at: Timestamp,
+    pub(super) opcode: OpCode,
+    /// The request; `None` when the machine restores watches.
+    pub(super) id: Option<RequestId>,
+}
+
+/// What is known of a request somebody waits for.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) opcode: OpCode,
+    pub(super) deadline: Option<Timestamp>,
+    pub(super) aside: Aside,
+}
+
+/// An authentication in its line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentAuth {
+    pub(super) sent_at: Timestamp,
+    /// Which of the session's credentials it carries.
+    pub(super) index: usize,
+}
+
+/// The lines of answers of one connection.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    line: VecDeque<Sent>,
+    open: BTreeMap<RequestId, Open>,
+    pings: VecDeque<Timestamp>,
+    auths: VecDeque<SentAuth>,
+}
+
+impl InFlight {
+    pub(super) fn push(&mut self, sent: Sent, open: Option<Open>) {
+        self.line.push_back(sent);
+        if let (Some(id), Some(open)) = (sent.id, open) {
+            self.open.insert(id, open);
+        }
+    }
+
+    pub(super) fn push_ping(&mut self, sent_at: Timestamp) {
+        self.pings.push_back(sent_at);
+    }
+
+    pub(super) fn push_auth(&mut self, sent: SentAuth) {
+        self.auths.push_back(sent);
+    }
+
+    /// Takes the request that a reply with `xid` answers, and what is known of it; nothing is known any more of one
+    /// that was given up at its deadline.
+    pub(super) fn pop(&mut self, xid: i32) -> Result<(Sent, Option<Open>), ProtocolError> {
+        let expected = self.line.front().map(|sent| sent.xid);
+        if expected != Some(xid) {
+            return Err(ProtocolError::OutOfOrder { expected, found: xid });
+        }
+        let sent = self.line.pop_front().ok_or(ProtocolError::OutOfOrder { expected, found: xid })?;
+        Ok((sent, sent.id.and_then(|id| self.open.remove(&id))))
+    }
+
+    pub(super) fn pop_ping(&mut self) -> Result<Timestamp, ProtocolError> {
+        self.pings.pop_front().ok_or(ProtocolError::OutOfOrder { expected: None, found: XID_PING })
+    }
+
+    pub(super) fn pop_auth(&mut self) -> Result<SentAuth, ProtocolError> {
+        self.auths.pop_front().ok_or(ProtocolError::OutOfOrder { expected: None, found: XID_AUTH })
+    }
+
+    /// Stops caring for a request; its reply will find its place in the line all the same.
+    pub(super) fn give_up(&mut self, id: RequestId) -> Option<Open> {
+        self.open.remove(&id)
+    }
+
+    /// How many answers are due in the line, pings and authentications aside.
+    pub(super) fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// When the oldest unanswered request was sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Timestamp> {
+        let line = self.line.front().map(|sent| sent.sent_at);
+        let auth = self.auths.front().map(|auth| auth.sent_at);
+        [line, self.pings.front().copied(), auth].into_iter().flatten().min()
+    }
+
+    /// Empties all lines; answers the requests somebody waits for, in the order of sending.
+    pub(super) fn take(&mut self) -> Vec<(RequestId, Open)> {
+        self.line.clear();
+        self.pings.clear();
+        self.auths.clear();
+        std::mem::take(&mut self.open).into_iter().collect()
+    }
+}

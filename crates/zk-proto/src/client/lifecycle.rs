@@ -1,0 +1,179 @@
+//! Connections come and go, and the session ends once.
+
+use std::collections::VecDeque;
+
+use crate::client::config::SessionConfig;
+use crate::client::event::{
+    DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,
+    WhyUnanswered, WhyUnsent,
+};
+use crate::client::in_flight::Open;
+use crate::client::outbox::Aside;
+use crate::client::session::{ClientSession, Closing, Control, Credentials, Handshake, Online, Phase};
+use crate::frame::Deframer;
+use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_FIRST, XID_SET_WATCHES, encode_request};
+use crate::time::Timestamp;
+
+impl ClientSession {
+    /// Takes note that there is a connection; the handshake is ready to be transmitted.
+    ///
+    /// A connection that was there before is given up. Does nothing once the session is over.
+    pub fn handle_connected(&mut self, now: Timestamp) {
+        self.fail_connection(DisconnectReason::Closed);
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        self.epoch = Epoch(self.epoch.0 + 1);
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.last_zxid,
+            timeout_ms: self.config.session_timeout_ms(),
+            session_id: self.credentials.as_ref().map_or(0, |credentials| credentials.session_id),
+            password: self.credentials.as_ref().map(|credentials| credentials.password.clone()),
+            read_only: ReadOnlyFlag::No,
+        };
+        let frame = request.to_frame(self.config.frame_bytes_max);
+        self.phase = Phase::Handshake(Handshake {
+            deframer: Deframer::new(self.config.frame_bytes_max),
+            deadline: now.after(self.config.handshake_timeout),
+            frame: None,
+            sent_at: None,
+        });
+        match (frame, &mut self.phase) {
+            (Ok(frame), Phase::Handshake(handshake)) => handshake.frame = Some(frame),
+            (Err(error), _) => self.fail_connection(DisconnectReason::Protocol(ProtocolError::Frame(error))),
+            (Ok(_), _) => (),
+        }
+    }
+
+    /// Takes note that the connection is gone.
+    pub fn handle_disconnected(&mut self) {
+        self.fail_connection(DisconnectReason::Closed);
+    }
+
+    /// Goes online with the session the server has granted.
+    pub(super) fn go_online(&mut self, now: Timestamp, sent_at: Timestamp, granted: Credentials) {
+        let Phase::Handshake(Handshake { deframer, .. }) = std::mem::replace(&mut self.phase, Phase::Offline) else {
+            return;
+        };
+        let timeout = granted.timeout_least;
+        let origin = if self.credentials.is_some() { Origin::Resumed } else { Origin::New };
+        if let Some(before) = &self.credentials {
+            // What an earlier object of this session negotiated counts too.
+            self.anchor.handle_connected(sent_at, now, before.timeout_least);
+        }
+        self.anchor.handle_connected(sent_at, now, timeout);
+        let session_id = granted.session_id;
+        let timeout_least = self.anchor.timeout_least().unwrap_or(timeout);
+        self.credentials = Some(Credentials { timeout_least, ..granted });
+        let mut control: VecDeque<_> = (0..self.auths.len()).map(Control::Auth).collect();
+        let restores = self.encode_restores();
+        let restores_open = restores.len();
+        control.extend(restores);
+        self.phase = Phase::Online(Online {
+            deframer,
+            timeout,
+            last_sent_at: sent_at,
+            last_heard_at: now,
+            next_xid: XID_FIRST,
+            control,
+            ping_waits_since: None,
+            restores_open,
+        });
+        let epoch = self.epoch;
+        self.events.push_back(Event::Connected { epoch, session_id, timeout, origin });
+        if restores_open == 0 {
+            self.events.push_back(Event::WatchesRestored { epoch });
+        }
+        if self.closing == Closing::Asked {
+            self.push_close();
+        }
+    }
+
+    fn encode_restores(&self) -> Vec<Control> {
+        let frame_bytes_max = self.config.frame_bytes_max;
+        let encode = |watches| {
+            let request = Request::SetWatches(watches);
+            let frame = encode_request(XID_SET_WATCHES, &request, frame_bytes_max);
+            Control::Restore(frame.expect("watches that do not fit were refused"), request.opcode())
+        };
+        self.watches.restore(self.last_zxid, frame_bytes_max / 2).into_iter().map(encode).collect()
+    }
+
+    /// Gives the connection up, if there is one, and tells what becomes of the requests sent on it.
+    pub(super) fn fail_connection(&mut self, reason: DisconnectReason) {
+        let stage = match self.phase {
+            Phase::Handshake(_) => Stage::Handshake,
+            Phase::Online(_) => Stage::Online,
+            Phase::Offline | Phase::Over(_) => return,
+        };
+        self.phase = Phase::Offline;
+        self.anchor.handle_disconnected();
+        self.outbox.handle_disconnected();
+        self.events.push_back(Event::Disconnected { epoch: self.epoch, stage, reason });
+        self.fail_in_flight(WhyUnanswered::ConnectionLost);
+        if self.closing == Closing::Asked && self.credentials.is_none() {
+            // There never was a session that we know of: nothing is left to close.
+            self.lose(LossReason::Closed);
+        }
+    }
+
+    /// Ends the session for good, and tells what becomes of all requests.
+    pub(super) fn lose(&mut self, reason: LossReason) {
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        self.phase = Phase::Over(reason);
+        self.watches.clear();
+        self.events.push_back(Event::Over(reason));
+        self.fail_in_flight(WhyUnanswered::Over(reason));
+        let unsent = RequestError::NotSent(WhyUnsent::Over(reason));
+        while let Some((id, request)) = self.outbox.pop() {
+            if request.aside.is_told() {
+                self.tell_failure(id, unsent.clone());
+            }
+        }
+        let untold: Vec<_> = self.auths.drain(..).filter_map(|auth| auth.untold).collect();
+        for id in untold {
+            self.tell_failure(id, unsent.clone());
+        }
+        self.deadlines.clear();
+    }
+
+    /// Ends the session because the service has: an expiry while we close it is what we asked for.
+    pub(super) fn lose_expired(&mut self) {
+        self.lose(match self.closing {
+            Closing::No => LossReason::Expired,
+            Closing::Asked => LossReason::Closed,
+        });
+    }
+
+    fn fail_in_flight(&mut self, why: WhyUnanswered) {
+        for (id, open) in self.in_flight.take() {
+            self.forget_deadline(open.deadline, id);
+            self.fail_sent(id, &open, why);
+        }
+    }
+
+    /// Tells that a request that was sent will not be answered.
+    pub(super) fn fail_sent(&mut self, id: RequestId, open: &Open, why: WhyUnanswered) {
+        if matches!(open.aside, Aside::Watch) {
+            self.watches.forget(id.watch());
+        }
+        if open.aside.is_told() {
+            self.tell_failure(id, RequestError::Unanswered { effect: open.opcode.effect(), why });
+        }
+    }
+
+    pub(super) fn tell_failure(&mut self, id: RequestId, error: RequestError) {
+        let reply = Reply { id, epoch: self.epoch, zxid: 0, watch: None, outcome: Err(error) };
+        self.events.push_back(Event::Reply(reply));
+    }
+
+    /// How long the server may stay silent on the present connection.
+    pub(super) fn silence_deadline(&self, online: &Online) -> Option<Timestamp> {
+        let unanswered_since =
+            [self.in_flight.oldest_sent_at(), online.ping_waits_since].into_iter().flatten().min()?;
+        Some(unanswered_since.max(online.last_heard_at).after(SessionConfig::silence_max(online.timeout)))
+    }
+}

@@ -1,0 +1,23 @@
+//! The client's half of a session, as a machine: commands and bytes in, bytes and events out.
+
+mod anchor;
+mod config;
+mod event;
+mod in_flight;
+mod lifecycle;
+mod outbox;
+mod receive;
+mod session;
+mod timers;
+mod transmit;
+
+pub use anchor::{Anchor, AnchorConfig, Exchange, MARGIN_MIN, PING_LATENESS_MIN, Proof};
+pub use config::{
+    AUTHS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_MAX, PINGS_PER_TIMEOUT_DEFAULT, QUEUED_BYTES_MAX,
+    QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
+};
+pub use event::{
+    DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,
+    SubmitError, WatchNotice, WhyUnanswered, WhyUnsent,
+};
+pub use session::{ClientSession, Credentials, SessionState};

@@ -1,0 +1,220 @@
+//! What comes in: the answer to the handshake, replies and watch events, in the order in which they came.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::client::anchor::{Exchange, Proof};
+use crate::client::event::{DisconnectReason, Event, LossReason, ProtocolError, Reply, RequestError, WatchNotice};
+use crate::client::in_flight::{Open, Sent};
+use crate::client::outbox::Aside;
+use crate::client::session::{ClientSession, Credentials, Phase};
+use crate::frame::FrameError;
+use crate::jute::{DecodeError, Reader};
+use crate::message::{
+    ConnectResponse, Effect, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Response, WatcherEvent, XID_AUTH,
+    XID_NOTIFICATION, XID_PING, decode_reply_body,
+};
+use crate::time::Timestamp;
+
+impl ClientSession {
+    /// Takes bytes that were read from the connection; `now` must not be earlier than the reading.
+    ///
+    /// Bytes that are not ZooKeeper's protocol end the connection, told by [`Event::Disconnected`].
+    pub fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
+        match &mut self.phase {
+            Phase::Handshake(handshake) => handshake.deframer.push(bytes),
+            Phase::Online(online) => {
+                online.last_heard_at = now;
+                online.deframer.push(bytes);
+            }
+            Phase::Offline | Phase::Over(_) => return,
+        }
+        while let Some(frame) = self.next_frame() {
+            let handled = frame.map_err(DisconnectReason::from).and_then(|frame| self.handle_frame(now, frame));
+            if let Err(reason) = handled {
+                self.fail_connection(reason);
+            }
+        }
+    }
+
+    /// The next whole frame, while there is a connection.
+    fn next_frame(&mut self) -> Option<Result<Bytes, FrameError>> {
+        match &mut self.phase {
+            Phase::Handshake(handshake) => handshake.deframer.next_frame().transpose(),
+            Phase::Online(online) => online.deframer.next_frame().transpose(),
+            Phase::Offline | Phase::Over(_) => None,
+        }
+    }
+
+    fn handle_frame(&mut self, now: Timestamp, frame: Bytes) -> Result<(), DisconnectReason> {
+        if matches!(self.phase, Phase::Handshake(_)) {
+            return self.handle_handshake(now, frame);
+        }
+        let mut reader = Reader::new(frame);
+        let header = ReplyHeader::decode(&mut reader)?;
+        match header.xid {
+            XID_NOTIFICATION => self.handle_event(header, &mut reader),
+            XID_PING => {
+                let sent_at = self.in_flight.pop_ping()?;
+                self.note_exchange(now, sent_at, OpCode::Ping, header.error);
+                Ok(())
+            }
+            XID_AUTH => self.handle_auth_reply(header),
+            xid => {
+                let (sent, open) = self.in_flight.pop(xid)?;
+                self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
+                // Not from pings and events, as in Apache's client: what was missed is counted from replies.
+                self.last_zxid = self.last_zxid.max(header.zxid);
+                match open {
+                    Some(open) => self.handle_reply(header, sent, open, &mut reader),
+                    None if sent.id.is_none() => self.handle_restored(header),
+                    None => self.handle_verdict(header.error),
+                }
+            }
+        }
+    }
+
+    fn handle_handshake(&mut self, now: Timestamp, frame: Bytes) -> Result<(), DisconnectReason> {
+        let response = ConnectResponse::decode(frame)?;
+        let Phase::Handshake(handshake) = &self.phase else {
+            return Ok(());
+        };
+        let sent_at = handshake.sent_at.ok_or(ProtocolError::UnaskedHandshake)?;
+        if response.read_only == ReadOnlyFlag::Yes {
+            return Err(DisconnectReason::ReadOnlyServer);
+        }
+        let timeout_ms = u64::try_from(response.timeout_ms).unwrap_or(0);
+        let is_granted = timeout_ms > 0 && response.session_id != 0;
+        match &self.credentials {
+            Some(credentials) if !is_granted || response.session_id != credentials.session_id => {
+                self.lose_expired();
+                return Ok(());
+            }
+            None if !is_granted => return Err(ProtocolError::SessionRefused.into()),
+            Some(_) | None => (),
+        }
+        let granted = Credentials {
+            session_id: response.session_id,
+            password: response.password.unwrap_or_default(),
+            timeout_least: Duration::from_millis(timeout_ms),
+        };
+        self.go_online(now, sent_at, granted);
+        Ok(())
+    }
+
+    fn handle_event(&mut self, header: ReplyHeader, reader: &mut Reader) -> Result<(), DisconnectReason> {
+        let event = WatcherEvent::decode(reader)?;
+        if !event.path.is_empty() {
+            let fired = self.watches.fire(&event);
+            let notice = WatchNotice { epoch: self.epoch, zxid: header.zxid, event, fired };
+            self.events.push_back(Event::Watch(notice));
+        }
+        Ok(())
+    }
+
+    fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), DisconnectReason> {
+        let sent = self.in_flight.pop_auth()?;
+        if header.error != ErrorCode::Ok {
+            self.lose(LossReason::AuthFailed);
+            return Ok(());
+        }
+        if let Some(id) = self.auths.get_mut(sent.index).and_then(|auth| auth.untold.take()) {
+            let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome: Ok(Response::Done) };
+            self.events.push_back(Event::Reply(reply));
+        }
+        Ok(())
+    }
+
+    /// Takes the reply to a request that set watches again.
+    fn handle_restored(&mut self, header: ReplyHeader) -> Result<(), DisconnectReason> {
+        if header.error != ErrorCode::Ok {
+            return Err(ProtocolError::WatchesRefused(header.error).into());
+        }
+        if let Phase::Online(online) = &mut self.phase {
+            online.restores_open -= 1;
+            if online.restores_open == 0 {
+                self.events.push_back(Event::WatchesRestored { epoch: self.epoch });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the reply to a request that is still open.
+    fn handle_reply(
+        &mut self,
+        header: ReplyHeader,
+        sent: Sent,
+        open: Open,
+        reader: &mut Reader,
+    ) -> Result<(), DisconnectReason> {
+        let Some(id) = sent.id else {
+            return Ok(());
+        };
+        self.forget_deadline(open.deadline, id);
+        let is_set = matches!(open.aside, Aside::Watch) && self.watches.answer(id.watch(), header.error);
+        if let (Aside::Removal { path, kind, .. }, ErrorCode::Ok) = (&open.aside, header.error) {
+            self.watches.remove(path, *kind);
+        }
+        let decoded = decode_reply_body(header, open.opcode, reader);
+        let unreadable = decoded.as_ref().err().cloned();
+        if open.aside.is_told() {
+            let outcome = decoded.map_err(RequestError::Malformed);
+            let outcome = outcome.and_then(|answer| answer.map_err(RequestError::Refused));
+            let watch = is_set.then(|| id.watch());
+            let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch, outcome };
+            self.events.push_back(Event::Reply(reply));
+        }
+        if let Some(error) = unreadable {
+            return Err(error.into());
+        }
+        self.handle_verdict(header.error)?;
+        match (open.aside, header.error) {
+            (Aside::Close, ErrorCode::Ok) => self.lose(LossReason::Closed),
+            // Not closed, for an overload perhaps: the next connection tries again.
+            (Aside::Close, _) => return Err(DisconnectReason::Closed),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Draws from a reply's error what it says about the session.
+    fn handle_verdict(&mut self, error: ErrorCode) -> Result<(), DisconnectReason> {
+        match error {
+            ErrorCode::SessionExpired => self.lose_expired(),
+            ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => self.lose(LossReason::AuthFailed),
+            ErrorCode::SessionMoved => return Err(DisconnectReason::SessionMoved),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Tells the anchor of an answered request, if the answer is one that proves anything.
+    fn note_exchange(&mut self, received_at: Timestamp, sent_at: Timestamp, opcode: OpCode, error: ErrorCode) {
+        if error.is_verdict() {
+            let proof = match opcode.effect() {
+                Effect::Write => Proof::Write,
+                Effect::Read => Proof::SignOfLife,
+            };
+            self.anchor.handle_exchange(Exchange { sent_at, received_at, proof });
+        }
+    }
+}
+
+impl From<FrameError> for DisconnectReason {
+    fn from(error: FrameError) -> Self {
+        Self::Protocol(ProtocolError::Frame(error))
+    }
+}
+
+impl From<DecodeError> for DisconnectReason {
+    fn from(error: DecodeError) -> Self {
+        Self::Protocol(ProtocolError::Message(error))
+    }
+}
+
+impl From<ProtocolError> for DisconnectReason {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
+}

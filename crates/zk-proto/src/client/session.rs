@@ -1,0 +1,432 @@
+//! The machine: its state, its commands and its getters. Inputs and outputs have files of their own.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::client::anchor::Anchor;
+use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
+use crate::client::event::{Epoch, Event, LossReason, RequestId, SubmitError};
+use crate::client::in_flight::InFlight;
+use crate::client::outbox::{Aside, Audience, Outbox, Unsent};
+use crate::frame::{Deframer, FrameError, build_frame};
+use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
+use crate::time::Timestamp;
+use crate::watch::{WatchId, WatchRegistry, WatchWish};
+
+/// Runs the client's half of one session, over one connection after another.
+///
+/// It has no socket and no clock. Its methods come in four kinds:
+///
+/// - *getters*, named by nouns: [`state`](Self::state), [`safe_until`](Self::safe_until), …
+/// - *commands* of the application: [`submit`](Self::submit), [`add_auth`](Self::add_auth),
+///   [`engage`](Self::engage), [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
+/// - *inputs*, named `handle_*`, which take the time: [`handle_connected`](Self::handle_connected),
+///   [`handle_bytes`](Self::handle_bytes), [`handle_disconnected`](Self::handle_disconnected),
+///   [`handle_timeout`](Self::handle_timeout);
+/// - *outputs*, named `poll_*`, to be drained after every command and input, in this order:
+///   [`poll_event`](Self::poll_event) until there is none, [`poll_transmit`](Self::poll_transmit) while the socket
+///   takes bytes, then [`poll_timeout`](Self::poll_timeout) for when to call `handle_timeout`.
+///
+/// Time must not run backwards. Stamps must not flatter: the time given to `poll_transmit` is read before the bytes
+/// are written, the time given to `handle_bytes` after they were read. Bytes that have arrived should be handled before
+/// a timeout that has passed, or a process that was stopped gives up a good connection.
+///
+/// One object is one session. Once [`Event::Over`] was told it stays over; the next session is another object.
+pub struct ClientSession {
+    pub(super) config: SessionConfig,
+    pub(super) phase: Phase,
+    pub(super) epoch: Epoch,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) last_zxid: i64,
+    pub(super) engagement: Engagement,
+    pub(super) closing: Closing,
+    pub(super) anchor: Anchor,
+    pub(super) auths: Vec<StoredAuth>,
+    pub(super) watches: WatchRegistry,
+    pub(super) outbox: Outbox,
+    pub(super) in_flight: InFlight,
+    /// The deadlines of all requests, sent or not.
+    pub(super) deadlines: BTreeSet<(Timestamp, RequestId)>,
+    pub(super) events: VecDeque<Event>,
+    next_id: u64,
+}
+
+/// Proves to a server that a session is ours. Holds a secret: whoever has it can go on with the session or end it.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Credentials {
+    /// The session.
+    pub session_id: i64,
+    /// Its password.
+    pub password: Bytes,
+    /// The least timeout negotiated so far: a server that was restarted goes back to it.
+    pub timeout_least: Duration,
+}
+
+/// Tells how a session stands with the service.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SessionState {
+    /// There is no connection.
+    Offline,
+    /// There is a connection, and the server has not answered the handshake.
+    Handshake,
+    /// Requests go out and are answered.
+    Online,
+    /// The session is over for good.
+    Over(LossReason),
+}
+
+/// The state, with what belongs to one connection.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Offline,
+    Handshake(Handshake),
+    Online(Online),
+    Over(LossReason),
+}
+
+/// A connection whose handshake is not answered.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) deframer: Deframer,
+    pub(super) deadline: Timestamp,
+    /// The request, until it is handed out.
+    pub(super) frame: Option<BytesMut>,
+    pub(super) sent_at: Option<Timestamp>,
+}
+
+/// A connection on which requests go out.
+#[derive(Debug)]
+pub(super) struct Online {
+    pub(super) deframer: Deframer,
+    pub(super) timeout: Duration,
+    pub(super) last_sent_at: Timestamp,
+    pub(super) last_heard_at: Timestamp,
+    pub(super) next_xid: i32,
+    /// What goes out before any request: credentials, watches, pings.
+    pub(super) control: VecDeque<Control>,
+    /// Since when a ping waits to be handed out.
+    pub(super) ping_waits_since: Option<Timestamp>,
+    /// How many requests to set watches again are unanswered.
+    pub(super) restores_open: usize,
+}
+
+/// Something that goes out before any request.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// The credentials with this index.
+    Auth(usize),
+    /// Some of the watches, encoded.
+    Restore(BytesMut, OpCode),
+    Ping,
+}
+
+/// Credentials of the session, sent on each connection.
+#[derive(Debug)]
+pub(super) struct StoredAuth {
+    pub(super) auth: Auth,
+    /// Who is to be told of the first answer.
+    pub(super) untold: Option<RequestId>,
+}
+
+/// How far closing has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Closing {
+    No,
+    Asked,
+}
+
+impl ClientSession {
+    /// Starts offline; the first connection makes a new session.
+    pub fn new(config: SessionConfig) -> Self {
+        Self {
+            config,
+            phase: Phase::Offline,
+            epoch: Epoch::default(),
+            credentials: None,
+            last_zxid: 0,
+            engagement: Engagement::Idle,
+            closing: Closing::No,
+            anchor: Anchor::new(config.anchor),
+            auths: Vec::new(),
+            watches: WatchRegistry::new(),
+            outbox: Outbox::default(),
+            in_flight: InFlight::default(),
+            deadlines: BTreeSet::new(),
+            events: VecDeque::new(),
+            next_id: 1,
+        }
+    }
+
+    /// Starts offline; the first connection goes on with a session that is there.
+    ///
+    /// Two objects that go on with one session take the connection from each other; a server tells the loser nothing.
+    pub fn resume(config: SessionConfig, credentials: Credentials) -> Self {
+        Self { credentials: Some(credentials), ..Self::new(config) }
+    }
+
+    /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
+    /// by exactly one [`Event::Reply`].
+    ///
+    /// While it was not sent it stays in the queue over any number of connections, until `deadline`. Once sent it is
+    /// never sent again.
+    ///
+    /// # Errors
+    ///
+    /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
+    pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
+        self.check_open()?;
+        let opcode = request.opcode();
+        if matches!(
+            opcode,
+            OpCode::Ping | OpCode::Auth | OpCode::SetWatches | OpCode::SetWatches2 | OpCode::CloseSession
+        ) {
+            return Err(SubmitError::NotSubmittable);
+        }
+        let frame = encode_request(0, request, self.config.frame_bytes_max).map_err(SubmitError::TooLarge)?;
+        if self.outbox.is_full_for(frame.len()) {
+            return Err(SubmitError::QueueFull);
+        }
+        let id = self.mint_id();
+        let aside = match (WatchWish::of(request), request) {
+            (Some((wish, path)), _) => {
+                if let Err(error) = check_restorable(path, self.config.frame_bytes_max) {
+                    return Err(SubmitError::TooLarge(error));
+                }
+                self.watches.ask(id.watch(), wish, path).map_err(|_| SubmitError::TooMany)?;
+                Aside::Watch
+            }
+            (None, Request::RemoveWatches { path, kind }) => {
+                Aside::Removal { path: path.clone(), kind: *kind, audience: Audience::Caller }
+            }
+            (None, _) => Aside::Nothing,
+        };
+        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+        self.outbox.push(id, Unsent { frame, opcode, deadline, aside });
+        Ok(id)
+    }
+
+    /// Takes back a request that was not sent; answers whether it was so. No reply is told of it then.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        let Some(unsent) = self.outbox.remove(id) else {
+            return false;
+        };
+        self.forget_deadline(unsent.deadline, id);
+        if matches!(unsent.aside, Aside::Watch) {
+            self.watches.forget(id.watch());
+        }
+        true
+    }
+
+    /// Authenticates this connection and every later one, before anything else is sent on it.
+    ///
+    /// An [`Event::Reply`] tells of the first time. Refused credentials end the session.
+    ///
+    /// # Errors
+    ///
+    /// Fails, without any effect, if the credentials are too large or the session has [`AUTHS_MAX`] of them.
+    pub fn add_auth(&mut self, auth: Auth) -> Result<RequestId, SubmitError> {
+        self.check_open()?;
+        if self.auths.len() >= AUTHS_MAX {
+            return Err(SubmitError::TooMany);
+        }
+        encode_auth(&auth, self.config.frame_bytes_max).map_err(SubmitError::TooLarge)?;
+        let id = self.mint_id();
+        if let Phase::Online(online) = &mut self.phase {
+            online.control.push_back(Control::Auth(self.auths.len()));
+        }
+        self.auths.push(StoredAuth { auth, untold: Some(id) });
+        Ok(id)
+    }
+
+    /// Says whether anything depends on the session: pings are denser then.
+    pub const fn engage(&mut self, engagement: Engagement) {
+        self.engagement = engagement;
+    }
+
+    /// Drops a watch nobody waits for any more, and has the server drop it too where that hits no other.
+    pub fn unwatch(&mut self, watch: WatchId) {
+        let removable = self.watches.forget(watch);
+        if let (Some((path, kind)), Phase::Online(_), Closing::No) = (removable, &self.phase, self.closing) {
+            self.push_removal(path, kind);
+        }
+    }
+
+    /// Ends the session once everything submitted so far is sent, over as many connections as it takes.
+    ///
+    /// [`Event::Over`] tells when the server has ended it, or at once if there was none. Whoever cannot wait drops the
+    /// object; the service then ends the session at its timeout.
+    pub fn close(&mut self) {
+        if matches!(self.phase, Phase::Over(_)) || self.closing == Closing::Asked {
+            return;
+        }
+        self.closing = Closing::Asked;
+        match self.phase {
+            Phase::Offline if self.credentials.is_none() => self.lose(LossReason::Closed),
+            Phase::Online(_) => self.push_close(),
+            Phase::Offline | Phase::Handshake(_) | Phase::Over(_) => (),
+        }
+    }
+
+    /// How the session stands.
+    pub const fn state(&self) -> SessionState {
+        match self.phase {
+            Phase::Offline => SessionState::Offline,
+            Phase::Handshake(_) => SessionState::Handshake,
+            Phase::Online(_) => SessionState::Online,
+            Phase::Over(reason) => SessionState::Over(reason),
+        }
+    }
+
+    /// The present connection, or the last one; 0 before the first.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// What it takes to go on with the session elsewhere; `None` before there is one.
+    pub const fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// The timeout granted on the present connection.
+    pub const fn timeout(&self) -> Option<Duration> {
+        match &self.phase {
+            Phase::Online(online) => Some(online.timeout),
+            _ => None,
+        }
+    }
+
+    /// Until when the service has certainly not ended the session; `None` while nothing is proved, when we are closing
+    /// the session, and when it is over.
+    ///
+    /// See [`Anchor`] for the bounds under which that is so.
+    pub fn safe_until(&self) -> Option<Timestamp> {
+        match (&self.phase, self.closing) {
+            (Phase::Over(_), _) | (_, Closing::Asked) => None,
+            (_, Closing::No) => self.anchor.safe_until(),
+        }
+    }
+
+    /// The account from which [`safe_until`](Self::safe_until) is drawn.
+    pub const fn anchor(&self) -> &Anchor {
+        &self.anchor
+    }
+
+    /// The newest transaction seen in a reply.
+    pub const fn last_zxid(&self) -> i64 {
+        self.last_zxid
+    }
+
+    /// How many requests wait to be sent.
+    pub fn queued(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// How many requests were sent and are not answered, pings and authentications aside.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What the session watches.
+    pub const fn watches(&self) -> &WatchRegistry {
+        &self.watches
+    }
+
+    fn check_open(&self) -> Result<(), SubmitError> {
+        match (&self.phase, self.closing) {
+            (Phase::Over(reason), _) => Err(SubmitError::Over(*reason)),
+            (_, Closing::Asked) => Err(SubmitError::Closing),
+            (_, Closing::No) => Ok(()),
+        }
+    }
+
+    fn mint_id(&mut self) -> RequestId {
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+
+    pub(super) fn forget_deadline(&mut self, deadline: Option<Timestamp>, id: RequestId) {
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+    }
+
+    /// Queues the request that ends the session, behind all others.
+    pub(super) fn push_close(&mut self) {
+        let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
+        let frame = frame.expect("a bare header fits into any frame");
+        let id = self.mint_id();
+        let unsent = Unsent { frame, opcode: OpCode::CloseSession, deadline: None, aside: Aside::Close };
+        self.outbox.push(id, unsent);
+    }
+
+    /// Queues the removal of a forgotten watch; leaves it be if there is no room, since a stray event does no harm.
+    fn push_removal(&mut self, path: String, kind: WatcherKind) {
+        let request = Request::RemoveWatches { path, kind };
+        let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {
+            return;
+        };
+        if self.outbox.is_full_for(frame.len()) {
+            return;
+        }
+        let Request::RemoveWatches { path, kind } = request else {
+            return;
+        };
+        let id = self.mint_id();
+        let aside = Aside::Removal { path, kind, audience: Audience::Nobody };
+        self.outbox.push(id, Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside });
+    }
+}
+
+/// Encodes credentials as a whole frame.
+pub(super) fn encode_auth(auth: &Auth, frame_bytes_max: usize) -> Result<BytesMut, FrameError> {
+    encode_request(XID_AUTH, &Request::Auth(auth.clone()), frame_bytes_max)
+}
+
+/// What the request to set watches again takes beside the paths, in bytes; generously.
+const RESTORE_OVERHEAD_BYTES: usize = 64;
+
+/// Refuses a path that could be watched but not watched again after a reconnect.
+fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError> {
+    build_frame(frame_bytes_max.saturating_sub(RESTORE_OVERHEAD_BYTES), |writer| writer.string(path)).map(|_| ())
+}
+
+impl SessionState {
+    /// Whether requests go out now.
+    pub const fn is_online(self) -> bool {
+        matches!(self, Self::Online)
+    }
+}
+
+impl Online {
+    /// The next xid of an ordinary request.
+    pub(super) const fn mint_xid(&mut self) -> i32 {
+        let xid = self.next_xid;
+        self.next_xid = if xid == i32::MAX { XID_FIRST } else { xid + 1 };
+        xid
+    }
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ClientSession")
+            .field("state", &self.state())
+            .field("epoch", &self.epoch)
+            .field("credentials", &self.credentials)
+            .field("queued", &self.queued())
+            .field("in_flight", &self.in_flight())
+            .field("watches", &self.watches.len())
+            .field("safe_until", &self.safe_until())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "session {:#x}", self.session_id)
+    }
+}

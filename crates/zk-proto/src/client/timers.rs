@@ -1,0 +1,70 @@
+//! What happens because time passes.
+
+use crate::client::event::{DisconnectReason, Event, RequestError, RequestId, WhyUnanswered, WhyUnsent};
+use crate::client::outbox::Aside;
+use crate::client::session::{ClientSession, Control, Online, Phase};
+use crate::time::Timestamp;
+
+impl ClientSession {
+    /// Takes the next event; `None` until there is one.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called; `None` for not at all as things are.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let connection = match &self.phase {
+            Phase::Offline | Phase::Over(_) => None,
+            Phase::Handshake(handshake) => Some(handshake.deadline),
+            Phase::Online(online) => [self.ping_due(online), self.silence_deadline(online)].into_iter().flatten().min(),
+        };
+        [deadline, connection].into_iter().flatten().min()
+    }
+
+    /// Takes note of the time: gives up requests at their deadlines and connections that have gone silent, and has a
+    /// ping sent when one is due.
+    ///
+    /// Calling it early or often does no harm.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some((_, id)) = self.deadlines.first().copied().filter(|(deadline, _)| *deadline <= now) {
+            self.deadlines.pop_first();
+            self.give_up(id);
+        }
+        match &self.phase {
+            Phase::Handshake(handshake) if handshake.deadline <= now => {
+                self.fail_connection(DisconnectReason::HandshakeTimeout);
+            }
+            Phase::Online(online) if self.silence_deadline(online).is_some_and(|deadline| deadline <= now) => {
+                self.fail_connection(DisconnectReason::Silent);
+            }
+            Phase::Online(online) if self.ping_due(online).is_some_and(|due| due <= now) => self.push_ping(now),
+            _ => (),
+        }
+    }
+
+    /// When the next ping is due; `None` while one waits to be handed out.
+    fn ping_due(&self, online: &Online) -> Option<Timestamp> {
+        let due = online.last_sent_at.after(self.config.ping_after(online.timeout, self.engagement));
+        online.ping_waits_since.is_none().then_some(due)
+    }
+
+    fn push_ping(&mut self, now: Timestamp) {
+        if let Phase::Online(online) = &mut self.phase {
+            online.control.push_back(Control::Ping);
+            online.ping_waits_since = Some(now);
+        }
+    }
+
+    /// Gives up a request at its deadline.
+    fn give_up(&mut self, id: RequestId) {
+        if let Some(unsent) = self.outbox.remove(id) {
+            if matches!(unsent.aside, Aside::Watch) {
+                self.watches.forget(id.watch());
+            }
+            self.tell_failure(id, RequestError::NotSent(WhyUnsent::Deadline));
+        } else if let Some(open) = self.in_flight.give_up(id) {
+            self.fail_sent(id, &open, WhyUnanswered::Deadline);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What goes out, and in which order: credentials, watches to be set again and pings before any request.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::client::config::{IN_FLIGHT_MAX, TRANSMIT_BYTES_MAX};
+use crate::client::in_flight::{Open, Sent, SentAuth};
+use crate::client::session::{ClientSession, Control, Online, Phase, encode_auth};
+use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
+use crate::time::Timestamp;
+
+/// Where the xid stands in a frame: behind the length.
+const XID_OFFSET: usize = 4;
+
+impl ClientSession {
+    /// Takes the bytes to be written next; `None` until there are some.
+    ///
+    /// All requests that are ready go into one piece, up to [`TRANSMIT_BYTES_MAX`]. They count as sent at `now`, which
+    /// must not be later than the writing. To be called when the socket takes bytes, so that what waits stays here,
+    /// where it can be taken back.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Bytes> {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            let frame = handshake.frame.take()?;
+            handshake.sent_at = Some(now);
+            return Some(frame.freeze());
+        }
+        let mut gathered: Option<BytesMut> = None;
+        let mut room = TRANSMIT_BYTES_MAX;
+        while let Some(frame) = self.next_out(now, gathered.as_ref().map_or(usize::MAX, |_| room)) {
+            room = room.saturating_sub(frame.len());
+            match &mut gathered {
+                // A single frame goes out without being copied.
+                None => gathered = Some(frame),
+                Some(bytes) => bytes.extend_from_slice(&frame),
+            }
+        }
+        let gathered = gathered?;
+        if let Phase::Online(online) = &mut self.phase {
+            online.last_sent_at = now;
+        }
+        Some(gathered.freeze())
+    }
+
+    /// Takes the next frame of at most `room` bytes, and notes it as sent.
+    fn next_out(&mut self, now: Timestamp, room: usize) -> Option<BytesMut> {
+        let Phase::Online(online) = &mut self.phase else {
+            return None;
+        };
+        match online.control.front() {
+            Some(Control::Restore(frame, _)) if frame.len() > room => None,
+            Some(_) => self.next_control(now),
+            None if self.in_flight.len() >= IN_FLIGHT_MAX || self.outbox.next_bytes()? > room => None,
+            None => {
+                let (id, mut unsent) = self.outbox.pop()?;
+                let xid = online.mint_xid();
+                unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
+                let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id) };
+                let open = Open { opcode: unsent.opcode, deadline: unsent.deadline, aside: unsent.aside };
+                self.in_flight.push(sent, Some(open));
+                Some(unsent.frame)
+            }
+        }
+    }
+
+    fn next_control(&mut self, now: Timestamp) -> Option<BytesMut> {
+        let frame_bytes_max = self.config.frame_bytes_max;
+        let Phase::Online(Online { control, ping_waits_since, .. }) = &mut self.phase else {
+            return None;
+        };
+        match control.pop_front()? {
+            Control::Auth(index) => {
+                self.in_flight.push_auth(SentAuth { sent_at: now, index });
+                let auth = &self.auths.get(index)?.auth;
+                Some(encode_auth(auth, frame_bytes_max).expect("credentials that do not fit were refused"))
+            }
+            Control::Restore(frame, opcode) => {
+                self.in_flight.push(Sent { xid: XID_SET_WATCHES, sent_at: now, opcode, id: None }, None);
+                Some(frame)
+            }
+            Control::Ping => {
+                *ping_waits_since = None;
+                self.in_flight.push_ping(now);
+                let ping = encode_request(XID_PING, &Request::Ping, frame_bytes_max);
+                Some(ping.expect("a bare header fits into any frame"))
+            }
+        }
+    }
+}

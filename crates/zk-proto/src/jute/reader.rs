@@ -1,0 +1,176 @@
+//! Reads jute out of one frame, never past its end and never allocating by a length that the peer merely claims.
+
+use bytes::Bytes;
+
+use crate::jute::error::{DecodeError, DecodeErrorKind};
+
+/// Reads the fields of one message in order.
+///
+/// Every length is checked against the bytes that are left before anything is allocated, so memory is bounded by the
+/// frame's own size. Buffers are slices of the frame, not copies: one that is kept keeps the whole frame in memory.
+/// Bytes after the last field are nobody's error, since later versions of the protocol append fields.
+#[derive(Debug)]
+pub struct Reader {
+    bytes: Bytes,
+    position: usize,
+}
+
+impl Reader {
+    /// Reads from the first byte of `bytes`, the body of one frame.
+    pub const fn new(bytes: Bytes) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    /// How many bytes have not been read yet.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// The offset of the next field.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Makes an error about a field that starts at the next byte.
+    pub const fn error(&self, kind: DecodeErrorKind, field: &'static str) -> DecodeError {
+        DecodeError::new(kind, field, self.position)
+    }
+
+    /// Reads a 32-bit integer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message ends first, as all methods of this type do.
+    pub fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        Ok(i32::from_be_bytes(self.array(field)?))
+    }
+
+    /// Reads a 64-bit integer.
+    pub fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        Ok(i64::from_be_bytes(self.array(field)?))
+    }
+
+    /// Reads a boolean: one byte, and any but 0 is true, as in Apache's reader.
+    pub fn boolean(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        let [byte] = self.array(field)?;
+        Ok(byte != 0)
+    }
+
+    /// Reads a buffer; `None` if it is null.
+    pub fn buffer(&mut self, field: &'static str) -> Result<Option<Bytes>, DecodeError> {
+        let start = self.position;
+        let Some(length) = self.length(field)? else {
+            return Ok(None);
+        };
+        let left = self.left();
+        if length > left {
+            return Err(DecodeError::new(DecodeErrorKind::Truncated { needed: length, left }, field, start));
+        }
+        let buffer = self.bytes.slice(self.position..self.position + length);
+        self.position += length;
+        Ok(Some(buffer))
+    }
+
+    /// Reads a string; null is an error.
+    ///
+    /// Bytes that are no UTF-8 become U+FFFD, as in Apache's reader; paths with that character are then refused by the
+    /// rules for paths.
+    pub fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        let start = self.position;
+        let bytes =
+            self.buffer(field)?.ok_or_else(|| DecodeError::new(DecodeErrorKind::UnexpectedNull, field, start))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Reads a string that may be null; null becomes the empty string.
+    pub fn string_or_empty(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        Ok(self.buffer(field)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default())
+    }
+
+    /// Reads a vector, each element by `element`; a null vector is an empty one.
+    ///
+    /// `element_size_min` is the fewest bytes an element can take. A count that cannot fit into the rest of the message
+    /// is refused before anything is allocated.
+    pub fn vector<T>(
+        &mut self,
+        field: &'static str,
+        element_size_min: usize,
+        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let start = self.position;
+        let Some(count) = self.length(field)? else {
+            return Ok(Vec::new());
+        };
+        let (needed, left) = (count.saturating_mul(element_size_min), self.left());
+        if needed > left {
+            return Err(DecodeError::new(DecodeErrorKind::Truncated { needed, left }, field, start));
+        }
+        (0..count).map(|_| element(self)).collect()
+    }
+
+    /// Reads a vector of strings.
+    pub fn strings(&mut self, field: &'static str) -> Result<Vec<String>, DecodeError> {
+        self.vector(field, size_of::<i32>(), |reader| reader.string(field))
+    }
+
+    /// Reads the length in front of a buffer or vector; `None` for null.
+    fn length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        let length = self.i32(field)?;
+        if length == -1 {
+            return Ok(None);
+        }
+        usize::try_from(length).map(Some).map_err(|_| {
+            DecodeError::new(DecodeErrorKind::NegativeLength(length), field, self.position - size_of::<i32>())
+        })
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let Some(array) = self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<N>()) else {
+            return Err(self.error(DecodeErrorKind::Truncated { needed: N, left: self.left() }, field));
+        };
+        self.position += N;
+        Ok(*array)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(bytes: &'static [u8]) -> Reader {
+        Reader::new(Bytes::from_static(bytes))
+    }
+
+    #[test]
+    fn a_claimed_length_beyond_the_frame_is_refused_before_allocating() {
+        let error = reader(&[0x7f, 0xff, 0xff, 0xff, 1, 2]).buffer("data").unwrap_err();
+        assert_eq!(error.kind(), DecodeErrorKind::Truncated { needed: 0x7fff_ffff, left: 2 });
+        assert_eq!((error.field(), error.offset()), ("data", 0));
+        let error = reader(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]).strings("children").unwrap_err();
+        assert_eq!(error.kind(), DecodeErrorKind::Truncated { needed: 4 * 0x7fff_ffff, left: 4 });
+    }
+
+    #[test]
+    fn minus_one_is_null_and_other_negative_lengths_are_errors() {
+        assert_eq!(reader(&[0xff; 4]).buffer("data").unwrap(), None);
+        assert_eq!(reader(&[0xff; 4]).strings("children").unwrap(), Vec::<String>::new());
+        assert_eq!(reader(&[0xff; 4]).string("path").unwrap_err().kind(), DecodeErrorKind::UnexpectedNull);
+        assert_eq!(reader(&[0xff; 4]).string_or_empty("path").unwrap(), "");
+        let error = reader(&[0xff, 0xff, 0xff, 0xfe]).buffer("data").unwrap_err();
+        assert_eq!(error.kind(), DecodeErrorKind::NegativeLength(-2));
+    }
+
+    #[test]
+    fn an_error_names_the_field_and_its_offset() {
+        let mut reader = reader(&[0, 0, 0, 1, 0, 0]);
+        assert_eq!(reader.i32("xid").unwrap(), 1);
+        let error = reader.i64("zxid").unwrap_err();
+        assert_eq!(error.to_string(), "zxid needs 8 bytes, 2 are left (at byte 4)");
+        assert_eq!(reader.boolean("watch"), Ok(false), "a failed read consumes nothing");
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_become_the_replacement_character() {
+        assert_eq!(reader(&[0, 0, 0, 3, b'/', 0xff, b'a']).string("path").unwrap(), "/\u{fffd}a");
+    }
+}

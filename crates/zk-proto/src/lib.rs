@@ -1,0 +1,23 @@
+//! ZooKeeper's client protocol without I/O: no socket, no clock, no task.
+//!
+//! The crate has two users, a client driver and a server, and they share one codec: every message is encoded and
+//! decoded in both directions. From the wire up, and no file imports from a later stage:
+//!
+//! - [`jute`]: the primitives of the serialization, bounded by the bytes that are really there;
+//! - [`frame`]: length-prefixed frames with a maximum;
+//! - [`message`]: requests, replies, watch events and what they are made of;
+//! - [`path`]: node paths that cannot be wrong, chroot, sequence numbers;
+//! - [`watch`]: what one client watches and which of it an event ends;
+//! - [`client`]: the session machine and [`client::Anchor`], which says until when a session may be believed;
+//! - [`time`]: the one notion of time, handed in by the caller.
+//!
+//! What it leaves to others: dialing, choosing servers, backing off, TLS, chroot rewriting of requests, and everything
+//! that knows what a lock is.
+
+pub mod client;
+pub mod frame;
+pub mod jute;
+pub mod message;
+pub mod path;
+pub mod time;
+pub mod watch;

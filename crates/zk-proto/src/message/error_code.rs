@@ -1,0 +1,200 @@
+//! Error codes in reply headers, as ZooKeeper's `KeeperException.Code` numbers them.
+
+use std::fmt;
+
+/// Tells how a request ended at the server.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// It was done.
+    Ok,
+    /// The server failed in a way it has no word for.
+    SystemError,
+    /// In a multi: an operation before this one failed, or one after it.
+    RuntimeInconsistency,
+    /// Data was found inconsistent.
+    DataInconsistency,
+    /// The connection was lost; no server sends it.
+    ConnectionLoss,
+    /// A message could not be encoded or decoded.
+    MarshallingError,
+    /// The server does not know or allow the operation.
+    Unimplemented,
+    /// The operation took too long.
+    OperationTimeout,
+    /// An argument was refused, an invalid path for instance.
+    BadArguments,
+    /// The server does not know the session.
+    UnknownSession,
+    /// A reconfiguration found no quorum of the new members.
+    NewConfigNoQuorum,
+    /// Another reconfiguration is under way.
+    ReconfigInProgress,
+    /// The start of the interface's errors; not used by itself.
+    ApiError,
+    /// There is no node at the path.
+    NoNode,
+    /// The access list refuses it.
+    NoAuth,
+    /// The version named is not the node's.
+    BadVersion,
+    /// An ephemeral node may not have children.
+    NoChildrenForEphemerals,
+    /// There is a node at the path.
+    NodeExists,
+    /// The node has children.
+    NotEmpty,
+    /// The session is over.
+    SessionExpired,
+    /// A callback was refused.
+    InvalidCallback,
+    /// The access list is malformed or names nobody.
+    InvalidAcl,
+    /// The credentials were refused; the session is of no more use.
+    AuthFailed,
+    /// The session is attached to another server; not done.
+    SessionMoved,
+    /// The server serves reads alone.
+    NotReadOnly,
+    /// A local session may not own ephemeral nodes.
+    EphemeralOnLocalSession,
+    /// There is no such watch.
+    NoWatcher,
+    /// The request was not completed in the time the server allows.
+    RequestTimeout,
+    /// Reconfiguration is switched off.
+    ReconfigDisabled,
+    /// The server closed the session because it requires an authentication that did not succeed.
+    SessionClosedRequireSaslAuth,
+    /// A quota on the path would be exceeded.
+    QuotaExceeded,
+    /// The server is overloaded and did not do it.
+    ThrottledOp,
+    /// A number that ZooKeeper 3.8 has no word for.
+    Other(i32),
+}
+
+/// Every code that has a word.
+const KNOWN: [ErrorCode; 32] = [
+    ErrorCode::Ok,
+    ErrorCode::SystemError,
+    ErrorCode::RuntimeInconsistency,
+    ErrorCode::DataInconsistency,
+    ErrorCode::ConnectionLoss,
+    ErrorCode::MarshallingError,
+    ErrorCode::Unimplemented,
+    ErrorCode::OperationTimeout,
+    ErrorCode::BadArguments,
+    ErrorCode::UnknownSession,
+    ErrorCode::NewConfigNoQuorum,
+    ErrorCode::ReconfigInProgress,
+    ErrorCode::ApiError,
+    ErrorCode::NoNode,
+    ErrorCode::NoAuth,
+    ErrorCode::BadVersion,
+    ErrorCode::NoChildrenForEphemerals,
+    ErrorCode::NodeExists,
+    ErrorCode::NotEmpty,
+    ErrorCode::SessionExpired,
+    ErrorCode::InvalidCallback,
+    ErrorCode::InvalidAcl,
+    ErrorCode::AuthFailed,
+    ErrorCode::SessionMoved,
+    ErrorCode::NotReadOnly,
+    ErrorCode::EphemeralOnLocalSession,
+    ErrorCode::NoWatcher,
+    ErrorCode::RequestTimeout,
+    ErrorCode::ReconfigDisabled,
+    ErrorCode::SessionClosedRequireSaslAuth,
+    ErrorCode::QuotaExceeded,
+    ErrorCode::ThrottledOp,
+];
+
+impl ErrorCode {
+    /// The code with this number; [`ErrorCode::Other`] if there is none.
+    pub fn from_code(number: i32) -> Self {
+        KNOWN.into_iter().find(|known| known.code() == number).unwrap_or(Self::Other(number))
+    }
+
+    /// The number on the wire.
+    pub const fn code(self) -> i32 {
+        match self {
+            Self::Ok => 0,
+            Self::SystemError => -1,
+            Self::RuntimeInconsistency => -2,
+            Self::DataInconsistency => -3,
+            Self::ConnectionLoss => -4,
+            Self::MarshallingError => -5,
+            Self::Unimplemented => -6,
+            Self::OperationTimeout => -7,
+            Self::BadArguments => -8,
+            Self::UnknownSession => -12,
+            Self::NewConfigNoQuorum => -13,
+            Self::ReconfigInProgress => -14,
+            Self::ApiError => -100,
+            Self::NoNode => -101,
+            Self::NoAuth => -102,
+            Self::BadVersion => -103,
+            Self::NoChildrenForEphemerals => -108,
+            Self::NodeExists => -110,
+            Self::NotEmpty => -111,
+            Self::SessionExpired => -112,
+            Self::InvalidCallback => -113,
+            Self::InvalidAcl => -114,
+            Self::AuthFailed => -115,
+            Self::SessionMoved => -118,
+            Self::NotReadOnly => -119,
+            Self::EphemeralOnLocalSession => -120,
+            Self::NoWatcher => -121,
+            Self::RequestTimeout => -122,
+            Self::ReconfigDisabled => -123,
+            Self::SessionClosedRequireSaslAuth => -124,
+            Self::QuotaExceeded => -125,
+            Self::ThrottledOp => -127,
+            Self::Other(number) => number,
+        }
+    }
+
+    /// Whether the request was carried to where its kind is decided: the tree of the server for reads, the quorum for
+    /// writes.
+    ///
+    /// True for success and for the refusals that depend on the state of the tree; Apache gives each failed write a
+    /// transaction of its own. Refusals that a server makes by itself (an unknown operation, an overload, a missing
+    /// authentication) prove nothing about the quorum.
+    pub const fn is_verdict(self) -> bool {
+        matches!(
+            self,
+            Self::Ok
+                | Self::NoNode
+                | Self::NoAuth
+                | Self::BadVersion
+                | Self::NoChildrenForEphemerals
+                | Self::NodeExists
+                | Self::NotEmpty
+        )
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other(number) => write!(formatter, "unknown error {number}"),
+            known => write!(formatter, "{known:?} ({})", known.code()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_survives_the_way_there_and_back() {
+        for number in -200..=1 {
+            assert_eq!(ErrorCode::from_code(number).code(), number);
+        }
+        assert_eq!(ErrorCode::from_code(-120), ErrorCode::EphemeralOnLocalSession);
+        assert_eq!(ErrorCode::from_code(-126), ErrorCode::Other(-126));
+        assert_eq!(ErrorCode::SessionExpired.to_string(), "SessionExpired (-112)");
+    }
+}

@@ -1,0 +1,207 @@
+//! Requests of a client, and how they are written.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
+use crate::message::acl::Acl;
+use crate::message::create_mode::CreateMode;
+use crate::message::multi::{MultiOperation, MultiReadOperation};
+use crate::message::opcode::OpCode;
+use crate::message::watch::{AddWatchMode, SetWatches, WatcherKind};
+
+/// Creates a node; the body that all create requests share.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Create {
+    /// The path; for a sequential node the number is appended to it.
+    pub path: String,
+    /// The data; null is not the same as empty.
+    pub data: Option<Bytes>,
+    /// Who may do what with it.
+    pub acl: Vec<Acl>,
+    /// How long it lives.
+    pub mode: CreateMode,
+}
+
+/// Authenticates the connection.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Auth {
+    /// The scheme, `digest` for instance.
+    pub scheme: String,
+    /// The credentials in the scheme's own form, `user:password` for instance.
+    pub credentials: Bytes,
+}
+
+/// Asks the service for something.
+///
+/// Paths are as they came or go over the wire: the client makes them from [`crate::path::ZnodePath`], the server checks
+/// them. `watch` asks for a one-shot watch, set in the same step as the read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
+pub enum Request {
+    /// Creates a node; answers its path.
+    Create(Create),
+    /// Creates a node; answers its path and Stat.
+    Create2(Create),
+    /// Creates a container; answers its path and Stat.
+    CreateContainer(Create),
+    /// Creates a node with a time to live; answers its path and Stat.
+    CreateTtl { create: Create, ttl_ms: i64 },
+    /// Deletes a node if it has `version` (−1: any).
+    Delete { path: String, version: i32 },
+    /// Asks for a node's Stat; the watch is set even if there is no node.
+    Exists { path: String, watch: bool },
+    /// Reads a node's data.
+    GetData { path: String, watch: bool },
+    /// Sets a node's data if it has `version` (−1: any).
+    SetData { path: String, data: Option<Bytes>, version: i32 },
+    /// Lists a node's children.
+    GetChildren { path: String, watch: bool },
+    /// Lists a node's children; answers the node's Stat too.
+    GetChildren2 { path: String, watch: bool },
+    /// Reads a node's access list.
+    GetAcl { path: String },
+    /// Sets a node's access list if its access version is `version` (−1: any).
+    SetAcl { path: String, acl: Vec<Acl>, version: i32 },
+    /// Does all of the operations or none.
+    Multi(Vec<MultiOperation>),
+    /// Does several reads, each by itself.
+    MultiRead(Vec<MultiReadOperation>),
+    /// Waits until this server has caught up with its leader.
+    Sync { path: String },
+    /// Says that the client is alive.
+    Ping,
+    /// Authenticates the connection.
+    Auth(Auth),
+    /// Sets watches again after a reconnect.
+    SetWatches(SetWatches),
+    /// Sets a persistent watch.
+    AddWatch { path: String, mode: AddWatchMode },
+    /// Removes watches of this connection.
+    RemoveWatches { path: String, kind: WatcherKind },
+    /// Asks whether this connection has such a watch.
+    CheckWatches { path: String, kind: WatcherKind },
+    /// Lists the session's ephemeral nodes below a prefix; an empty one stands for all.
+    GetEphemerals { prefix: String },
+    /// Counts the descendants of a node.
+    GetAllChildrenNumber { path: String },
+    /// Asks as whom the server knows this connection.
+    WhoAmI,
+    /// Ends the session: its ephemeral nodes go, then the server closes the connection.
+    CloseSession,
+}
+
+impl Create {
+    pub(crate) fn encode(&self, writer: &mut Writer) {
+        writer.string(&self.path);
+        writer.buffer(self.data.as_deref());
+        Acl::encode_list(&self.acl, writer);
+        writer.i32(self.mode.flags());
+    }
+
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let path = reader.string("path")?;
+        let data = reader.buffer("data")?;
+        let acl = Acl::decode_list(reader)?;
+        let start = reader.position();
+        let flags = reader.i32("flags")?;
+        let mode = CreateMode::from_flags(flags)
+            .ok_or_else(|| DecodeError::new(DecodeErrorKind::UnknownValue(flags), "flags", start))?;
+        Ok(Self { path, data, acl, mode })
+    }
+}
+
+impl Request {
+    /// The operation it asks for.
+    pub fn opcode(&self) -> OpCode {
+        match self {
+            Self::Create(_) => OpCode::Create,
+            Self::Create2(_) => OpCode::Create2,
+            Self::CreateContainer(_) => OpCode::CreateContainer,
+            Self::CreateTtl { .. } => OpCode::CreateTtl,
+            Self::Delete { .. } => OpCode::Delete,
+            Self::Exists { .. } => OpCode::Exists,
+            Self::GetData { .. } => OpCode::GetData,
+            Self::SetData { .. } => OpCode::SetData,
+            Self::GetChildren { .. } => OpCode::GetChildren,
+            Self::GetChildren2 { .. } => OpCode::GetChildren2,
+            Self::GetAcl { .. } => OpCode::GetAcl,
+            Self::SetAcl { .. } => OpCode::SetAcl,
+            Self::Multi(_) => OpCode::Multi,
+            Self::MultiRead(_) => OpCode::MultiRead,
+            Self::Sync { .. } => OpCode::Sync,
+            Self::Ping => OpCode::Ping,
+            Self::Auth(_) => OpCode::Auth,
+            Self::SetWatches(watches) if watches.fits_old_form() => OpCode::SetWatches,
+            Self::SetWatches(_) => OpCode::SetWatches2,
+            Self::AddWatch { .. } => OpCode::AddWatch,
+            Self::RemoveWatches { .. } => OpCode::RemoveWatches,
+            Self::CheckWatches { .. } => OpCode::CheckWatches,
+            Self::GetEphemerals { .. } => OpCode::GetEphemerals,
+            Self::GetAllChildrenNumber { .. } => OpCode::GetAllChildrenNumber,
+            Self::WhoAmI => OpCode::WhoAmI,
+            Self::CloseSession => OpCode::CloseSession,
+        }
+    }
+
+    /// Writes the body, without the header. (One flat match over all requests.)
+    pub fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Create(create) | Self::Create2(create) | Self::CreateContainer(create) => create.encode(writer),
+            Self::CreateTtl { create, ttl_ms } => {
+                create.encode(writer);
+                writer.i64(*ttl_ms);
+            }
+            Self::Delete { path, version } => {
+                writer.string(path);
+                writer.i32(*version);
+            }
+            Self::Exists { path, watch }
+            | Self::GetData { path, watch }
+            | Self::GetChildren { path, watch }
+            | Self::GetChildren2 { path, watch } => {
+                writer.string(path);
+                writer.boolean(*watch);
+            }
+            Self::SetData { path, data, version } => {
+                writer.string(path);
+                writer.buffer(data.as_deref());
+                writer.i32(*version);
+            }
+            Self::SetAcl { path, acl, version } => {
+                writer.string(path);
+                Acl::encode_list(acl, writer);
+                writer.i32(*version);
+            }
+            Self::Multi(operations) => MultiOperation::encode_list(operations, writer),
+            Self::MultiRead(operations) => MultiReadOperation::encode_list(operations, writer),
+            Self::Auth(auth) => {
+                writer.i32(0);
+                writer.string(&auth.scheme);
+                writer.buffer(Some(&auth.credentials));
+            }
+            Self::SetWatches(watches) => watches.encode(writer),
+            Self::AddWatch { path, mode } => {
+                writer.string(path);
+                writer.i32(mode.code());
+            }
+            Self::RemoveWatches { path, kind } | Self::CheckWatches { path, kind } => {
+                writer.string(path);
+                writer.i32(kind.code());
+            }
+            Self::GetAcl { path }
+            | Self::Sync { path }
+            | Self::GetAllChildrenNumber { path }
+            | Self::GetEphemerals { prefix: path } => writer.string(path),
+            Self::Ping | Self::WhoAmI | Self::CloseSession => (),
+        }
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Auth").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,243 @@
+//! Watch events, and what requests about watches carry.
+
+use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
+
+/// Says what happened to a watched node.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "each is the protocol's own word for the event")]
+pub enum EventKind {
+    /// Nothing happened to a node; the event is about the session.
+    None = -1,
+    NodeCreated = 1,
+    NodeDeleted = 2,
+    NodeDataChanged = 3,
+    NodeChildrenChanged = 4,
+    DataWatchRemoved = 5,
+    ChildWatchRemoved = 6,
+    PersistentWatchRemoved = 7,
+}
+
+impl EventKind {
+    const ALL: [Self; 8] = [
+        Self::None,
+        Self::NodeCreated,
+        Self::NodeDeleted,
+        Self::NodeDataChanged,
+        Self::NodeChildrenChanged,
+        Self::DataWatchRemoved,
+        Self::ChildWatchRemoved,
+        Self::PersistentWatchRemoved,
+    ];
+
+    /// The number on the wire.
+    pub const fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The kind with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.code() == code)
+    }
+}
+
+/// Says how the session stood with the server when an event was sent; `SyncConnected` in all events about nodes.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "each is the protocol's own word for the state")]
+pub enum KeeperState {
+    Unknown = -1,
+    Disconnected = 0,
+    NoSyncConnected = 1,
+    SyncConnected = 3,
+    AuthFailed = 4,
+    ConnectedReadOnly = 5,
+    SaslAuthenticated = 6,
+    Expired = -112,
+    Closed = 7,
+}
+
+impl KeeperState {
+    const ALL: [Self; 9] = [
+        Self::Unknown,
+        Self::Disconnected,
+        Self::NoSyncConnected,
+        Self::SyncConnected,
+        Self::AuthFailed,
+        Self::ConnectedReadOnly,
+        Self::SaslAuthenticated,
+        Self::Expired,
+        Self::Closed,
+    ];
+
+    /// The number on the wire.
+    pub const fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The state with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.code() == code)
+    }
+}
+
+/// Tells a client that something it watched happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WatcherEvent {
+    /// What happened.
+    pub kind: EventKind,
+    /// How the session stood.
+    pub state: KeeperState,
+    /// The node it happened to; empty for events about the session.
+    pub path: String,
+}
+
+impl WatcherEvent {
+    /// An event about a node.
+    pub fn new(kind: EventKind, path: impl Into<String>) -> Self {
+        Self { kind, state: KeeperState::SyncConnected, path: path.into() }
+    }
+
+    /// Writes it.
+    pub fn encode(&self, writer: &mut Writer) {
+        writer.i32(self.kind.code());
+        writer.i32(self.state.code());
+        writer.string(&self.path);
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message ends first or a number is unknown.
+    pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            kind: known(reader, "event type", EventKind::from_code)?,
+            state: known(reader, "event state", KeeperState::from_code)?,
+            path: reader.string_or_empty("path")?,
+        })
+    }
+}
+
+/// Says which watches on a node a request to check or remove watches is about.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(i32)]
+pub enum WatcherKind {
+    /// One-shot watches on the set of children.
+    Children = 1,
+    /// One-shot watches on the data and on existence.
+    Data = 2,
+    /// All watches of this connection on the node, persistent ones too.
+    Any = 3,
+    /// Persistent watches; not known to ZooKeeper 3.8.
+    Persistent = 4,
+    /// Persistent recursive watches; not known to ZooKeeper 3.8.
+    PersistentRecursive = 5,
+}
+
+impl WatcherKind {
+    const ALL: [Self; 5] = [Self::Children, Self::Data, Self::Any, Self::Persistent, Self::PersistentRecursive];
+
+    /// The number on the wire.
+    pub const fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// Reads it.
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        known(reader, "watcher type", |code| Self::ALL.into_iter().find(|known| known.code() == code))
+    }
+}
+
+/// Says what a persistent watch covers.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(i32)]
+pub enum AddWatchMode {
+    /// The node: its data, its existence and its set of children.
+    Persistent = 0,
+    /// The node and everything below it: data and existence of each.
+    PersistentRecursive = 1,
+}
+
+impl AddWatchMode {
+    const ALL: [Self; 2] = [Self::Persistent, Self::PersistentRecursive];
+
+    /// The number on the wire.
+    pub const fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// Reads it.
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        known(reader, "watch mode", |code| Self::ALL.into_iter().find(|known| known.code() == code))
+    }
+}
+
+/// Sets watches again after a reconnect; the server sends at once the events that were missed.
+///
+/// Without persistent watches it goes out as `setWatches`, which every server knows, else as `setWatches2` (3.6).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SetWatches {
+    /// The newest transaction the client has seen: what changed later was missed.
+    pub relative_zxid: i64,
+    /// Paths watched for changes of their data.
+    pub data: Vec<String>,
+    /// Paths watched for coming into being.
+    pub exist: Vec<String>,
+    /// Paths watched for changes of their set of children.
+    pub child: Vec<String>,
+    /// Paths under a persistent watch.
+    pub persistent: Vec<String>,
+    /// Paths under a persistent recursive watch.
+    pub persistent_recursive: Vec<String>,
+}
+
+impl SetWatches {
+    /// Whether the old form of the request can carry it.
+    pub fn fits_old_form(&self) -> bool {
+        self.persistent.is_empty() && self.persistent_recursive.is_empty()
+    }
+
+    /// Writes it in the shortest form that can carry it.
+    pub(crate) fn encode(&self, writer: &mut Writer) {
+        writer.i64(self.relative_zxid);
+        writer.strings(&self.data);
+        writer.strings(&self.exist);
+        writer.strings(&self.child);
+        if !self.fits_old_form() {
+            writer.strings(&self.persistent);
+            writer.strings(&self.persistent_recursive);
+        }
+    }
+
+    /// Reads the old form.
+    pub(crate) fn decode_old(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            relative_zxid: reader.i64("relativeZxid")?,
+            data: reader.strings("dataWatches")?,
+            exist: reader.strings("existWatches")?,
+            child: reader.strings("childWatches")?,
+            ..Self::default()
+        })
+    }
+
+    /// Reads the new form.
+    pub(crate) fn decode_new(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let old = Self::decode_old(reader)?;
+        Ok(Self {
+            persistent: reader.strings("persistentWatches")?,
+            persistent_recursive: reader.strings("persistentRecursiveWatches")?,
+            ..old
+        })
+    }
+}
+
+fn known<T>(
+    reader: &mut Reader,
+    field: &'static str,
+    from_code: impl FnOnce(i32) -> Option<T>,
+) -> Result<T, DecodeError> {
+    let start = reader.position();
+    let code = reader.i32(field)?;
+    from_code(code).ok_or_else(|| DecodeError::new(DecodeErrorKind::UnknownValue(code), field, start))
+}

@@ -1,0 +1,352 @@
+//! Paths of nodes by the rules of Apache's `PathUtils`, checked once.
+
+use std::error::Error;
+use std::fmt;
+
+/// Names a node: absolute, normal, free of characters that ZooKeeper refuses.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ZnodePath(String);
+
+/// Names a node to be created with a sequence number appended; may therefore end in a slash.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SequentialPath(String);
+
+/// Says why a string is no path, and where.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathError {
+    path: String,
+    reason: PathErrorReason,
+}
+
+/// Why a string is no path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum PathErrorReason {
+    /// It is empty.
+    Empty,
+    /// It does not start with a slash.
+    NotAbsolute,
+    /// It ends in a slash and is not the root.
+    TrailingSlash,
+    /// There is a name of no characters.
+    EmptyName {
+        /// The offset in bytes.
+        at: usize,
+    },
+    /// There is a name `.` or `..`.
+    Relative {
+        /// The offset of the name in bytes.
+        at: usize,
+    },
+    /// There is a character that ZooKeeper refuses.
+    Character {
+        /// The character.
+        character: char,
+        /// Its offset in bytes.
+        at: usize,
+    },
+    /// A single name was expected, and there is a slash in it.
+    NotOneName,
+}
+
+/// How much of a refused path an error shows, in characters: what came from a peer may be a mebibyte.
+const PATH_SHOWN_CHARACTERS_MAX: usize = 200;
+
+/// Checks a path by the rules of Apache's `PathUtils.validatePath`.
+///
+/// Among them is one that surprises: characters beyond the basic plane are refused, since Java sees their surrogates.
+///
+/// # Errors
+///
+/// Fails with the first reason to refuse it.
+pub fn validate_path(path: &str) -> Result<(), PathErrorReason> {
+    if path.is_empty() {
+        return Err(PathErrorReason::Empty);
+    }
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(PathErrorReason::NotAbsolute);
+    };
+    if names.is_empty() {
+        return Ok(());
+    }
+    if names.ends_with('/') {
+        return Err(PathErrorReason::TrailingSlash);
+    }
+    let mut at = 1;
+    for name in names.split('/') {
+        validate_name(name, at)?;
+        at += name.len() + 1;
+    }
+    Ok(())
+}
+
+fn validate_name(name: &str, at: usize) -> Result<(), PathErrorReason> {
+    match name {
+        "" => return Err(PathErrorReason::EmptyName { at }),
+        "." | ".." => return Err(PathErrorReason::Relative { at }),
+        _ => (),
+    }
+    match name.char_indices().find(|(_, character)| is_refused(*character)) {
+        Some((offset, character)) => Err(PathErrorReason::Character { character, at: at + offset }),
+        None => Ok(()),
+    }
+}
+
+/// The ranges of `PathUtils`: null, control characters, surrogates and private use, specials; and with the surrogates
+/// everything beyond the basic plane.
+const fn is_refused(character: char) -> bool {
+    matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+impl ZnodePath {
+    /// The root, `/`.
+    pub fn root() -> Self {
+        Self("/".into())
+    }
+
+    /// Parses a path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if [`validate_path`] does.
+    pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
+        let path = path.into();
+        match validate_path(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(reason) => Err(PathError::new(&path, reason)),
+        }
+    }
+
+    /// The path as it goes over the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.0 == "/"
+    }
+
+    /// The parent; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.split()?;
+        Some(if parent.is_empty() { Self::root() } else { Self(parent.into()) })
+    }
+
+    /// The last name; empty for the root.
+    pub fn name(&self) -> &str {
+        self.split().map_or("", |(_, name)| name)
+    }
+
+    /// The child called `name`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that is not one name by the rules for paths.
+    pub fn child(&self, name: &str) -> Result<Self, PathError> {
+        if name.contains('/') {
+            return Err(PathError::new(name, PathErrorReason::NotOneName));
+        }
+        Self::parse(self.join_text(name))
+    }
+
+    /// The children to be created as `prefix` and a sequence number; the prefix may be empty.
+    ///
+    /// # Errors
+    ///
+    /// Fails if prefix and number are not one name by the rules for paths.
+    pub fn sequential_child(&self, prefix: &str) -> Result<SequentialPath, PathError> {
+        if prefix.contains('/') {
+            return Err(PathError::new(prefix, PathErrorReason::NotOneName));
+        }
+        SequentialPath::parse(self.join_text(prefix))
+    }
+
+    /// Whether `other` is this node or lies below it.
+    pub fn contains(&self, other: &Self) -> bool {
+        self.is_root() || other.0.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// This node, its parent, and so on up to the root.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self.clone()), Self::parent)
+    }
+
+    fn split(&self) -> Option<(&str, &str)> {
+        if self.is_root() { None } else { self.0.rsplit_once('/') }
+    }
+
+    fn join_text(&self, name: &str) -> String {
+        if self.is_root() { format!("/{name}") } else { format!("{}/{name}", self.0) }
+    }
+}
+
+impl SequentialPath {
+    /// Parses the path that a sequence number will be appended to.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path with a digit appended is none, as Apache checks it.
+    pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
+        let path = path.into();
+        match validate_path(&format!("{path}1")) {
+            Ok(()) => Ok(Self(path)),
+            Err(reason) => Err(PathError::new(&path, reason)),
+        }
+    }
+
+    /// The path as it goes over the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PathError {
+    fn new(path: &str, reason: PathErrorReason) -> Self {
+        Self { path: path.chars().take(PATH_SHOWN_CHARACTERS_MAX).collect(), reason }
+    }
+
+    /// The beginning of what was refused.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Why it was refused.
+    pub const fn reason(&self) -> PathErrorReason {
+        self.reason
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} is no node path: {}", self.path, self.reason)
+    }
+}
+
+impl fmt::Display for PathErrorReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => formatter.write_str("it is empty"),
+            Self::NotAbsolute => formatter.write_str("it does not start with /"),
+            Self::TrailingSlash => formatter.write_str("it ends in /"),
+            Self::EmptyName { at } => write!(formatter, "an empty name at byte {at}"),
+            Self::Relative { at } => write!(formatter, "a relative name at byte {at}"),
+            Self::Character { character, at } => write!(formatter, "the character {character:?} at byte {at}"),
+            Self::NotOneName => formatter.write_str("one name was expected, and there is a / in it"),
+        }
+    }
+}
+
+impl Error for PathError {}
+
+impl fmt::Display for ZnodePath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ZnodePath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, formatter)
+    }
+}
+
+impl fmt::Display for SequentialPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SequentialPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, formatter)
+    }
+}
+
+impl From<ZnodePath> for String {
+    fn from(path: ZnodePath) -> Self {
+        path.0
+    }
+}
+
+impl From<SequentialPath> for String {
+    fn from(path: SequentialPath) -> Self {
+        path.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_apache_accepts_are_accepted() {
+        for path in ["/", "/a", "/a/b", "/...", "/.a", "/a.", "/a..b/c", "/ü/日本", "/a b", "/\u{a0}", "/\u{ffef}"] {
+            assert_eq!(validate_path(path), Ok(()), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn paths_that_apache_refuses_are_refused_with_the_reason() {
+        use PathErrorReason::*;
+        for (path, reason) in [
+            ("", Empty),
+            ("a", NotAbsolute),
+            ("/a/", TrailingSlash),
+            ("//", TrailingSlash),
+            ("/a//b", EmptyName { at: 3 }),
+            ("/.", Relative { at: 1 }),
+            ("/a/..", Relative { at: 3 }),
+            ("/a/./b", Relative { at: 3 }),
+            ("/\0", Character { character: '\0', at: 1 }),
+            ("/a\u{1f}", Character { character: '\u{1f}', at: 2 }),
+            ("/\u{7f}", Character { character: '\u{7f}', at: 1 }),
+            ("/ü\u{9f}", Character { character: '\u{9f}', at: 3 }),
+            ("/\u{e000}", Character { character: '\u{e000}', at: 1 }),
+            ("/\u{fffd}", Character { character: '\u{fffd}', at: 1 }),
+            ("/😀", Character { character: '😀', at: 1 }),
+        ] {
+            assert_eq!(validate_path(path), Err(reason), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_sequential_path_may_end_in_a_slash() {
+        assert_eq!(SequentialPath::parse("/a/").unwrap().as_str(), "/a/");
+        assert_eq!(SequentialPath::parse("/").unwrap().as_str(), "/");
+        assert!(ZnodePath::parse("/a/").is_err());
+        // With the number appended a lone dot is no longer a relative name.
+        assert!(SequentialPath::parse("/a/.").is_ok());
+        assert!(SequentialPath::parse("/a//").is_err());
+        assert!(SequentialPath::parse("").is_err());
+    }
+
+    #[test]
+    fn parents_children_and_ancestors_fit_together() {
+        let path = ZnodePath::parse("/a/b").unwrap();
+        assert_eq!((path.parent().unwrap().as_str(), path.name()), ("/a", "b"));
+        assert_eq!(path.ancestors().map(String::from).collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!((ZnodePath::root().parent(), ZnodePath::root().name()), (None, ""));
+        assert_eq!(ZnodePath::root().child("x").unwrap().as_str(), "/x");
+        assert_eq!(path.sequential_child("lock-").unwrap().as_str(), "/a/b/lock-");
+        for name in ["", "a/b", "..", "\0"] {
+            assert!(path.child(name).is_err(), "{name:?}");
+        }
+        assert_eq!(path.sequential_child("a/b").unwrap_err().reason(), PathErrorReason::NotOneName);
+    }
+
+    #[test]
+    fn a_node_contains_itself_and_what_is_below_but_no_namesake() {
+        let parse = |path: &str| ZnodePath::parse(path).unwrap();
+        assert!(parse("/a").contains(&parse("/a")));
+        assert!(parse("/a").contains(&parse("/a/b")));
+        assert!(!parse("/a").contains(&parse("/ab")));
+        assert!(ZnodePath::root().contains(&parse("/a")));
+    }
+
+    #[test]
+    fn an_error_shows_the_beginning_of_a_long_path() {
+        let error = ZnodePath::parse("x".repeat(1 << 20)).unwrap_err();
+        assert!(error.to_string().len() < 300);
+    }
+}

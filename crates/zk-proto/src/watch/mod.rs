@@ -1,0 +1,8 @@
+//! What one client watches: which watches an event ends, and what is set again after a reconnect.
+
+mod path_watches;
+mod registry;
+mod restore;
+
+pub use registry::{WATCHES_MAX, WatchId, WatchRegistry, WatchWish, WatchesFull};
+pub use restore::RESTORE_BYTES_MAX;

@@ -1,0 +1,252 @@
+//! All watches of one session, by the client's account.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+
+use crate::message::{AddWatchMode, ErrorCode, Request, SetWatches, WatcherEvent, WatcherKind};
+use crate::watch::path_watches::{Family, PathWatches};
+use crate::watch::restore;
+
+/// How many watches one session may have, asked for or set: some hundred mebibytes of them.
+pub const WATCHES_MAX: usize = 1 << 20;
+
+/// Names one watch of a session.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WatchId(u64);
+
+/// Says what kind of watch a request asks for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum WatchWish {
+    /// On the data of a node, set only if the node is there.
+    Data,
+    /// On the existence of a node, set whether it is there or not.
+    Existence,
+    /// On the set of children, set only if the node is there.
+    Children,
+    /// On a node, until it is removed.
+    Persistent,
+    /// On a node and all below it, until it is removed.
+    PersistentRecursive,
+}
+
+/// Says that a session has [`WATCHES_MAX`] watches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WatchesFull;
+
+/// Keeps account of what a session watches.
+///
+/// A watch is asked for, then set or not by the server's answer, and ends by its event, by removal or with the session. A connection that drops takes along what was being asked for on it, which the owner forgets here; watches that were
+/// set can be set again.
+#[derive(Debug, Default)]
+pub struct WatchRegistry {
+    paths: BTreeMap<String, PathWatches>,
+    watches: BTreeMap<WatchId, Watch>,
+    /// How many recursive watches are set: without any, events need not look at ancestors.
+    recursive_count: usize,
+}
+
+#[derive(Debug)]
+struct Watch {
+    path: String,
+    wish: WatchWish,
+    is_set: bool,
+}
+
+impl WatchId {
+    /// Makes an id from a number, unique within the session.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl WatchWish {
+    /// What kind of watch a request asks for, if any, and on which path.
+    pub fn of(request: &Request) -> Option<(Self, &str)> {
+        match request {
+            Request::GetData { path, watch: true } => Some((Self::Data, path)),
+            Request::Exists { path, watch: true } => Some((Self::Existence, path)),
+            Request::GetChildren { path, watch: true } | Request::GetChildren2 { path, watch: true } => {
+                Some((Self::Children, path))
+            }
+            Request::AddWatch { path, mode } => Some((Self::from(*mode), path)),
+            _ => None,
+        }
+    }
+
+    /// What the server has set, by its answer.
+    const fn set_by(self, answer: ErrorCode) -> Option<Family> {
+        match (self, answer) {
+            (Self::Data | Self::Existence, ErrorCode::Ok) => Some(Family::Data),
+            (Self::Existence, ErrorCode::NoNode) => Some(Family::Exist),
+            (Self::Children, ErrorCode::Ok) => Some(Family::Child),
+            (Self::Persistent, ErrorCode::Ok) => Some(Family::Persistent),
+            (Self::PersistentRecursive, ErrorCode::Ok) => Some(Family::Recursive),
+            _ => None,
+        }
+    }
+}
+
+impl From<AddWatchMode> for WatchWish {
+    fn from(mode: AddWatchMode) -> Self {
+        match mode {
+            AddWatchMode::Persistent => Self::Persistent,
+            AddWatchMode::PersistentRecursive => Self::PersistentRecursive,
+        }
+    }
+}
+
+impl WatchRegistry {
+    /// Starts without watches.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many watches are asked for or set.
+    pub fn len(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.watches.is_empty()
+    }
+
+    /// Whether this watch is set.
+    pub fn is_set(&self, id: WatchId) -> bool {
+        self.watches.get(&id).is_some_and(|watch| watch.is_set)
+    }
+
+    /// Takes note that a watch is being asked for.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there are [`WATCHES_MAX`] watches.
+    pub fn ask(&mut self, id: WatchId, wish: WatchWish, path: &str) -> Result<(), WatchesFull> {
+        if self.watches.len() >= WATCHES_MAX {
+            return Err(WatchesFull);
+        }
+        self.watches.insert(id, Watch { path: path.into(), wish, is_set: false });
+        self.paths.entry(path.into()).or_default().ask(id);
+        Ok(())
+    }
+
+    /// Takes note of the server's answer; says whether the watch is set.
+    pub fn answer(&mut self, id: WatchId, answer: ErrorCode) -> bool {
+        let Some(watch) = self.watches.get_mut(&id) else {
+            return false;
+        };
+        let Some(family) = watch.wish.set_by(answer) else {
+            self.forget(id);
+            return false;
+        };
+        watch.is_set = true;
+        self.recursive_count += usize::from(family == Family::Recursive);
+        if let Some(on_path) = self.paths.get_mut(&watch.path) {
+            on_path.set(id, family);
+        }
+        true
+    }
+
+    /// Who hears an event. One-shot watches among them are over.
+    ///
+    /// An event for which there is no watch is heard by nobody; that is normal after one was forgotten.
+    pub fn fire(&mut self, event: &WatcherEvent) -> Vec<WatchId> {
+        let mut fired = Vec::new();
+        if let Some(on_path) = self.paths.get_mut(&event.path) {
+            on_path.fire(event.kind, &mut fired);
+            if on_path.is_empty() {
+                self.paths.remove(&event.path);
+            }
+        }
+        for id in &fired {
+            if !self.is_persistent(*id) {
+                self.watches.remove(id);
+            }
+        }
+        if self.recursive_count > 0 && Family::Recursive.hears(event.kind) {
+            let above = ancestors(&event.path).filter_map(|path| self.paths.get(path));
+            fired.extend(above.flat_map(PathWatches::recursive));
+        }
+        fired
+    }
+
+    /// Drops a watch nobody waits for any more.
+    ///
+    /// Answers the path and the kind of watches that the server may be asked to remove; `None` if it was not set, or if
+    /// removing it there could hit another watch of ours. An event that comes nevertheless is heard by nobody.
+    pub fn forget(&mut self, id: WatchId) -> Option<(String, WatcherKind)> {
+        let watch = self.watches.remove(&id)?;
+        let on_path = self.paths.get_mut(&watch.path)?;
+        let family = on_path.forget(id);
+        let removable = family.and_then(|family| on_path.removable_after(family));
+        if on_path.is_empty() {
+            self.paths.remove(&watch.path);
+        }
+        self.recursive_count -= usize::from(family == Some(Family::Recursive));
+        Some((watch.path, removable?))
+    }
+
+    /// Takes note that the server has removed the watches of a kind on a path; answers which those were.
+    pub fn remove(&mut self, path: &str, kind: WatcherKind) -> Vec<WatchId> {
+        let mut removed = Vec::new();
+        if let Some(on_path) = self.paths.get_mut(path) {
+            on_path.remove(kind, &mut removed);
+            if on_path.is_empty() {
+                self.paths.remove(path);
+            }
+        }
+        for id in &removed {
+            let watch = self.watches.remove(id);
+            let was_recursive = watch.is_some_and(|watch| watch.wish == WatchWish::PersistentRecursive);
+            self.recursive_count -= usize::from(was_recursive);
+        }
+        removed
+    }
+
+    /// The requests that set again all watches that are set, each with at most `bytes_max` of paths (at most
+    /// [`restore::RESTORE_BYTES_MAX`]), or a single longer one.
+    ///
+    /// `last_zxid` is the newest transaction seen in a reply: the server sends what was missed since.
+    pub fn restore(&self, last_zxid: i64, bytes_max: usize) -> Vec<SetWatches> {
+        restore::batches(&self.paths, last_zxid, bytes_max.min(restore::RESTORE_BYTES_MAX))
+    }
+
+    /// Drops everything, the session being over; answers which watches were set or asked for.
+    pub fn clear(&mut self) -> Vec<WatchId> {
+        self.paths.clear();
+        self.recursive_count = 0;
+        std::mem::take(&mut self.watches).into_keys().collect()
+    }
+
+    fn is_persistent(&self, id: WatchId) -> bool {
+        let wish = self.watches.get(&id).map(|watch| watch.wish);
+        matches!(wish, Some(WatchWish::Persistent | WatchWish::PersistentRecursive))
+    }
+}
+
+/// The paths above `path`, nearest first.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| parent(path)).skip(1)
+}
+
+fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) => Some(parent),
+    }
+}
+
+impl fmt::Display for WatchesFull {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the session has {WATCHES_MAX} watches, the most it may have")
+    }
+}
+
+impl Error for WatchesFull {}

@@ -1,0 +1,10 @@
+//! The session machine against a scripted server, in virtual time.
+
+mod closing;
+mod connecting;
+mod pair;
+mod random;
+mod requests;
+mod safety;
+mod timing;
+mod watching;

@@ -1,0 +1,237 @@
+//! A session machine and a server that says what the test tells it to, with a clock of their own.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_zk_proto::client::{
+    ClientSession, DisconnectReason, Event, Reply, RequestError, RequestId, SessionConfig,
+};
+use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX as MAX};
+use lockkeeper_zk_proto::message::*;
+use lockkeeper_zk_proto::time::Timestamp;
+
+/// The timeout asked for and, unless told otherwise, granted.
+pub(super) const TIMEOUT_MS: u64 = 12_000;
+/// The session the server hands out.
+pub(super) const SESSION_ID: i64 = 0x0100_0000_0000_0001;
+
+/// A machine, its server and their time in milliseconds.
+pub(super) struct Pair {
+    pub(super) client: ClientSession,
+    pub(super) now: u64,
+    /// The newest transaction; grows with each reply.
+    pub(super) zxid: i64,
+    deframer: Deframer,
+    arrived: VecDeque<(RequestHeader, Request)>,
+}
+
+impl Pair {
+    pub(super) fn new() -> Self {
+        Self::with(SessionConfig::new(Duration::from_millis(TIMEOUT_MS)))
+    }
+
+    pub(super) fn with(config: SessionConfig) -> Self {
+        Self::of(ClientSession::new(config))
+    }
+
+    pub(super) fn of(client: ClientSession) -> Self {
+        Self { client, now: 1_000, zxid: 100, deframer: Deframer::new(MAX), arrived: VecDeque::new() }
+    }
+
+    /// A pair that is online, its first events taken.
+    pub(super) fn online() -> Self {
+        let mut pair = Self::new();
+        pair.go_online();
+        pair
+    }
+
+    pub(super) fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.now)
+    }
+
+    pub(super) fn in_ms(&self, millis: u64) -> Option<Timestamp> {
+        Some(Timestamp::from_millis(self.now + millis))
+    }
+
+    /// Opens a connection; answers what the handshake asks for.
+    pub(super) fn dial(&mut self) -> ConnectRequest {
+        self.try_dial().expect("the handshake goes out at once")
+    }
+
+    /// Opens a connection; answers what the handshake asks for, if the session still wants one.
+    pub(super) fn try_dial(&mut self) -> Option<ConnectRequest> {
+        self.deframer = Deframer::new(MAX);
+        self.arrived.clear();
+        self.client.handle_connected(self.time());
+        let bytes = self.client.poll_transmit(self.time())?;
+        self.deframer.push(&bytes);
+        Some(ConnectRequest::decode(self.deframer.next_frame().unwrap().unwrap()).unwrap())
+    }
+
+    /// Answers the handshake.
+    pub(super) fn grant(&mut self, timeout_ms: u64, session_id: i64) {
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: i32::try_from(timeout_ms).unwrap(),
+            session_id,
+            password: Some(Bytes::from_static(b"0123456789abcdef")),
+            read_only: ReadOnlyFlag::No,
+        };
+        self.say(&response.to_frame(MAX).unwrap());
+    }
+
+    /// Opens a connection, grants what is asked for, and takes the events of it.
+    pub(super) fn go_online(&mut self) -> Vec<Event> {
+        self.dial();
+        self.grant(TIMEOUT_MS, SESSION_ID);
+        let events = self.events();
+        assert!(matches!(events[0], Event::Connected { .. }), "{events:?}");
+        events
+    }
+
+    /// The server closes the connection.
+    pub(super) fn hang_up(&mut self) -> Vec<Event> {
+        self.client.handle_disconnected();
+        self.events()
+    }
+
+    pub(super) fn say(&mut self, bytes: &BytesMut) {
+        self.client.handle_bytes(self.time(), bytes);
+    }
+
+    /// Everything that goes out now.
+    pub(super) fn pump(&mut self) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        while let Some(bytes) = self.client.poll_transmit(self.time()) {
+            self.deframer.push(&bytes);
+            pieces.push(bytes);
+        }
+        while let Some(frame) = self.deframer.next_frame().unwrap() {
+            let (header, request) = decode_request(frame).unwrap();
+            self.arrived.push_back((header, request.unwrap()));
+        }
+        pieces
+    }
+
+    /// The requests that have arrived and were not taken yet.
+    pub(super) fn arrivals(&mut self) -> Vec<(RequestHeader, Request)> {
+        self.pump();
+        self.arrived.drain(..).collect()
+    }
+
+    /// The next request that arrives.
+    pub(super) fn arrival(&mut self) -> (RequestHeader, Request) {
+        self.pump();
+        self.arrived.pop_front().expect("a request")
+    }
+
+    pub(super) fn answer(&mut self, xid: i32, response: &Response) {
+        self.zxid += 1;
+        let header = ReplyHeader { xid, zxid: self.zxid, error: ErrorCode::Ok };
+        self.say(&encode_reply(header, Some(response), MAX).unwrap());
+    }
+
+    pub(super) fn refuse(&mut self, xid: i32, error: ErrorCode) {
+        self.zxid += 1;
+        let header = ReplyHeader { xid, zxid: self.zxid, error };
+        self.say(&encode_reply(header, None, MAX).unwrap());
+    }
+
+    pub(super) fn notify(&mut self, kind: EventKind, path: &str) {
+        self.say(&encode_event(-1, &WatcherEvent::new(kind, path), MAX).unwrap());
+    }
+
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.client.poll_event()).collect()
+    }
+
+    /// The one event there is.
+    pub(super) fn event(&mut self) -> Event {
+        let mut events = self.events();
+        assert_eq!(events.len(), 1, "{events:?}");
+        events.remove(0)
+    }
+
+    /// The outcome of the one request that is over.
+    pub(super) fn outcome(&mut self) -> Result<Response, RequestError> {
+        match self.event() {
+            Event::Reply(reply) => reply.outcome,
+            other => panic!("no reply: {other:?}"),
+        }
+    }
+
+    /// Lets time pass, stopping wherever the machine wants to be called.
+    pub(super) fn advance_to(&mut self, until: u64) {
+        while let Some(due) = self.client.poll_timeout().map(|due| due.as_nanos().div_ceil(1_000_000)) {
+            if due > until {
+                break;
+            }
+            let before = self.client.poll_timeout();
+            self.now = self.now.max(due);
+            self.client.handle_timeout(self.time());
+            self.pump();
+            assert_ne!(self.client.poll_timeout(), before, "the machine asks for the same time for ever");
+        }
+        self.now = until;
+    }
+
+    pub(super) fn submit(&mut self, request: Request) -> RequestId {
+        self.client.submit(&request, None).unwrap()
+    }
+
+    /// Why the connection was given up, from the one event of that kind.
+    pub(super) fn disconnect_reason(&mut self) -> DisconnectReason {
+        self.events()
+            .into_iter()
+            .find_map(|event| match event {
+                Event::Disconnected { reason, .. } => Some(reason),
+                _ => None,
+            })
+            .expect("the connection was given up")
+    }
+}
+
+pub(super) fn create(path: &str) -> Request {
+    Request::Create2(Create {
+        path: path.into(),
+        data: Some(Bytes::new()),
+        acl: vec![Acl::open()],
+        mode: CreateMode::Ephemeral,
+    })
+}
+
+pub(super) fn exists(path: &str) -> Request {
+    Request::Exists { path: path.into(), watch: false }
+}
+
+pub(super) fn watch_data(path: &str) -> Request {
+    Request::GetData { path: path.into(), watch: true }
+}
+
+pub(super) fn data() -> Response {
+    Response::GetData { data: None, stat: Stat::default() }
+}
+
+pub(super) fn proof_write() -> Request {
+    Request::Multi(vec![MultiOperation::Check { path: "/mine".into(), version: -1 }])
+}
+
+pub(super) fn proved() -> Response {
+    Response::Multi(vec![MultiResult::Check])
+}
+
+pub(super) fn stat() -> Response {
+    Response::Stat(Stat::default())
+}
+
+/// The replies among events.
+pub(super) fn replies(events: Vec<Event>) -> Vec<Reply> {
+    events
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Reply(reply) => Some(reply),
+            _ => None,
+        })
+        .collect()
+}

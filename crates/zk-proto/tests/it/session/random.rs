@@ -1,0 +1,206 @@
+//! Any order of commands, answers, losses and nonsense: no panic, no request told twice or never, no stuck timer.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::client::*;
+use lockkeeper_zk_proto::message::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::pair::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit(u8, Option<u16>),
+    Unwatch(u8),
+    Cancel(u8),
+    Auth,
+    Engage,
+    Dial,
+    Grant,
+    Expire,
+    Serve(u8),
+    Refuse,
+    Notify(u8),
+    Nonsense(Vec<u8>),
+    HangUp,
+    Wait(u16),
+    Close,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (any::<u8>(), prop::option::of(1..8_000_u16)).prop_map(|(kind, deadline)| Step::Submit(kind, deadline)),
+        1 => any::<u8>().prop_map(Step::Unwatch),
+        1 => any::<u8>().prop_map(Step::Cancel),
+        1 => Just(Step::Auth),
+        1 => Just(Step::Engage),
+        3 => Just(Step::Dial),
+        4 => Just(Step::Grant),
+        8 => (1..6_u8).prop_map(Step::Serve),
+        1 => Just(Step::Refuse),
+        2 => any::<u8>().prop_map(Step::Notify),
+        1 => vec(any::<u8>(), 1..40).prop_map(Step::Nonsense),
+        2 => Just(Step::HangUp),
+        4 => (1..5_000_u16).prop_map(Step::Wait),
+    ]
+}
+
+/// Steps, and sometimes an end of the session at a random place.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let end = prop_oneof![Just(Step::Expire), Just(Step::Close)];
+    (vec(step(), 1..60), prop::option::weighted(0.5, (end, any::<prop::sample::Index>()))).prop_map(
+        |(mut steps, end)| {
+            if let Some((end, at)) = end {
+                steps.insert(at.index(steps.len()), end);
+            }
+            steps
+        },
+    )
+}
+
+const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
+
+fn request(kind: u8) -> Request {
+    let path: String = PATHS[usize::from(kind % 4)].into();
+    match kind / 4 % 8 {
+        0 => create(&path),
+        1 => Request::Exists { path, watch: true },
+        2 => watch_data(&path),
+        3 => Request::GetChildren { path, watch: true },
+        4 => Request::AddWatch { path, mode: AddWatchMode::PersistentRecursive },
+        5 => Request::RemoveWatches { path, kind: WatcherKind::Any },
+        6 => Request::Delete { path, version: -1 },
+        _ => proof_write(),
+    }
+}
+
+fn response(request: &Request) -> Response {
+    let stat = Stat::default();
+    match request {
+        Request::Create2(create) => Response::Create2 { path: create.path.clone(), stat },
+        Request::Exists { .. } => Response::Stat(stat),
+        Request::GetData { .. } => data(),
+        Request::GetChildren { .. } => Response::GetChildren { children: Vec::new() },
+        Request::AddWatch { .. } => Response::AddWatch,
+        Request::Multi(_) => proved(),
+        _ => Response::Done,
+    }
+}
+
+/// What must hold of the events, over the whole life of a session.
+#[derive(Default)]
+struct Audit {
+    /// Requests submitted, and whether they are over.
+    requests: BTreeMap<RequestId, bool>,
+    is_over: bool,
+}
+
+impl Audit {
+    fn check(&mut self, pair: &mut Pair) {
+        for event in pair.events() {
+            match event {
+                Event::Reply(reply) => {
+                    let over = self.requests.get_mut(&reply.id).expect("a request that was submitted");
+                    assert!(!std::mem::replace(over, true), "{reply:?} is told twice");
+                }
+                Event::Over(_) => assert!(!std::mem::replace(&mut self.is_over, true), "over twice"),
+                other => assert!(!self.is_over, "{other:?} after the end"),
+            }
+        }
+        if let Some(safe_until) = pair.client.safe_until() {
+            assert!(safe_until <= pair.in_ms(TIMEOUT_MS).unwrap());
+        }
+    }
+}
+
+fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader, Request)>, step: Step) {
+    let nth = |audit: &Audit, n: u8| audit.requests.keys().nth(usize::from(n)).copied();
+    match step {
+        Step::Submit(kind, deadline) => {
+            let deadline = deadline.and_then(|millis| pair.in_ms(millis.into()));
+            if let Ok(id) = pair.client.submit(&request(kind), deadline) {
+                audit.requests.insert(id, false);
+            }
+        }
+        Step::Unwatch(n) => {
+            if let Some(id) = nth(audit, n) {
+                pair.client.unwatch(id.watch());
+            }
+        }
+        Step::Cancel(n) => {
+            if let Some(id) = nth(audit, n)
+                && pair.client.cancel(id)
+            {
+                assert_eq!(audit.requests.insert(id, true), Some(false), "taken back after it was told");
+            }
+        }
+        Step::Auth => {
+            let auth = Auth { scheme: "digest".into(), credentials: Bytes::from_static(b"a:1") };
+            if let Ok(id) = pair.client.add_auth(auth) {
+                audit.requests.insert(id, false);
+            }
+        }
+        Step::Engage => pair.client.engage(Engagement::Engaged),
+        Step::Dial => {
+            unanswered.clear();
+            pair.try_dial();
+        }
+        Step::Grant | Step::Expire if pair.client.state() == SessionState::Handshake => {
+            let is_grant = matches!(step, Step::Grant);
+            pair.grant(if is_grant { TIMEOUT_MS } else { 0 }, SESSION_ID);
+        }
+        Step::Grant | Step::Expire => (),
+        Step::Serve(count) => {
+            unanswered.extend(pair.arrivals());
+            for _ in 0..usize::from(count).min(unanswered.len()) {
+                let (header, request) = unanswered.remove(0);
+                pair.answer(header.xid, &response(&request));
+            }
+        }
+        Step::Refuse => {
+            unanswered.extend(pair.arrivals());
+            if !unanswered.is_empty() {
+                pair.refuse(unanswered.remove(0).0.xid, ErrorCode::NoNode);
+            }
+        }
+        Step::Notify(n) => {
+            let kind = [EventKind::NodeDeleted, EventKind::NodeChildrenChanged, EventKind::NodeDataChanged];
+            pair.notify(kind[usize::from(n) % 3], PATHS[usize::from(n / 3) % 4]);
+        }
+        Step::Nonsense(bytes) => pair.client.handle_bytes(pair.time(), &bytes),
+        Step::HangUp => pair.client.handle_disconnected(),
+        Step::Wait(millis) => pair.advance_to(pair.now + u64::from(millis)),
+        Step::Close => pair.client.close(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn each_request_is_told_exactly_once_whatever_happens(steps in steps()) {
+        let (mut pair, mut audit, mut unanswered) = (Pair::new(), Audit::default(), Vec::new());
+        for step in steps {
+            apply(&mut pair, &mut audit, &mut unanswered, step);
+            audit.check(&mut pair);
+        }
+        // The end: whatever is left is told when the session is.
+        pair.client.handle_disconnected();
+        pair.client.close();
+        if !matches!(pair.client.state(), SessionState::Over(_)) {
+            pair.dial();
+            pair.grant(0, SESSION_ID);
+        }
+        // Credentials of a session that never was are told with its end too.
+        audit.check(&mut pair);
+        if let SessionState::Offline = pair.client.state() {
+            prop_assert!(false, "closing was refused");
+        }
+        let untold: Vec<_> = audit.requests.iter().filter(|(_, over)| !**over).collect();
+        prop_assert!(untold.is_empty(), "{untold:?} never told");
+        prop_assert!(pair.client.watches().is_empty());
+        prop_assert_eq!((pair.client.queued(), pair.client.in_flight(), pair.client.poll_timeout()), (0, 0, None));
+    }
+}

@@ -1,0 +1,298 @@
+//! Requests: order, loss of the connection, deadlines, limits, and replies that make no sense.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::client::*;
+use lockkeeper_zk_proto::frame::FRAME_BYTES_DEFAULT_MAX as MAX;
+use lockkeeper_zk_proto::message::*;
+
+use super::pair::*;
+
+#[test]
+fn requests_go_out_in_the_order_of_submission_and_in_one_piece() {
+    let mut pair = Pair::online();
+    for path in ["/a", "/b", "/c"] {
+        pair.submit(create(path));
+    }
+    assert_eq!(pair.pump().len(), 1);
+    let arrived = pair.arrivals();
+    let xids: Vec<_> = arrived.iter().map(|(header, _)| header.xid).collect();
+    assert_eq!(xids, [1, 2, 3]);
+    assert_eq!(arrived.into_iter().map(|(_, request)| request).collect::<Vec<_>>(), ["/a", "/b", "/c"].map(create));
+}
+
+#[test]
+fn replies_and_events_are_told_in_the_order_in_which_they_came_with_their_connection() {
+    let mut pair = Pair::online();
+    let first = pair.submit(watch_data("/a"));
+    let second = pair.submit(exists("/b"));
+    pair.pump();
+    pair.answer(1, &data());
+    pair.notify(EventKind::NodeDeleted, "/a");
+    pair.refuse(2, ErrorCode::NoNode);
+    let epoch = pair.client.epoch();
+    let event = WatcherEvent::new(EventKind::NodeDeleted, "/a");
+    assert_eq!(
+        pair.events(),
+        [
+            Event::Reply(Reply { id: first, epoch, zxid: 101, watch: Some(first.watch()), outcome: Ok(data()) }),
+            Event::Watch(WatchNotice { epoch, zxid: -1, event, fired: vec![first.watch()] }),
+            Event::Reply(Reply {
+                id: second,
+                epoch,
+                zxid: 102,
+                watch: None,
+                outcome: Err(RequestError::Refused(ErrorCode::NoNode)),
+            }),
+        ]
+    );
+}
+
+#[test]
+fn a_lost_connection_tells_apart_what_was_sent_and_what_was_not() {
+    let mut pair = Pair::online();
+    let write = pair.submit(create("/a"));
+    let read = pair.submit(exists("/a"));
+    pair.pump();
+    let unsent = pair.submit(create("/b"));
+    let events = pair.hang_up();
+    let why = WhyUnanswered::ConnectionLost;
+    let lost: Vec<_> = replies(events).into_iter().map(|reply| (reply.id, reply.outcome)).collect();
+    assert_eq!(
+        lost,
+        [
+            (write, Err(RequestError::Unanswered { effect: Effect::Write, why })),
+            (read, Err(RequestError::Unanswered { effect: Effect::Read, why })),
+        ]
+    );
+    pair.go_online();
+    let arrived = pair.arrivals();
+    assert_eq!(arrived, [(RequestHeader { xid: 1, code: OpCode::Create2.code() }, create("/b"))], "sent once, alone");
+    pair.answer(1, &Response::Create2 { path: "/b".into(), stat: Stat::default() });
+    let told = replies(pair.events());
+    assert_eq!((told[0].id, told[0].epoch.number()), (unsent, 2));
+}
+
+#[test]
+fn nothing_goes_out_before_the_handshake_is_answered() {
+    let mut pair = Pair::new();
+    pair.submit(create("/a"));
+    pair.dial();
+    assert_eq!(pair.client.poll_transmit(pair.time()), None);
+    pair.hang_up();
+    assert_eq!(pair.client.queued(), 1);
+}
+
+#[test]
+fn a_deadline_that_passes_in_the_queue_means_not_sent() {
+    let mut pair = Pair::new();
+    let deadline = pair.in_ms(500);
+    pair.client.submit(&create("/a"), deadline).unwrap();
+    assert_eq!(pair.client.poll_timeout(), deadline);
+    pair.advance_to(1_499);
+    assert_eq!(pair.events(), []);
+    pair.advance_to(1_500);
+    assert_eq!(pair.outcome(), Err(RequestError::NotSent(WhyUnsent::Deadline)));
+    assert_eq!((pair.client.queued(), pair.client.poll_timeout()), (0, None));
+}
+
+#[test]
+fn a_deadline_that_passes_after_sending_means_unknown_and_the_late_reply_keeps_its_place() {
+    let mut pair = Pair::online();
+    let deadline = pair.in_ms(500);
+    pair.client.submit(&create("/a"), deadline).unwrap();
+    let next = pair.submit(exists("/b"));
+    pair.pump();
+    pair.advance_to(1_500);
+    let why = WhyUnanswered::Deadline;
+    assert_eq!(pair.outcome(), Err(RequestError::Unanswered { effect: Effect::Write, why }));
+    pair.answer(1, &Response::Create2 { path: "/a".into(), stat: Stat::default() });
+    assert_eq!(pair.events(), [], "told once");
+    pair.answer(2, &stat());
+    assert_eq!(replies(pair.events())[0].id, next);
+}
+
+#[test]
+fn an_answered_request_leaves_no_deadline_behind() {
+    let mut pair = Pair::online();
+    let idle = pair.client.poll_timeout();
+    let deadline = pair.in_ms(5);
+    pair.client.submit(&exists("/a"), deadline).unwrap();
+    pair.pump();
+    pair.answer(1, &stat());
+    pair.events();
+    assert_eq!(pair.client.poll_timeout(), idle);
+}
+
+#[test]
+fn a_request_can_be_taken_back_until_it_is_sent() {
+    let mut pair = Pair::online();
+    let deadline = pair.in_ms(5);
+    let id = pair.client.submit(&watch_data("/a"), deadline).unwrap();
+    assert!(pair.client.cancel(id));
+    assert!(!pair.client.cancel(id));
+    assert_eq!(pair.arrivals(), []);
+    assert!(pair.client.watches().is_empty());
+    let sent = pair.submit(exists("/a"));
+    pair.pump();
+    assert!(!pair.client.cancel(sent));
+}
+
+#[test]
+fn a_reply_out_of_order_ends_the_connection() {
+    let mut pair = Pair::online();
+    pair.submit(exists("/a"));
+    pair.submit(exists("/b"));
+    pair.pump();
+    pair.answer(2, &stat());
+    let error = ProtocolError::OutOfOrder { expected: Some(1), found: 2 };
+    let events = pair.events();
+    assert!(
+        matches!(&events[0], Event::Disconnected { reason: DisconnectReason::Protocol(found), .. } if *found == error)
+    );
+    assert_eq!(replies(events).len(), 2, "both are unanswered");
+}
+
+#[test]
+fn a_reply_to_nothing_ends_the_connection() {
+    for xid in [1, 7, XID_PING, XID_AUTH, XID_SET_WATCHES, -3, i32::MIN] {
+        let mut pair = Pair::online();
+        pair.answer(xid, &Response::Done);
+        let error = ProtocolError::OutOfOrder { expected: None, found: xid };
+        assert_eq!(pair.disconnect_reason(), DisconnectReason::Protocol(error));
+    }
+}
+
+#[test]
+fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
+    let mut pair = Pair::online();
+    pair.submit(watch_data("/a"));
+    pair.pump();
+    pair.answer(1, &Response::Done);
+    let events = pair.events();
+    let Event::Reply(Reply { outcome: Err(RequestError::Malformed(error)), .. }) = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(error.field(), "data");
+    let reason = DisconnectReason::Protocol(ProtocolError::Message(error.clone()));
+    assert!(matches!(&events[1], Event::Disconnected { reason: found, .. } if *found == reason), "{events:?}");
+}
+
+#[test]
+fn a_frame_beyond_the_maximum_ends_the_connection() {
+    let mut pair = Pair::online();
+    let length = i32::try_from(MAX + 1).unwrap();
+    pair.client.handle_bytes(pair.time(), &length.to_be_bytes());
+    assert!(matches!(pair.disconnect_reason(), DisconnectReason::Protocol(ProtocolError::Frame(_))));
+}
+
+#[test]
+fn a_request_beyond_the_maximum_is_refused_and_the_connection_stays() {
+    let mut pair = Pair::online();
+    let data = Some(Bytes::from(vec![0; MAX]));
+    let request = Request::SetData { path: "/a".into(), data, version: -1 };
+    assert!(matches!(pair.client.submit(&request, None), Err(SubmitError::TooLarge(_))));
+    // A path that could be watched, but not set again after a reconnect.
+    let path = format!("/{}", "x".repeat(MAX - 30));
+    assert!(pair.client.submit(&Request::Exists { path: path.clone(), watch: false }, None).is_ok());
+    let watched = pair.client.submit(&Request::Exists { path, watch: true }, None);
+    assert!(matches!(watched, Err(SubmitError::TooLarge(_))));
+    assert_eq!(pair.client.state(), SessionState::Online);
+}
+
+#[test]
+fn the_queue_has_a_maximum_in_requests_and_in_bytes() {
+    let mut pair = Pair::new();
+    for _ in 0..QUEUED_REQUESTS_MAX {
+        pair.submit(Request::WhoAmI);
+    }
+    assert_eq!(pair.client.submit(&Request::WhoAmI, None), Err(SubmitError::QueueFull));
+    let mut pair = Pair::new();
+    let data = Some(Bytes::from(vec![0; MAX - 100]));
+    let large = Request::SetData { path: "/a".into(), data, version: -1 };
+    let taken = (0..1_000).take_while(|_| pair.client.submit(&large, None).is_ok()).count();
+    assert_eq!(taken, QUEUED_BYTES_MAX / (MAX - 100));
+}
+
+#[test]
+fn so_many_requests_are_in_flight_and_no_more_but_pings_go_out_all_the_same() {
+    let mut pair = Pair::online();
+    for _ in 0..IN_FLIGHT_MAX + 5 {
+        pair.submit(Request::WhoAmI);
+    }
+    assert_eq!(pair.arrivals().len(), IN_FLIGHT_MAX);
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (IN_FLIGHT_MAX, 5));
+    pair.client.engage(Engagement::Engaged);
+    pair.advance_to(2_200);
+    assert_eq!(pair.arrivals(), [(RequestHeader { xid: XID_PING, code: 11 }, Request::Ping)]);
+    pair.answer(1, &Response::WhoAmI(Vec::new()));
+    assert_eq!(pair.arrivals().len(), 1, "one answered, one more sent");
+}
+
+#[test]
+fn one_transmit_gathers_a_bounded_number_of_bytes() {
+    let mut pair = Pair::online();
+    let write = |bytes| Request::SetData { path: "/a".into(), data: Some(Bytes::from(vec![0; bytes])), version: -1 };
+    pair.submit(write(10));
+    pair.submit(write(3 * TRANSMIT_BYTES_MAX));
+    for _ in 0..3 {
+        pair.submit(write(TRANSMIT_BYTES_MAX / 2 - 100));
+    }
+    let pieces: Vec<_> = pair.pump().iter().map(|piece| piece.len() / (TRANSMIT_BYTES_MAX / 4)).collect();
+    assert_eq!(pieces, [0, 12, 3, 1]);
+    assert_eq!(pair.arrivals().len(), 5);
+}
+
+#[test]
+fn requests_that_the_machine_sends_by_itself_are_not_taken() {
+    let mut pair = Pair::online();
+    let auth = Auth { scheme: String::new(), credentials: Bytes::new() };
+    for request in
+        [Request::Ping, Request::Auth(auth), Request::SetWatches(SetWatches::default()), Request::CloseSession]
+    {
+        assert_eq!(pair.client.submit(&request, None), Err(SubmitError::NotSubmittable));
+    }
+}
+
+#[test]
+fn a_server_that_has_lost_the_session_ends_the_connection_or_the_session() {
+    let mut pair = Pair::online();
+    pair.submit(create("/a"));
+    pair.submit(create("/b"));
+    pair.pump();
+    pair.refuse(1, ErrorCode::SessionMoved);
+    let events = pair.events();
+    assert!(
+        matches!(&events[0], Event::Reply(reply) if reply.outcome == Err(RequestError::Refused(ErrorCode::SessionMoved)))
+    );
+    assert!(matches!(&events[1], Event::Disconnected { reason: DisconnectReason::SessionMoved, .. }));
+
+    for (error, loss) in [
+        (ErrorCode::SessionExpired, LossReason::Expired),
+        (ErrorCode::AuthFailed, LossReason::AuthFailed),
+        (ErrorCode::SessionClosedRequireSaslAuth, LossReason::AuthFailed),
+    ] {
+        let mut pair = Pair::online();
+        pair.submit(create("/a"));
+        pair.pump();
+        pair.refuse(1, error);
+        assert_eq!(pair.events()[1], Event::Over(loss));
+    }
+}
+
+#[test]
+fn a_small_frame_maximum_still_leaves_room_for_the_machine() {
+    let config = SessionConfig::new(Duration::from_secs(12)).with_frame_bytes_max(0);
+    let mut pair = Pair::with(config);
+    pair.go_online();
+    for n in 0..100 {
+        pair.submit(watch_data(&format!("/some/path/number/{n}")));
+        let (header, _) = pair.arrival();
+        pair.answer(header.xid, &data());
+    }
+    pair.hang_up();
+    pair.go_online();
+    let restored = pair.arrivals();
+    assert!(restored.len() > 4 && restored.iter().all(|(header, _)| header.xid == XID_SET_WATCHES));
+}

@@ -1,0 +1,149 @@
+//! Watches over connections: set again, told apart, taken away.
+
+use lockkeeper_zk_proto::client::*;
+use lockkeeper_zk_proto::message::*;
+use lockkeeper_zk_proto::watch::RESTORE_BYTES_MAX;
+
+use super::pair::*;
+
+/// Sets a watch on the data of a node.
+fn watch(pair: &mut Pair, path: &str) -> RequestId {
+    let id = pair.submit(watch_data(path));
+    let (header, _) = pair.arrival();
+    pair.answer(header.xid, &data());
+    assert_eq!(replies(pair.events())[0].watch, Some(id.watch()));
+    id
+}
+
+#[test]
+fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
+    let mut pair = Pair::online();
+    let id = watch(&mut pair, "/a");
+    let absent = pair.submit(Request::Exists { path: "/b".into(), watch: true });
+    pair.pump();
+    pair.refuse(2, ErrorCode::NoNode);
+    assert_eq!(replies(pair.events())[0].watch, Some(absent.watch()), "set though there is no node");
+    let seen = pair.client.last_zxid();
+    let lost = pair.submit(watch_data("/lost"));
+    pair.pump();
+    pair.notify(EventKind::NodeCreated, "/unwatched");
+    pair.hang_up();
+    pair.submit(exists("/c"));
+    let events = pair.go_online();
+    assert!(!events.iter().any(|event| matches!(event, Event::WatchesRestored { .. })), "not yet");
+    assert!(!pair.client.watches().is_set(lost.watch()), "nobody knows whether it was set");
+    let arrived = pair.arrivals();
+    let expected =
+        SetWatches { relative_zxid: seen, data: vec!["/a".into()], exist: vec!["/b".into()], ..SetWatches::default() };
+    assert_eq!(arrived[0], (RequestHeader { xid: XID_SET_WATCHES, code: 101 }, Request::SetWatches(expected)));
+    assert_eq!(arrived[1].1, exists("/c"));
+    // The server tells what was missed, then answers.
+    pair.notify(EventKind::NodeDeleted, "/a");
+    pair.answer(XID_SET_WATCHES, &Response::Done);
+    let epoch = pair.client.epoch();
+    let events = pair.events();
+    assert!(matches!(&events[0], Event::Watch(notice) if notice.fired == [id.watch()] && notice.epoch == epoch));
+    assert_eq!(events[1], Event::WatchesRestored { epoch });
+}
+
+#[test]
+fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
+    let mut pair = Pair::online();
+    let count = 2 * RESTORE_BYTES_MAX / 100;
+    for n in 0..count {
+        watch(&mut pair, &format!("/{n:0>100}"));
+    }
+    pair.hang_up();
+    pair.go_online();
+    let arrived = pair.arrivals();
+    assert_eq!(arrived.len(), 3);
+    for n in 0..3 {
+        assert_eq!(pair.events(), [], "after {n} answers");
+        pair.answer(XID_SET_WATCHES, &Response::Done);
+    }
+    assert_eq!(pair.event(), Event::WatchesRestored { epoch: pair.client.epoch() });
+}
+
+#[test]
+fn persistent_watches_are_set_again_in_the_newer_form() {
+    let mut pair = Pair::online();
+    let id = pair.submit(Request::AddWatch { path: "/p".into(), mode: AddWatchMode::PersistentRecursive });
+    pair.pump();
+    pair.answer(1, &Response::AddWatch);
+    assert_eq!(replies(pair.events())[0].watch, Some(id.watch()));
+    for _ in 0..2 {
+        pair.notify(EventKind::NodeCreated, "/p/x");
+        assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired == [id.watch()]));
+    }
+    pair.hang_up();
+    pair.go_online();
+    let (header, request) = pair.arrival();
+    assert_eq!(header.code, OpCode::SetWatches2.code());
+    assert!(matches!(request, Request::SetWatches(watches) if watches.persistent_recursive == ["/p"]));
+}
+
+#[test]
+fn a_server_that_will_not_set_watches_again_is_left() {
+    let mut pair = Pair::online();
+    watch(&mut pair, "/a");
+    pair.hang_up();
+    pair.go_online();
+    pair.pump();
+    pair.refuse(XID_SET_WATCHES, ErrorCode::Unimplemented);
+    let error = ProtocolError::WatchesRefused(ErrorCode::Unimplemented);
+    assert_eq!(pair.disconnect_reason(), DisconnectReason::Protocol(error));
+    assert_eq!(pair.client.watches().len(), 1, "still to be set");
+}
+
+#[test]
+fn a_forgotten_watch_is_removed_at_the_server_and_nobody_is_told() {
+    let mut pair = Pair::online();
+    let id = watch(&mut pair, "/a");
+    pair.client.unwatch(id.watch());
+    let (header, request) = pair.arrival();
+    assert_eq!(request, Request::RemoveWatches { path: "/a".into(), kind: WatcherKind::Data });
+    pair.notify(EventKind::DataWatchRemoved, "/a");
+    pair.answer(header.xid, &Response::Done);
+    assert_eq!(replies(pair.events()), []);
+
+    // Offline there is nothing to remove, and a removal that was not sent goes with its connection.
+    let id = watch(&mut pair, "/b");
+    pair.client.unwatch(id.watch());
+    pair.hang_up();
+    pair.go_online();
+    assert_eq!(pair.arrivals(), []);
+}
+
+#[test]
+fn an_event_after_its_watch_was_forgotten_fires_nothing() {
+    let mut pair = Pair::online();
+    let id = watch(&mut pair, "/a");
+    pair.client.unwatch(id.watch());
+    pair.notify(EventKind::NodeDeleted, "/a");
+    assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired.is_empty()));
+}
+
+#[test]
+fn watches_removed_by_request_are_not_set_again() {
+    let mut pair = Pair::online();
+    watch(&mut pair, "/a");
+    pair.submit(Request::RemoveWatches { path: "/a".into(), kind: WatcherKind::Any });
+    let (header, _) = pair.arrival();
+    pair.answer(header.xid, &Response::Done);
+    assert_eq!(replies(pair.events()).len(), 1, "who asked is told");
+    assert!(pair.client.watches().is_empty());
+}
+
+#[test]
+fn a_watch_whose_request_was_given_up_is_forgotten() {
+    let mut pair = Pair::online();
+    let deadline = pair.in_ms(10);
+    pair.client.submit(&watch_data("/a"), deadline).unwrap();
+    pair.pump();
+    pair.advance_to(1_010);
+    assert_eq!(pair.events().len(), 1);
+    assert!(pair.client.watches().is_empty());
+    pair.answer(1, &data());
+    pair.notify(EventKind::NodeDeleted, "/a");
+    assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired.is_empty()));
+}
