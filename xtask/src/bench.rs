@@ -36,10 +36,13 @@ enum What {
 /// Measures, prints, and fails if a budget is not met.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let wanted = |what| options.what.is_empty() || options.what.contains(&what);
-    let benches: [(What, fn() -> Result<(), String>); 2] = [(What::Run, bench_run), (What::File, bench_file)];
     let mut code = ExitCode::SUCCESS;
-    for (_, bench) in benches.iter().filter(|(what, _)| wanted(*what)) {
-        if let Err(why) = bench() {
+    for what in What::value_variants().iter().filter(|what| wanted(**what)) {
+        let outcome = match what {
+            What::Run => bench_run(),
+            What::File => bench_file(),
+        };
+        if let Err(why) = outcome {
             eprintln!("bench: {why}");
             code = ExitCode::FAILURE;
         }

@@ -23,6 +23,9 @@ const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
 const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
 
+/// The environment variable that lets tests install, below the target directory, what comes from a language's registry.
+const INSTALL_VARIABLE: &str = "LOCKKEEPER_TEST_INSTALL";
+
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -112,6 +115,9 @@ fn run_tests(options: &Options, totals: &mut Totals) -> Result<(), String> {
     let skips = tempfile::NamedTempFile::new().map_err(|error| format!("no temporary file for the skips: {error}"))?;
     let mut command = cargo_command("test --workspace --all-features --no-fail-fast");
     command.env(SKIPS_VARIABLE, skips.path());
+    if options.install {
+        command.env(INSTALL_VARIABLE, "1");
+    }
     let (tally, ended) = stream(command, io::stdout(), OUTPUT_DRAIN_MAX);
     let written_skips = fs::read(skips.path()).map_err(|error| format!("the file of skips is gone: {error}"))?;
     *totals = tally.totals(&String::from_utf8_lossy(&written_skips));

@@ -1,0 +1,71 @@
+//! Numbers claimed across all test processes of this user: for ports, subnets and folders.
+//!
+//! A claim is a locked file. The kernel lets go of the lock when its process ends, however it ends, so a number whose
+//! file can be locked belongs to nobody, and whatever still bears that number was left by a killed run. What a number
+//! stands for, and how leftovers are removed, is the callers'.
+
+use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use crate::{Error, Result};
+
+/// A number of one kind that no other process has while this lives.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    number: u32,
+    /// Held for its lock. The file itself stays: removing it would let two processes lock two files of one name.
+    _file: File,
+}
+
+impl Claim {
+    /// Claims the first number of `range` that is free and for which `fits` answers true, looking from `start` on.
+    pub(crate) fn first_free(
+        kind: &str,
+        range: Range<u32>,
+        start: u32,
+        mut fits: impl FnMut(u32) -> bool,
+    ) -> Result<Self> {
+        let length = range.end - range.start;
+        (0..length)
+            .map(|step| range.start + (start.wrapping_add(step)) % length)
+            .find_map(|number| Self::take(kind, number).filter(|_| fits(number)))
+            .ok_or_else(|| Error::new(format!("no {kind} in {range:?} is free")))
+    }
+
+    /// Claims one number, unless somebody has it.
+    pub(crate) fn take(kind: &str, number: u32) -> Option<Self> {
+        let path = folder()?.join(format!("{kind}-{number}"));
+        let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
+        file.try_lock().ok()?;
+        Some(Self { number, _file: file })
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+/// Where this user's claims lie: the same place for all processes, whatever their `TMPDIR`, since ports are too.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let path = PathBuf::from(format!("/tmp/lockkeeper-faults-{}", rustix::process::getuid().as_raw()));
+    match fs::DirBuilder::new().mode(0o700).recursive(true).create(&path) {
+        Ok(()) => Some(path),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_number_is_passed_over_until_it_is_let_go() {
+        let first = Claim::first_free("unit", 0..1000, 0, |_| true).expect("one of a thousand");
+        let number = first.number();
+        assert!(Claim::take("unit", number).is_none());
+        drop(first);
+        assert!(Claim::take("unit", number).is_some());
+    }
+}

@@ -1,0 +1,30 @@
+//! Test support that is never shipped: real ZooKeeper servers, real Curator and kazoo, and what can go wrong between
+//! them.
+//!
+//! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it.
+//! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
+//! - [`namespaces`] gives each server of an ensemble a network of its own, so that it can be cut off from its peers.
+//! - [`peers`] drives Curator and kazoo as child processes.
+//! - [`process`] runs children that cannot outlive the test, however it ends.
+//! - [`skip`] is how a test that lacks something says so by name; [`wait`] is how one waits for an event.
+//!
+//! What the tests claim about locks is left to them; nothing here knows Lockkeeper.
+//!
+//! Nothing here is reserved in memory alone: ports, subnets and folders are claimed by locked files, so that test
+//! processes that run at the same time keep out of one another's way, and what a killed one left is swept by the next.
+
+mod claim;
+mod error;
+mod scratch;
+
+pub mod namespaces;
+pub mod peers;
+pub mod ports;
+pub mod process;
+pub mod proxy;
+pub mod skip;
+pub mod wait;
+pub mod zookeeper;
+
+pub use error::{Error, Result};
+pub use skip::Availability;

@@ -1,0 +1,44 @@
+//! Folders of things that take seconds to make and stay the same from run to run; kept in the target directory.
+
+use std::env;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Where a thing made from `source` lies, whether or not it was made: another source, another folder.
+pub(super) fn path(name: &str, source: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    source.hash(&mut hasher);
+    folder().join(format!("{name}-{:016x}", hasher.finish()))
+}
+
+/// Answers the folder at `path`, calling `make` to fill a new one if it is not there yet.
+///
+/// Whoever comes meanwhile waits, in other processes too. A half-made folder is never seen.
+pub(super) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if path.exists() {
+        return Ok(path);
+    }
+    let gate = folder().join("gate");
+    fs::create_dir_all(folder()).map_err(Error::io(folder().display()))?;
+    let gate = File::create(&gate).map_err(Error::io(gate.display()))?;
+    gate.lock().map_err(Error::io("waiting for another test to finish"))?;
+    if path.exists() {
+        return Ok(path);
+    }
+    let making = path.with_extension("making");
+    // What a killed run left there.
+    let _ = fs::remove_dir_all(&making);
+    fs::create_dir(&making).map_err(Error::io(making.display()))?;
+    make(&making)?;
+    fs::rename(&making, &path).map_err(Error::io(path.display()))?;
+    Ok(path)
+}
+
+fn folder() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    target.join("lockkeeper-faults")
+}

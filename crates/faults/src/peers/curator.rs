@@ -1,0 +1,59 @@
+//! Starting Curator's driver: real Curator from Debian's `libcurator-recipes-java`, compiled once into the target directory.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::{Peer, cache};
+use crate::zookeeper::{JAVA_OPTIONS, class_path};
+use crate::{Availability, Error, Result, process};
+
+const SOURCE: &str = include_str!("../../peers/CuratorPeer.java");
+
+/// The archives on the class path; their manifests name the rest.
+const JARS: &[&str] = &[
+    "/usr/share/java/curator-recipes.jar",
+    "/usr/share/java/curator-framework.jar",
+    "/usr/share/java/curator-client.jar",
+    "/usr/share/java/zookeeper.jar",
+    "/usr/share/java/slf4j-nop.jar",
+];
+
+/// Whether Curator can be driven here.
+pub fn availability() -> Availability {
+    process::availability()
+        .and(|| Availability::of_programs(&["java", "javac"], "default-jdk-headless"))
+        .and(|| Availability::of_files(JARS, "libcurator-recipes-java"))
+}
+
+/// Starts Curator with a session at `connect` and waits until it stands.
+///
+/// # Errors
+///
+/// The driver does not compile, or has no session within a minute.
+pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
+    let mut command = process::command("java");
+    let classes = classes()?;
+    let classes = classes.to_string_lossy();
+    let path = [JARS, &[&classes]].concat();
+    command.args(JAVA_OPTIONS).args(["-cp", &class_path(&path), "CuratorPeer"]);
+    Peer::start("Curator", command, connect, session_timeout).await
+}
+
+/// The folder of the compiled driver.
+fn classes() -> Result<PathBuf> {
+    cache::made(cache::path("curator", SOURCE), |folder| {
+        let file = folder.join("CuratorPeer.java");
+        std::fs::write(&file, SOURCE).map_err(Error::io(file.display()))?;
+        let output = Command::new("javac")
+            .args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-cp", &class_path(JARS), "-d"])
+            .args([folder, file.as_path()])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(Error::io("javac"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("javac: {}", String::from_utf8_lossy(&output.stderr)))),
+        }
+    })
+}

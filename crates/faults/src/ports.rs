@@ -1,0 +1,48 @@
+//! Ports on loopback that stay ours while their server is down.
+//!
+//! A port asked of the kernel (port 0) can be given to somebody else between a server's death and its restart. These lie
+//! below the range from which Linux takes the ports of outgoing connections, and are claimed across test processes.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::Result;
+use crate::claim::Claim;
+
+/// Below Linux's `ip_local_port_range` (32768–60999), above what daemons commonly use.
+const FIRST_PORT: u32 = 20_000;
+const END_PORT: u32 = 30_000;
+
+/// How far apart processes start to look, so that they rarely try the same port.
+const PORTS_PER_PROCESS: u32 = 97;
+
+/// A TCP port on 127.0.0.1 that no other test gets while this lives.
+#[derive(Debug)]
+pub struct ReservedPort(Claim);
+
+impl ReservedPort {
+    /// Reserves a port that nothing listens on.
+    ///
+    /// # Errors
+    ///
+    /// None of ten thousand is free.
+    pub fn take() -> Result<Self> {
+        static TAKEN: AtomicU32 = AtomicU32::new(0);
+        let start =
+            std::process::id().wrapping_mul(PORTS_PER_PROCESS).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        Claim::first_free("port", FIRST_PORT..END_PORT, start, |port| {
+            u16::try_from(port).is_ok_and(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+        })
+        .map(Self)
+    }
+
+    /// The port's number.
+    pub fn number(&self) -> u16 {
+        u16::try_from(self.0.number()).expect("the range ends below 65536")
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.number()).into()
+    }
+}

@@ -1,0 +1,242 @@
+//! Child processes that cannot outlive the test, however it ends, and that can be killed, stopped and continued.
+//!
+//! A child asks the kernel to be killed when its parent dies. The kernel counts the *thread* that started it as the
+//! parent, and test threads come and go; so one thread, which lives as long as the process, starts all children.
+
+use std::ffi::OsStr;
+use std::io;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::{Availability, Error, Result, wait};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+/// Started as `sh -c … OUR_PID PROGRAM ARGUMENT…`: runs the program only if we were still there when the parent-death
+/// signal was set; had we died before, it would never come.
+const UNLESS_ORPHANED: &str = r#"test "$PPID" = "$0" && exec "$@""#;
+
+/// A command for [`Process::start`] whose process is killed when ours dies; arguments and streams are added as usual.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    with_death_signal(Command::new("setpriv"), program.as_ref())
+}
+
+/// The same inside a network namespace.
+pub(crate) fn command_in_namespace(namespace: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace, "setpriv"]);
+    with_death_signal(command, program.as_ref())
+}
+
+/// Every step from here on replaces the one before it in the same process, so the child's pid is the program's.
+fn with_death_signal(mut command: Command, program: &OsStr) -> Command {
+    command.args(["--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED]).arg(std::process::id().to_string()).arg(program);
+    command
+}
+
+/// Whether children can be started by [`command`] here.
+pub fn availability() -> Availability {
+    Availability::of_programs(&["setpriv", "sh"], "util-linux")
+}
+
+/// A running child; dropping it kills it and waits for its end.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    pid: Pid,
+}
+
+impl Process {
+    /// Starts a command made by [`command`].
+    ///
+    /// # Errors
+    ///
+    /// The launcher could not be started. A program that is not there shows itself as exit status 127 instead.
+    pub fn start(command: Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = spawn_on_lasting_thread(command).map_err(Error::io(format_args!("starting {name}")))?;
+        let pid = Pid::from_child(&child);
+        Ok(Self { child, pid })
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended yet; a stopped process has not.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Takes the pipe to its standard input, if one was asked for and not taken.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Takes the pipe from its standard output, if one was asked for and not taken.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Kills it (SIGKILL) and waits until it is gone; one that has ended is left alone.
+    pub fn kill(&mut self) {
+        if self.is_running() {
+            // It can end between the look and the signal; until it is waited for, its pid is nobody else's.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Stops it (SIGSTOP); on return no thread of it runs.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn pause(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        // NOWAIT leaves an exit to be collected by whoever holds the child.
+        let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        rustix::process::waitid(WaitId::Pid(self.pid), until)
+            .map_err(|error| Error::new(format!("waiting for process {} to stop: {error}", self.id())))?;
+        Ok(())
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn resume(&mut self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Asks it to end (SIGTERM).
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// It did not end within the time.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future stops waiting; the process goes on.
+    pub async fn exited(&mut self, within: Duration) -> Result<ExitStatus> {
+        let what = format!("the end of process {}", self.id());
+        let ended = wait::until(&what, within, async || self.child.try_wait().transpose()).await?;
+        ended.map_err(Error::io(what))
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<()> {
+        if !self.is_running() {
+            return Err(Error::new(format!("process {} has ended", self.id())));
+        }
+        rustix::process::kill_process(self.pid, signal)
+            .map_err(|error| Error::new(format!("signalling process {}: {error}", self.id())))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// Starts a child from the thread that lives as long as this process.
+fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (sender, orders) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in orders {
+                // Whoever asked waits for the answer.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (answer, child) = mpsc::sync_channel(1);
+    let gone = |_| io::Error::other("the thread that starts children is gone");
+    orders.send((command, answer)).map_err(|_| gone(mpsc::RecvError))?;
+    child.recv().map_err(gone)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// The state letter in `/proc/PID/stat`.
+    fn state_of(id: u32) -> Option<char> {
+        let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        text.rsplit(") ").next()?.chars().next()
+    }
+
+    fn sleeper() -> Process {
+        let mut command = command("sleep");
+        command.arg("60");
+        Process::start(command).expect("setpriv and sleep")
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_asked_for_it_and_stops_whenever_told() {
+        let mut child = thread::spawn(sleeper).join().expect("no panic");
+        // A thread that has been joined is gone for the kernel too.
+        assert!(child.is_running());
+        for _ in 0..3 {
+            child.pause().expect("still there");
+            assert_eq!(state_of(child.id()), Some('T'));
+            child.resume().expect("still there");
+        }
+    }
+
+    #[test]
+    fn dropping_kills_a_stopped_child_too() {
+        let mut child = sleeper();
+        child.pause().expect("running");
+        let id = child.id();
+        drop(child);
+        assert_eq!(state_of(id), None);
+    }
+
+    #[test]
+    fn a_killed_parent_takes_its_child_with_it() {
+        // A process that starts a child in the same manner, and is then killed.
+        let mut parent = Command::new("sh");
+        parent.args(["-c", &format!("setpriv --pdeathsig KILL sh -c '{UNLESS_ORPHANED}' $$ sleep 60 & echo $!; wait")]);
+        let mut parent = parent.stdout(Stdio::piped()).spawn().expect("sh");
+        let mut line = String::new();
+        let output = parent.stdout.take().expect("piped");
+        let mut output = BufReader::new(output);
+        output.read_line(&mut line).expect("the child's pid");
+        parent.kill().expect("running");
+        parent.wait().expect("killed");
+        // The grandchild holds the pipe open until it dies.
+        assert_eq!(output.read_line(&mut line).expect("end of output"), 0);
+    }
+
+    #[tokio::test]
+    async fn an_end_is_awaited_with_a_deadline() {
+        let mut child = sleeper();
+        assert!(child.exited(Duration::from_millis(20)).await.is_err());
+        child.terminate().expect("running");
+        assert!(!child.exited(SOON).await.expect("ended").success());
+        assert!(child.pause().is_err());
+    }
+}

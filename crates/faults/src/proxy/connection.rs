@@ -1,0 +1,316 @@
+//! Moves the bytes of one connection, as the plan says.
+//!
+//! Each direction has a reader, which stamps each frame with the time it is due, and a writer, which waits for that time;
+//! so a delayed stream stays a pipeline. Both directions and all endings live in one task: nothing is left when it ends.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{self, Instant};
+
+use super::conversation::Conversation;
+use super::frames::{LENGTH_BYTES, Piece, Splitter};
+use super::record::{Direction, Fate, FrameRecord};
+use super::state::{AfterDrop, Flow, Plan, Shared};
+
+/// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip fills.
+/// Beyond it the reader stops reading, as a full network would.
+const IN_FLIGHT_MAX: usize = 1_024;
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// How long the server may take to accept a connection.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Ending {
+    /// FIN to both sides.
+    Close,
+    /// RST to both sides.
+    Reset,
+}
+
+/// What one read brought in, on its way: what came in one segment leaves in one.
+#[derive(Debug)]
+struct Parcel {
+    due: Instant,
+    bytes: Vec<u8>,
+    frames: Vec<FrameRecord>,
+}
+
+/// What both directions of a connection know.
+#[derive(Debug)]
+struct Connection {
+    number: u64,
+    shared: Arc<Shared>,
+    /// The plan when it began: what grew since then applies to it.
+    born: Plan,
+    conversation: Mutex<Conversation>,
+    /// It lost frames, so its stream makes no sense any more.
+    torn: AtomicBool,
+    /// It carries nothing any more.
+    silent: AtomicBool,
+}
+
+/// Carries one connection until it ends.
+pub(super) async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
+    let number = shared.record().opened();
+    let connection = Connection {
+        number,
+        born: shared.now(),
+        conversation: Mutex::default(),
+        torn: AtomicBool::new(false),
+        silent: AtomicBool::new(false),
+        shared,
+    };
+    let _open = Open(&connection.shared);
+    let ending = connection.run(&mut client).await;
+    if ending == Ending::Reset {
+        // Closing then sends RST. A socket that is gone already needs none.
+        let _ = client.set_zero_linger();
+    }
+}
+
+/// Uncounts a connection, however its task ends.
+struct Open<'a>(&'a Shared);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.record().closed();
+    }
+}
+
+impl Connection {
+    async fn run(&self, client: &mut TcpStream) -> Ending {
+        // A black hole answers nobody, the server included: it must not hear of a connection made meanwhile.
+        if self.born.flow[Direction::ToServer.index()] == Flow::Swallow {
+            self.torn.store(true, Ordering::Relaxed);
+            return self.swallow(client).await;
+        }
+        let connecting = time::timeout(CONNECTED_WITHIN, TcpStream::connect(self.shared.target));
+        let Ok(Ok(mut server)) = connecting.await else {
+            return Ending::Reset;
+        };
+        // Without it the kernel would add its own delays to ours. A socket that refuses is broken and will show it.
+        let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
+        let ending = self.exchange(client, &mut server).await;
+        match ending {
+            Ending::Reset => drop(server.set_zero_linger()),
+            // A socket closed with bytes unread sends RST; FIN goes out first.
+            Ending::Close => {
+                let _ = tokio::join!(client.shutdown(), server.shutdown());
+            }
+        }
+        ending
+    }
+
+    async fn exchange(&self, client: &mut TcpStream, server: &mut TcpStream) -> Ending {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let both = async {
+            tokio::try_join!(
+                self.pump(Direction::ToServer, from_client, to_server),
+                self.pump(Direction::ToClient, from_server, to_client),
+            )
+        };
+        tokio::select! {
+            biased;
+            ending = self.ended() => ending,
+            outcome = both => match outcome {
+                // Both sides have ended their streams.
+                Ok(_) => Ending::Close,
+                Err(ending) => ending,
+            },
+        }
+    }
+
+    /// Reads and forgets until the plan ends the connection or the client does.
+    async fn swallow(&self, client: &mut TcpStream) -> Ending {
+        let reading = async {
+            let mut bytes = vec![0; READ_BYTES];
+            while client.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
+            Ending::Close
+        };
+        tokio::select! {
+            biased;
+            ending = self.ended() => ending,
+            ending = reading => ending,
+        }
+    }
+
+    /// Waits until the plan says that this connection ends.
+    async fn ended(&self) -> Ending {
+        let mut plan = self.shared.plan();
+        let ends = |plan: &Plan| {
+            let healed = plan.flow == [Flow::Pass; 2] && self.torn.load(Ordering::Relaxed);
+            if plan.resets > self.born.resets || healed {
+                Some(Ending::Reset)
+            } else {
+                (plan.cuts > self.born.cuts).then_some(Ending::Close)
+            }
+        };
+        loop {
+            if let Some(ending) = ends(&plan.borrow_and_update()) {
+                return ending;
+            }
+            if plan.changed().await.is_err() {
+                return Ending::Close;
+            }
+        }
+    }
+
+    /// Moves one direction until its source ends.
+    async fn pump(&self, direction: Direction, source: ReadHalf<'_>, sink: WriteHalf<'_>) -> Result<(), Ending> {
+        let (parcels, incoming) = mpsc::channel(IN_FLIGHT_MAX);
+        tokio::try_join!(self.read(direction, source, parcels), self.write(direction, sink, incoming)).map(drop)
+    }
+
+    async fn read(
+        &self,
+        direction: Direction,
+        mut source: ReadHalf<'_>,
+        parcels: mpsc::Sender<Parcel>,
+    ) -> Result<(), Ending> {
+        let mut bytes = vec![0; READ_BYTES];
+        let mut splitter = Splitter::default();
+        let mut due = Instant::now();
+        loop {
+            let length = source.read(&mut bytes).await.map_err(reset)?;
+            splitter.add(&bytes[..length]);
+            // A delay that was shortened must not let later frames overtake.
+            due = due.max(Instant::now() + self.shared.now().delay[direction.index()]);
+            let mut parcel = Parcel { due, bytes: Vec::new(), frames: Vec::new() };
+            while let Some(piece) = splitter.next() {
+                self.take_in(direction, piece, &mut parcel)?;
+            }
+            if length == 0 {
+                parcel.bytes.extend(splitter.rest());
+            }
+            if !parcel.bytes.is_empty() {
+                parcels.send(parcel).await.map_err(|_| Ending::Close)?;
+            }
+            if length == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Counts a piece and adds it to a parcel, unless it is a reply that is to be lost; an ending if that ends all.
+    fn take_in(&self, direction: Direction, piece: Piece, parcel: &mut Parcel) -> Result<(), Ending> {
+        let bytes = match piece {
+            Piece::Raw(bytes) => {
+                parcel.bytes.extend(bytes);
+                return Ok(());
+            }
+            Piece::Frame(bytes) => bytes,
+        };
+        let meaning = {
+            let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
+            match direction {
+                Direction::ToServer => conversation.request(&bytes, &self.shared),
+                Direction::ToClient => conversation.reply(&bytes, &self.shared),
+            }
+        };
+        let mut record = self.shared.record();
+        record.count(direction, meaning.operation);
+        let frame = FrameRecord {
+            connection: self.number,
+            direction,
+            operation: meaning.operation,
+            xid: meaning.xid,
+            error: meaning.error,
+            bytes: bytes.len() - LENGTH_BYTES,
+            seen: record.since_start(),
+            fate: Fate::Lost,
+        };
+        let Some(armed) = meaning.lose else {
+            parcel.bytes.extend(bytes);
+            parcel.frames.push(frame);
+            return Ok(());
+        };
+        record.push(frame.clone());
+        // Who asked may have gone meanwhile.
+        let _ = armed.dropped.send(frame);
+        match armed.then {
+            AfterDrop::Close => Err(Ending::Close),
+            AfterDrop::Silence => {
+                self.silent.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        direction: Direction,
+        mut sink: WriteHalf<'_>,
+        mut incoming: mpsc::Receiver<Parcel>,
+    ) -> Result<(), Ending> {
+        let mut open = true;
+        loop {
+            let parcel = tokio::select! {
+                biased;
+                () = self.half_closed(direction), if open => {
+                    open = false;
+                    sink.shutdown().await.map_err(reset)?;
+                    continue;
+                }
+                parcel = incoming.recv() => parcel,
+            };
+            let Some(parcel) = parcel else { break };
+            time::sleep_until(parcel.due).await;
+            let passes = self.passes(direction).await && open;
+            if passes {
+                sink.write_all(&parcel.bytes).await.map_err(reset)?;
+            }
+            self.log(parcel.frames, passes);
+        }
+        if open {
+            // The receiver may have gone first.
+            let _ = sink.shutdown().await;
+        }
+        Ok(())
+    }
+
+    /// Whether what is due now is passed on; waits while it is held back.
+    async fn passes(&self, direction: Direction) -> bool {
+        let mut plan = self.shared.plan();
+        let decided = plan.wait_for(|plan| plan.flow[direction.index()] != Flow::Hold).await;
+        let swallowed = decided.is_ok_and(|plan| plan.flow[direction.index()] == Flow::Swallow);
+        if swallowed {
+            self.torn.store(true, Ordering::Relaxed);
+        }
+        !swallowed && !self.silent.load(Ordering::Relaxed)
+    }
+
+    fn log(&self, frames: Vec<FrameRecord>, delivered: bool) {
+        let mut record = self.shared.record();
+        let now = record.since_start();
+        for mut frame in frames {
+            if delivered {
+                frame.fate = Fate::Delivered(now);
+            }
+            record.push(frame);
+        }
+    }
+
+    /// Waits until this direction is to be closed.
+    async fn half_closed(&self, direction: Direction) {
+        let mut plan = self.shared.plan();
+        let born = self.born.half_closes[direction.index()];
+        // The plan lives as long as the connection.
+        let _ = plan.wait_for(|plan| plan.half_closes[direction.index()] > born).await;
+    }
+}
+
+fn reset(_: io::Error) -> Ending {
+    Ending::Reset
+}

@@ -1,0 +1,155 @@
+//! Which reply answers which request, on one connection; and which replies are to be lost.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use super::frames::{self, Operation};
+use super::state::{Armed, Shared};
+
+/// The server's number for an event that no request asked for.
+const NOTIFICATION_XID: i32 = -1;
+
+/// Where the numbers stand: a request is `xid, code, …`, a reply `xid, zxid (two), error, …`.
+const XID: usize = 0;
+const REQUEST_CODE: usize = 1;
+const REPLY_ERROR: usize = 3;
+
+/// The requests of one connection that have no reply yet.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    asked_to_connect: bool,
+    connected: bool,
+    /// By the client's number; more than one where the number is fixed, as for pings.
+    open: HashMap<i32, VecDeque<Request>>,
+}
+
+#[derive(Debug)]
+struct Request {
+    operation: Operation,
+    armed: Option<Armed>,
+}
+
+/// What a frame is.
+#[derive(Debug)]
+pub(super) struct Meaning {
+    pub(super) operation: Operation,
+    pub(super) xid: Option<i32>,
+    pub(super) error: Option<i32>,
+    /// Set for a reply that is to be lost.
+    pub(super) lose: Option<Armed>,
+}
+
+impl Meaning {
+    fn of(operation: Operation, xid: Option<i32>) -> Self {
+        Self { operation, xid, error: None, lose: None }
+    }
+}
+
+impl Conversation {
+    /// Takes in a frame from the client.
+    pub(super) fn request(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
+        if !std::mem::replace(&mut self.asked_to_connect, true) {
+            return Meaning::of(Operation::CONNECT, None);
+        }
+        let xid = frames::number(frame, XID);
+        let operation = frames::number(frame, REQUEST_CODE).map_or(Operation::UNMATCHED, Operation);
+        if let Some(xid) = xid {
+            let armed = shared.take_armed(operation);
+            self.open.entry(xid).or_default().push_back(Request { operation, armed });
+        }
+        Meaning::of(operation, xid)
+    }
+
+    /// Takes in a frame from the server.
+    pub(super) fn reply(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
+        if !std::mem::replace(&mut self.connected, true) {
+            return Meaning::of(Operation::CONNECT, None);
+        }
+        let xid = frames::number(frame, XID);
+        let error = frames::number(frame, REPLY_ERROR);
+        if xid == Some(NOTIFICATION_XID) {
+            return Meaning::of(Operation::NOTIFICATION, xid);
+        }
+        let request = xid.and_then(|xid| self.take(xid));
+        let Some(Request { operation, armed }) = request else {
+            return Meaning::of(Operation::UNMATCHED, xid);
+        };
+        let lose = match armed {
+            Some(armed) if error != Some(0) => {
+                shared.rearm(armed);
+                None
+            }
+            armed => armed,
+        };
+        Meaning { error, lose, ..Meaning::of(operation, xid) }
+    }
+
+    /// Takes the oldest open request of a number.
+    fn take(&mut self, xid: i32) -> Option<Request> {
+        let Entry::Occupied(mut queue) = self.open.entry(xid) else {
+            return None;
+        };
+        let request = queue.get_mut().pop_front();
+        // Most numbers are used once: empty queues would pile up.
+        if queue.get().is_empty() {
+            queue.remove();
+        }
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::AfterDrop;
+    use super::*;
+
+    fn frame(numbers: &[i32]) -> Vec<u8> {
+        let length = i32::try_from(numbers.len() * 4).expect("short");
+        [&[length], numbers].concat().iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn connected() -> (Conversation, Shared) {
+        let shared = Shared::new(([127, 0, 0, 1], 1).into());
+        let mut conversation = Conversation::default();
+        assert_eq!(conversation.request(&frame(&[0, 0]), &shared).operation, Operation::CONNECT);
+        assert_eq!(conversation.reply(&frame(&[0, 0]), &shared).operation, Operation::CONNECT);
+        (conversation, shared)
+    }
+
+    #[test]
+    fn replies_bear_the_operation_of_their_request() {
+        let (mut conversation, shared) = connected();
+        for (xid, operation) in [(1, Operation::CREATE2), (2, Operation::DELETE), (-2, Operation::PING)] {
+            conversation.request(&frame(&[xid, operation.0]), &shared);
+        }
+        let reply = |conversation: &mut Conversation, xid, error| {
+            let meaning = conversation.reply(&frame(&[xid, 0, 0, error]), &shared);
+            (meaning.operation, meaning.error)
+        };
+        assert_eq!(reply(&mut conversation, 1, 0), (Operation::CREATE2, Some(0)));
+        assert_eq!(reply(&mut conversation, -1, 0), (Operation::NOTIFICATION, None));
+        assert_eq!(reply(&mut conversation, 2, -101), (Operation::DELETE, Some(-101)));
+        assert_eq!(reply(&mut conversation, -2, 0), (Operation::PING, Some(0)));
+        assert_eq!(reply(&mut conversation, 9, 0), (Operation::UNMATCHED, None));
+    }
+
+    #[test]
+    fn only_a_reply_that_reports_success_is_lost_and_only_once() {
+        let (mut conversation, shared) = connected();
+        let _dropped = shared.arm(Operation::DELETE, AfterDrop::Close);
+        let mut lost = Vec::new();
+        for (xid, error) in [(1, -101), (2, 0), (3, 0)] {
+            conversation.request(&frame(&[xid, Operation::DELETE.0]), &shared);
+            lost.push(conversation.reply(&frame(&[xid, 0, 0, error]), &shared).lose.is_some());
+        }
+        assert_eq!(lost, [false, true, false]);
+    }
+
+    #[test]
+    fn a_loss_that_nobody_waits_for_any_more_does_not_happen() {
+        let (mut conversation, shared) = connected();
+        drop(shared.arm(Operation::DELETE, AfterDrop::Close));
+        conversation.request(&frame(&[1, Operation::DELETE.0]), &shared);
+        assert!(conversation.reply(&frame(&[1, 0, 0, 0]), &shared).lose.is_none());
+    }
+}

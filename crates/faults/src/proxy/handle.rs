@@ -1,0 +1,190 @@
+//! What a test holds of a proxy: changing what it does, and asking what passed.
+//!
+//! Accepting is `accept`'s, moving bytes is `connection`'s; both follow the plan that is changed here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time;
+
+use super::accept::accept;
+use super::frames::Operation;
+use super::record::{Direction, FrameRecord};
+use super::state::{AfterDrop, Flow, Shared};
+use crate::ports::ReservedPort;
+use crate::{Error, Result};
+
+/// How long the accepting task may take to close or open the port when told to.
+const LISTENING_CHANGED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A running proxy in front of one server; dropping it closes all its connections.
+///
+/// Every method that changes behaviour takes effect for frames that have not yet left the proxy, so a frame under delay
+/// is subject to it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listening: watch::Receiver<bool>,
+    accepting: JoinHandle<()>,
+    _port: ReservedPort,
+}
+
+/// A reply that will be dropped; see [`Proxy::drop_next_reply`].
+#[derive(Debug)]
+#[must_use = "a test should know that the reply it wanted lost was lost"]
+pub struct ReplyDrop {
+    operation: Operation,
+    dropped: oneshot::Receiver<FrameRecord>,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of `target` on a free port of 127.0.0.1, passing everything on at once.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub async fn start(target: SocketAddr) -> Result<Self> {
+        let port = ReservedPort::take()?;
+        let address = port.address();
+        let listener = TcpListener::bind(address).await.map_err(Error::io(address))?;
+        let shared = Arc::new(Shared::new(target));
+        let (listens, listening) = watch::channel(true);
+        let accepting = tokio::spawn(accept(listener, address, Arc::clone(&shared), listens));
+        Ok(Self { address, shared, listening, accepting, _port: port })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Delays each frame by `one_way` in each direction, so that a round trip takes twice as long and frames in flight
+    /// keep their order.
+    pub fn set_delay(&self, one_way: Duration) {
+        self.shared.change(|plan| plan.delay = [one_way; 2]);
+    }
+
+    /// Says what becomes of frames in one direction, also of those under way. A connection that lost some is reset once
+    /// both directions pass again, as its stream is torn.
+    pub fn set_flow(&self, direction: Direction, flow: Flow) {
+        self.shared.change(|plan| plan.flow[direction.index()] = flow);
+    }
+
+    /// Swallows everything in both directions; connections stay open and new ones are accepted, without an answer.
+    pub fn blackhole(&self) {
+        self.shared.change(|plan| plan.flow = [Flow::Swallow; 2]);
+    }
+
+    /// Passes everything on again in both directions; connections that lost frames meanwhile are reset.
+    pub fn heal(&self) {
+        self.shared.change(|plan| plan.flow = [Flow::Pass; 2]);
+    }
+
+    /// Ends one direction of all connections (FIN to its receiver); the other goes on.
+    pub fn half_close(&self, direction: Direction) {
+        self.shared.change(|plan| plan.half_closes[direction.index()] += 1);
+    }
+
+    /// Closes all connections on both sides (FIN); new ones are accepted.
+    pub fn cut(&self) {
+        self.shared.change(|plan| plan.cuts += 1);
+    }
+
+    /// Resets all connections on both sides (RST); new ones are accepted.
+    pub fn reset(&self) {
+        self.shared.change(|plan| plan.resets += 1);
+    }
+
+    /// Closes all connections and the port: on return, connecting is refused.
+    ///
+    /// # Errors
+    ///
+    /// The port did not close within ten seconds.
+    pub async fn cut_and_refuse(&self) -> Result<()> {
+        self.shared.change(|plan| {
+            plan.accepts = false;
+            plan.cuts += 1;
+        });
+        self.listening_is(false).await
+    }
+
+    /// Opens the port again after [`cut_and_refuse`](Self::cut_and_refuse).
+    ///
+    /// # Errors
+    ///
+    /// The port did not open within ten seconds.
+    pub async fn accept_again(&self) -> Result<()> {
+        self.shared.change(|plan| plan.accepts = true);
+        self.listening_is(true).await
+    }
+
+    async fn listening_is(&self, wanted: bool) -> Result<()> {
+        let mut listening = self.listening.clone();
+        let changed = listening.wait_for(|listens| *listens == wanted);
+        match time::timeout(LISTENING_CHANGED_WITHIN, changed).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::new(format!("{} did not open or close in time", self.address))),
+        }
+    }
+
+    /// Loses the reply to the next request of `operation` that takes effect: the request reaches the server, the server
+    /// succeeds, the client does not hear of it. Replies that report an error pass. Several can be asked for.
+    pub fn drop_next_reply(&self, operation: Operation, then: AfterDrop) -> ReplyDrop {
+        ReplyDrop { operation, dropped: self.shared.arm(operation, then) }
+    }
+
+    /// How many frames of one operation came in from a direction, delivered or not. A reply counts under the operation
+    /// of its request.
+    pub fn count(&self, direction: Direction, operation: Operation) -> u64 {
+        self.counts(direction).get(&operation).copied().unwrap_or(0)
+    }
+
+    /// How many frames of each operation came in from a direction.
+    pub fn counts(&self, direction: Direction) -> BTreeMap<Operation, u64> {
+        self.shared.record().counts(direction)
+    }
+
+    /// The frames that left the proxy or were lost in it, in that order; at most the first hundred thousand.
+    pub fn log(&self) -> Vec<FrameRecord> {
+        self.shared.record().log()
+    }
+
+    /// Sets all counters to zero and empties the log.
+    pub fn forget(&self) {
+        self.shared.record().clear();
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.shared.record().connections
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // The task owns all connections' tasks, which end with it.
+        self.accepting.abort();
+    }
+}
+
+impl ReplyDrop {
+    /// Waits until the reply was dropped; answers what it was.
+    ///
+    /// # Errors
+    ///
+    /// It was not within the time, or the connection ended between the request and its reply.
+    pub async fn happened(self, within: Duration) -> Result<FrameRecord> {
+        let operation = self.operation;
+        match time::timeout(within, self.dropped).await {
+            Ok(Ok(record)) => Ok(record),
+            Ok(Err(_)) => Err(Error::new(format!("the connection ended before its reply to {operation} came"))),
+            Err(_) => Err(Error::new(format!("no reply to {operation} was dropped within {within:?}"))),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What passed through a proxy: counters per operation and direction, and a log with times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::frames::Operation;
+
+/// The longest log: a hundred thousand frames are some ten MB. Counters go on.
+const LOG_FRAMES_MAX: usize = 100_000;
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Direction {
+    /// From the client.
+    ToServer,
+    /// From the server: replies and notifications.
+    ToClient,
+}
+
+impl Direction {
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::ToServer => 0,
+            Self::ToClient => 1,
+        }
+    }
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It was written to its receiver, at this time since the proxy started.
+    Delivered(Duration),
+    /// It was lost in the proxy.
+    Lost,
+}
+
+/// One frame that was seen.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FrameRecord {
+    /// Which connection it was on, counted from 0.
+    pub connection: u64,
+    /// Which way it went.
+    pub direction: Direction,
+    /// What it asked, or answered.
+    pub operation: Operation,
+    /// The client's number for the request; none in a connection's first frame each way.
+    pub xid: Option<i32>,
+    /// The server's error code, in a reply.
+    pub error: Option<i32>,
+    /// Its length without the length field.
+    pub bytes: usize,
+    /// When the whole of it had come in, since the proxy started.
+    pub seen: Duration,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Counters, log and clock of a proxy.
+#[derive(Debug)]
+pub(super) struct Record {
+    start: Instant,
+    counts: BTreeMap<(Direction, Operation), u64>,
+    log: Vec<FrameRecord>,
+    pub(super) connections: usize,
+    connections_ever: u64,
+}
+
+impl Record {
+    pub(super) fn new() -> Self {
+        Self { start: Instant::now(), counts: BTreeMap::new(), log: Vec::new(), connections: 0, connections_ever: 0 }
+    }
+
+    /// Counts a new connection and answers its number.
+    pub(super) fn opened(&mut self) -> u64 {
+        self.connections += 1;
+        self.connections_ever += 1;
+        self.connections_ever - 1
+    }
+
+    pub(super) fn closed(&mut self) {
+        self.connections -= 1;
+    }
+
+    pub(super) fn since_start(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(super) fn count(&mut self, direction: Direction, operation: Operation) {
+        *self.counts.entry((direction, operation)).or_default() += 1;
+    }
+
+    pub(super) fn push(&mut self, frame: FrameRecord) {
+        if self.log.len() < LOG_FRAMES_MAX {
+            self.log.push(frame);
+        }
+    }
+
+    pub(super) fn counts(&self, direction: Direction) -> BTreeMap<Operation, u64> {
+        let of_direction = self.counts.iter().filter(|((found, _), _)| *found == direction);
+        of_direction.map(|((_, operation), count)| (*operation, *count)).collect()
+    }
+
+    pub(super) fn log(&self) -> Vec<FrameRecord> {
+        self.log.clone()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.counts.clear();
+        self.log.clear();
+    }
+}

@@ -1,0 +1,76 @@
+//! Temporary folders that are swept by the next run when theirs was killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use crate::claim::{self, Claim};
+use crate::{Error, Result};
+
+/// How many folders there can be at once, over all test processes of this user: far more than servers fit in memory.
+const FOLDERS_MAX: u32 = 1_000;
+
+const KIND: &str = "folder";
+
+/// A folder that is removed when this is dropped, and by the next run if this process is killed.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+    _claim: Claim,
+}
+
+impl Scratch {
+    /// Makes an empty folder; the first call of a process also sweeps what killed runs left.
+    pub(crate) fn new() -> Result<Self> {
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
+        let claim = Claim::first_free(KIND, 0..FOLDERS_MAX, 0, |_| true)?;
+        let path = path_of(claim.number()).ok_or_else(|| Error::new("no folder for temporary files"))?;
+        // Whoever had the number before was killed, or it would be gone.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).map_err(Error::io(path.display()))?;
+        Ok(Self { path, _claim: claim })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What could not be removed now is removed by whoever gets the number next.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders whose numbers nobody claims any more.
+fn sweep() {
+    for number in 0..FOLDERS_MAX {
+        if let Some(path) = path_of(number).filter(|path| path.exists())
+            && let Some(_claim) = Claim::take(KIND, number)
+        {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn path_of(number: u32) -> Option<PathBuf> {
+    Some(claim::folder()?.join(format!("scratch-{number}.d")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_starts_empty_and_is_gone_afterwards() {
+        let scratch = Scratch::new().expect("a folder");
+        let path = scratch.path().to_owned();
+        fs::write(path.join("left"), "over").expect("writable");
+        let other = Scratch::new().expect("a second folder");
+        assert_ne!(other.path(), path);
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

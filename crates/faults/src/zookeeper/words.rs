@@ -1,0 +1,162 @@
+//! The answers to four-letter words, taken apart. Text in, numbers out; asking is `server`'s.
+
+use super::Role;
+use crate::{Error, Result};
+
+/// Packets between a server and its clients.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Packets {
+    /// From clients: requests, pings, four-letter words.
+    pub received: u64,
+    /// To clients: replies and notifications.
+    pub sent: u64,
+}
+
+/// One line of `cons`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Connection {
+    /// The client's address, as the server sees it.
+    pub client: String,
+    /// The session; none for a four-letter word or a session not yet made.
+    pub session: Option<u64>,
+    /// Its packets so far.
+    pub packets: Packets,
+    /// The last operation, in ZooKeeper's four letters (`CREA`, `PING`).
+    pub last_operation: Option<String>,
+}
+
+/// The role in an answer to `srvr`.
+pub(super) fn role(answer: &str) -> Result<Role> {
+    match after(answer, "Mode: ") {
+        Some("standalone") => Ok(Role::Standalone),
+        Some("leader") => Ok(Role::Leader),
+        Some("follower") => Ok(Role::Follower),
+        Some("observer") => Ok(Role::Observer),
+        _ => Err(unexpected("srvr", answer)),
+    }
+}
+
+/// The packets in an answer to `srvr`.
+pub(super) fn packets(answer: &str) -> Result<Packets> {
+    let number = |name| after(answer, name).and_then(|text| text.parse().ok());
+    match (number("Received: "), number("Sent: ")) {
+        (Some(received), Some(sent)) => Ok(Packets { received, sent }),
+        _ => Err(unexpected("srvr", answer)),
+    }
+}
+
+/// One number in an answer to `mntr`: lines of name, tab, number.
+pub(super) fn metric(answer: &str, name: &str) -> Result<f64> {
+    answer
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .find(|(found, _)| *found == name)
+        .and_then(|(_, number)| number.parse().ok())
+        .ok_or_else(|| unexpected(&format!("mntr for {name}"), answer))
+}
+
+/// The number of watches in an answer to `wchs`.
+pub(super) fn watches(answer: &str) -> Result<u64> {
+    after(answer, "Total watches:").and_then(|text| text.parse().ok()).ok_or_else(|| unexpected("wchs", answer))
+}
+
+/// The connections in an answer to `cons`: `/127.0.0.1:4242[1](queued=0,recved=3,sent=3,sid=0x1…,lop=PING,…)`.
+pub(super) fn connections(answer: &str) -> Result<Vec<Connection>> {
+    let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| connection(line).ok_or_else(|| unexpected("cons", line))).collect()
+}
+
+fn connection(line: &str) -> Option<Connection> {
+    let (client, rest) = line.strip_prefix('/')?.split_once('[')?;
+    let (_, fields) = rest.split_once('(')?;
+    let fields = fields.strip_suffix(')')?;
+    let field = |name: &str| {
+        fields
+            .split(',')
+            .filter_map(|pair| pair.split_once('='))
+            .find_map(|(found, value)| (found == name).then_some(value))
+    };
+    Some(Connection {
+        client: client.to_owned(),
+        session: field("sid").and_then(session),
+        packets: Packets { received: field("recved")?.parse().ok()?, sent: field("sent")?.parse().ok()? },
+        last_operation: field("lop").map(str::to_owned),
+    })
+}
+
+/// The ephemeral nodes in an answer to `dump`: after a heading, `0x…:` for a session, then its paths, indented by a tab.
+pub(super) fn ephemerals(answer: &str) -> Result<Vec<(u64, String)>> {
+    let (_, list) = answer.split_once("Sessions with Ephemerals").ok_or_else(|| unexpected("dump", answer))?;
+    let mut found = Vec::new();
+    let mut owner = None;
+    for line in list.lines().skip(1) {
+        if let Some(path) = line.strip_prefix('\t').filter(|path| path.starts_with('/')) {
+            let owner = owner.ok_or_else(|| unexpected("dump", answer))?;
+            found.push((owner, path.to_owned()));
+        } else if let Some(name) = line.strip_suffix(':') {
+            match session(name) {
+                Some(session) => owner = Some(session),
+                // The next heading: the list is over.
+                None => break,
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn session(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// The rest of the line that starts with `start`.
+fn after<'a>(answer: &'a str, start: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(start)).map(str::trim_end)
+}
+
+fn unexpected(word: &str, answer: &str) -> Error {
+    Error::new(format!("no answer to {word}, but: {}", answer.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRVR: &str = "Zookeeper version: 3.8.0, built on some day\nLatency min/avg/max: 0/0.0/0\nReceived: 6\n\
+        Sent: 5\nConnections: 1\nOutstanding: 0\nZxid: 0x0\nMode: standalone\nNode count: 5\n";
+
+    #[test]
+    fn role_and_packets_come_from_srvr() {
+        assert_eq!(role(SRVR), Ok(Role::Standalone));
+        assert_eq!(packets(SRVR), Ok(Packets { received: 6, sent: 5 }));
+        assert!(role("This ZooKeeper instance is not currently serving requests\n").is_err());
+    }
+
+    #[test]
+    fn connections_have_sessions_unless_they_ask_four_letter_words() {
+        let answer = " /127.0.0.1:39694[0](queued=0,recved=1,sent=0)\n \
+            /127.0.0.1:39000[1](queued=0,recved=9,sent=8,sid=0x1000,lop=PING,est=1,to=4000)\n\n";
+        let found = connections(answer).expect("two lines");
+        assert_eq!(found[0].session, None);
+        assert_eq!(found[1].session, Some(0x1000));
+        assert_eq!(found[1].packets, Packets { received: 9, sent: 8 });
+        assert_eq!(found[1].last_operation.as_deref(), Some("PING"));
+        assert!(connections("nonsense").is_err());
+    }
+
+    #[test]
+    fn ephemerals_are_listed_with_their_session() {
+        let answer = "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at some day:\n\t0x10\n\
+            ephemeral nodes dump:\nSessions with Ephemerals (2):\n0x10:\n\t/a/b\n\t/a/c\n0x11:\n\t/d\n\
+            Connections dump:\nConnections Sets (1)/(1):\n1 expire at some day:\n\tip: /127.0.0.1:1 sessionId: 0x0\n";
+        let expected = [(0x10, "/a/b"), (0x10, "/a/c"), (0x11, "/d")];
+        let expected: Vec<_> = expected.map(|(session, path)| (session, path.to_owned())).into();
+        assert_eq!(ephemerals(answer), Ok(expected));
+    }
+
+    #[test]
+    fn metrics_and_watches_are_found_by_name() {
+        assert_eq!(metric("zk_a\t1\nzk_watch_count\t7\n", "zk_watch_count"), Ok(7.0));
+        assert!(metric("zk_a\t1\n", "zk_b").is_err());
+        assert_eq!(watches("1 connections watching 2 paths\nTotal watches:3\n"), Ok(3));
+    }
+}
