@@ -1,0 +1,153 @@
+//! The backend: opens a directory, opens sessions in it, and looks at its queues.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, Session,
+    StoppedHolder,
+};
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+
+use crate::base::Base;
+use crate::counter::{BootId, Counter, boot_id};
+use crate::directory;
+use crate::entry_name::EntryName;
+use crate::errors::{errno_of, failed};
+use crate::pipe::{Looker, Vitality};
+use crate::session::FileSession;
+use crate::shared_files;
+
+/// What a directory of this machine promises.
+const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps);
+
+/// Locks in a directory of this machine.
+///
+/// Every process that opens the same directory takes part in the same locks. A contender is a named pipe whose write end
+/// its process keeps open, so a lock ends with its process, however that ends, and has no timeout: a stopped process
+/// keeps its place. Nothing polls, and nothing has to be started.
+///
+/// Who may write the directory takes part. Who may only read it sees the names of locks and their owners, and can neither
+/// enter a queue nor hold anybody up.
+///
+/// Its futures need a tokio runtime with the I/O driver; giving a place up needs none.
+///
+/// Limits: whoever deletes files in the directory ends the locks that they stand for. A process that is stopped in the few
+/// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked
+/// and has not executed another program shares its parent's pipe, so a killed parent's lock ends with that child.
+#[derive(Debug)]
+pub struct FileBackend {
+    base: Arc<Base>,
+    looker: Arc<Looker>,
+    counter: Arc<Mutex<Counter>>,
+    boot: BootId,
+}
+
+impl FileBackend {
+    /// Opens a directory, and makes it, open to this user alone, if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Permanent, and naming the directory: of kind [`Refused`](lockkeeper_core::ErrorKind::Refused) if it cannot be made,
+    /// of kind [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) if it lies on a file system that is not known to
+    /// be a local one (ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs).
+    pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
+        let base = Arc::new(Base::open(directory, clock)?);
+        let boot = boot_id()?;
+        let counter = Arc::new(Mutex::new(Counter::new(base.clone(), boot)));
+        Ok(Self { base, looker: Arc::default(), counter, boot })
+    }
+
+    fn infos(&self, queue: &QueueName) -> Result<Vec<ContenderInfo>> {
+        let path = self.base.queue_path(queue);
+        let fail = |errno| failed(Operation::Inspect, "list the directory", &path, errno);
+        let opened = match shared_files::open_directory(&path) {
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            opened => opened.map_err(fail)?,
+        };
+        let mut infos = Vec::new();
+        for name in directory::list(opened.as_fd()).map_err(fail)?.contenders {
+            if self.looker.look_at(&opened, &name).map_err(fail)? == Some(Vitality::Alive) {
+                infos.push(info(&opened, &name));
+            }
+        }
+        Ok(infos)
+    }
+
+    fn names(&self, prefix: &str) -> Result<Vec<QueueName>> {
+        let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
+        let entries = match fs::read_dir(self.base.queues()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(fail(errno_of(&error))),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
+            let name = file_name.to_str().and_then(|encoded| directory::name_of(self.base.queues(), encoded));
+            if let Some(name) = name.filter(|name| name.as_str().starts_with(prefix))
+                && self.has_contender(&name).map_err(fail)?
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn has_contender(&self, queue: &QueueName) -> Result<bool, Errno> {
+        let opened = match shared_files::open_directory(&self.base.queue_path(queue)) {
+            // It was removed since we listed it, is no queue at all, or is none that we may look into.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(false),
+            opened => opened?,
+        };
+        for name in directory::list(opened.as_fd())?.contenders {
+            if self.looker.look_at(&opened, &name)? == Some(Vitality::Alive) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Backend for FileBackend {
+    fn service(&self) -> String {
+        format!("file:{}", self.base.path().display())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let (base, looker, counter) = (self.base.clone(), self.looker.clone(), self.counter.clone());
+        let session = FileSession::open(base, looker, counter, self.boot);
+        let session = session.map(|session| Arc::new(session) as Arc<dyn Session>);
+        Box::pin(std::future::ready(session))
+    }
+
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        Box::pin(std::future::ready(self.infos(queue)))
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        Box::pin(std::future::ready(self.names(prefix)))
+    }
+}
+
+fn info(directory: &OwnedFd, name: &EntryName) -> ContenderInfo {
+    let mut info = ContenderInfo::new(name.id(), name.mode);
+    info.token = Some(name.token);
+    info.owner = name.owner();
+    // A pipe is written to only when its owner leaves, so it was changed last when it was made.
+    info.since_unix = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok().and_then(|stat| {
+        let seconds = u64::try_from(stat.st_mtime).ok()?;
+        Some(Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).ok()?))
+    });
+    info
+}

@@ -1,0 +1,161 @@
+//! The base directory: where it lies, whether it can carry locks, and what is made in it.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::errors::{errno_of, failed};
+use crate::filesystem;
+use crate::shared_files::{self, Access};
+
+/// The directory of the queues, within the base directory.
+const QUEUES: &str = "queues";
+
+/// A base directory that was found fit to carry locks.
+#[derive(Debug)]
+pub(crate) struct Base {
+    path: PathBuf,
+    queues: PathBuf,
+    clock: Arc<dyn Clock>,
+}
+
+impl Base {
+    /// Opens the directory, makes it if it is missing, and refuses a file system that cannot carry locks.
+    pub(crate) fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
+        if directory.as_os_str().is_empty() {
+            let message = "the directory of the locks has an empty name";
+            return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message));
+        }
+        let path = std::path::absolute(directory)
+            .map_err(|error| failed(Operation::Connect, "find", directory, errno_of(&error)))?;
+        let base = Self { queues: path.join(QUEUES), path, clock };
+        base.make().map_err(|(errno, missing)| failed(Operation::Connect, "make the directory", &missing, errno))?;
+        filesystem::require_local(&base.path)?;
+        Ok(base)
+    }
+
+    /// Returns the directory's absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns where the queues' directories lie.
+    pub(crate) fn queues(&self) -> &Path {
+        &self.queues
+    }
+
+    /// Returns where time comes from.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Makes the directory, open to its owner alone, if it is missing.
+    fn make(&self) -> Result<(), (Errno, PathBuf)> {
+        match rustix::fs::stat(&self.path) {
+            Ok(found) if rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir() => return Ok(()),
+            Ok(_) => return Err((Errno::NOTDIR, self.path.clone())),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err((errno, self.path.clone())),
+        }
+        if let Some(parent) = self.path.parent() {
+            fs::create_dir_all(parent).map_err(|error| (errno_of(&error), parent.to_owned()))?;
+        }
+        match rustix::fs::mkdir(&self.path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err((errno, self.path.clone())),
+        }
+    }
+
+    /// Opens a file of the base directory that all who take part share, and makes it if it is missing.
+    pub(crate) fn open_shared_file(&self, name: &str) -> Result<OwnedFd> {
+        self.make().map_err(|(errno, missing)| failed(Operation::Join, "make the directory", &missing, errno))?;
+        let opened =
+            self.open_directory().and_then(|(directory, access)| shared_files::open_or_make(&directory, name, access));
+        opened.map_err(|errno| match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => self.not_writable(name, errno),
+            errno => failed(Operation::Connect, "open", &self.path.join(name), errno),
+        })
+    }
+
+    /// Makes the directory of a queue, and those above it, if they are missing.
+    pub(crate) fn make_queue(&self, encoded: &str) -> Result<(), Errno> {
+        self.make().map_err(|(errno, _)| errno)?;
+        let (_, access) = self.open_directory()?;
+        shared_files::make_directory(&self.path, QUEUES, access)?;
+        shared_files::make_directory(&self.queues, encoded, access)
+    }
+
+    /// Returns where a queue's directory lies.
+    pub(crate) fn queue_path(&self, queue: &QueueName) -> PathBuf {
+        self.queues.join(queue.encoded())
+    }
+
+    /// Puts the directory's entries on the disk.
+    pub(crate) fn flush_directory(&self) -> Result<()> {
+        let flushed = self.open_directory().and_then(|(directory, _)| rustix::fs::fsync(directory));
+        flushed.map_err(|errno| failed(Operation::Join, "flush the directory", &self.path, errno))
+    }
+
+    fn open_directory(&self) -> Result<(OwnedFd, Access), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        let access = Access::within(&rustix::fs::fstat(&directory)?);
+        Ok((directory, access))
+    }
+
+    fn not_writable(&self, name: &str, errno: Errno) -> Error {
+        let message = format!(
+            "user {} may not write {} in {}, so it cannot take part in the locks there: use a directory of its own, or \
+             let its group write this one",
+            rustix::process::geteuid().as_raw(),
+            name,
+            self.path.display()
+        );
+        Error::permanent(ErrorKind::Refused, Operation::Connect, message).caused_by(std::io::Error::from(errno))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_directory_is_made_for_its_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b");
+        Base::open(&path, Arc::new(SystemClock)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_is_refused_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = Base::open(&path, Arc::new(SystemClock)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+
+    #[test]
+    fn a_group_s_directory_makes_queues_that_the_whole_group_can_enter_whatever_the_umask() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o775)).unwrap();
+        let base = Base::open(directory.path(), Arc::new(SystemClock)).unwrap();
+        base.make_queue("q").unwrap();
+        base.open_shared_file("counter").unwrap();
+        let mode = |path: &str| fs::metadata(directory.path().join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode("queues"), mode("queues/q"), mode("counter")), (0o2775, 0o2775, 0o660));
+        assert_eq!(fs::read_dir(base.queues()).unwrap().count(), 1, "a temporary name was left");
+    }
+}

@@ -1,0 +1,188 @@
+//! Where the locks lie when nobody says where: one place for each user, found without the help of the environment, so
+//! that a cron job and a login shell of the same user meet in the same queue.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use crate::errors::failed;
+use crate::filesystem::{self, Verdict};
+
+/// Where root's locks lie: it outlives a reboot, and every user may see it.
+const ROOT_DIRECTORY: &str = "/var/lib/lockkeeper";
+
+/// Where a user's locks lie, within the home.
+const HOME_DIRECTORY: &str = ".local/state/lockkeeper";
+
+/// Where the directory of a user without a local home lies: it is cleared less often than `/tmp`.
+const FALLBACK_PARENT: &str = "/var/tmp";
+
+/// What the choice depends on.
+#[derive(Clone, Copy, Debug)]
+struct Surroundings<'a> {
+    configured: Option<&'a OsStr>,
+    user: u32,
+    database_home: Option<&'a Path>,
+    home_variable: Option<&'a OsStr>,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Choice {
+    /// A directory in a place that only its user can write.
+    Plain(PathBuf),
+    /// A directory in a place that everybody can write, so that it must be proven to be its user's.
+    InSharedPlace(PathBuf),
+}
+
+/// Finds the directory to use when no service is named; `configured` is the value of `$LOCKKEEPER_DIR`.
+///
+/// Without one it is `/var/lib/lockkeeper` for root, and `.local/state/lockkeeper` in the user's home by the password
+/// database, or by `$HOME` if the database does not know the user. A home on a file system that cannot carry locks, or
+/// none at all, gives `/var/tmp/lockkeeper-<uid>`, which is made here.
+///
+/// # Errors
+///
+/// Permanent if `configured` is empty or relative (it would split a lock by where one stands), or if the directory in
+/// `/var/tmp` is a link or somebody else's; transient if the password database does not answer.
+pub fn default_directory(configured: Option<&OsStr>) -> Result<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let database_home = if configured.is_some() || user == 0 { None } else { home_by_database(user)? };
+    let home_variable = std::env::var_os("HOME");
+    let surroundings = Surroundings {
+        configured,
+        user,
+        database_home: database_home.as_deref(),
+        home_variable: home_variable.as_deref(),
+    };
+    match choose(surroundings, is_local)? {
+        Choice::Plain(directory) => Ok(directory),
+        Choice::InSharedPlace(directory) => {
+            claim(&directory, user)?;
+            Ok(directory)
+        }
+    }
+}
+
+fn choose(surroundings: Surroundings<'_>, is_local: impl FnOnce(&Path) -> bool) -> Result<Choice> {
+    let Surroundings { configured, user, database_home, home_variable } = surroundings;
+    if let Some(configured) = configured {
+        let directory = Path::new(configured);
+        if directory.is_absolute() {
+            return Ok(Choice::Plain(directory.to_owned()));
+        }
+        let message = format!("$LOCKKEEPER_DIR is {configured:?}, and has to be an absolute path");
+        return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message));
+    }
+    if user == 0 {
+        return Ok(Choice::Plain(PathBuf::from(ROOT_DIRECTORY)));
+    }
+    let home = database_home.or_else(|| home_variable.map(Path::new)).filter(|home| home.is_absolute());
+    Ok(match home {
+        Some(home) if is_local(home) => Choice::Plain(home.join(HOME_DIRECTORY)),
+        _ => Choice::InSharedPlace(Path::new(FALLBACK_PARENT).join(format!("lockkeeper-{user}"))),
+    })
+}
+
+fn home_by_database(user: u32) -> Result<Option<PathBuf>> {
+    use nix::errno::Errno as DatabaseErrno;
+
+    match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(user)) {
+        Ok(found) => Ok(found.map(|found| found.dir)),
+        // Some databases say so of a user that they do not know.
+        Err(DatabaseErrno::ENOENT | DatabaseErrno::ESRCH) => Ok(None),
+        Err(errno) => {
+            let message = format!("the password database does not answer for user {user}");
+            Err(Error::transient(ErrorKind::Backend, Operation::Configure, message)
+                .caused_by(std::io::Error::from(errno)))
+        }
+    }
+}
+
+/// Tells whether a home can carry locks; one that does not exist is judged by the directory that it would be made in.
+fn is_local(home: &Path) -> bool {
+    home.ancestors().find_map(|ancestor| filesystem::of(ancestor).ok()).is_some_and(|verdict| verdict == Verdict::Local)
+}
+
+/// Makes a directory where everybody may write, or makes sure that the one there is ours.
+fn claim(directory: &Path, user: u32) -> Result<()> {
+    let fail = |errno| failed(Operation::Configure, "make the directory", directory, errno);
+    match rustix::fs::mkdir(directory, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(fail(errno)),
+    }
+    let found = rustix::fs::lstat(directory).map_err(fail)?;
+    let why = if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir() {
+        "is not a directory"
+    } else if found.st_uid != user {
+        "belongs to another user"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{} {why}: remove it, or set LOCKKEEPER_DIR to a directory of your own", directory.display());
+    Err(Error::permanent(ErrorKind::Refused, Operation::Configure, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: Surroundings<'_> =
+        Surroundings { configured: None, user: 1000, database_home: None, home_variable: None };
+
+    fn plain(path: &str) -> Choice {
+        Choice::Plain(path.into())
+    }
+
+    fn fallback() -> Choice {
+        Choice::InSharedPlace("/var/tmp/lockkeeper-1000".into())
+    }
+
+    #[test]
+    fn the_environment_comes_first_and_must_be_absolute() {
+        let configured = |value| Surroundings { configured: Some(OsStr::new(value)), user: 0, ..USER };
+        assert_eq!(choose(configured("/srv/locks"), |_| false).unwrap(), plain("/srv/locks"));
+        for wrong in ["", "locks", "./locks"] {
+            let error = choose(configured(wrong), |_| true).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn root_has_a_place_of_its_own_whatever_its_home() {
+        let root = Surroundings { user: 0, home_variable: Some(OsStr::new("/home/joe")), ..USER };
+        assert_eq!(choose(root, |_| true).unwrap(), plain("/var/lib/lockkeeper"));
+    }
+
+    #[test]
+    fn the_password_database_is_believed_before_the_environment() {
+        let home_variable = Some(OsStr::new("/elsewhere"));
+        let known = Surroundings { database_home: Some(Path::new("/home/joe")), home_variable, ..USER };
+        assert_eq!(choose(known, |_| true).unwrap(), plain("/home/joe/.local/state/lockkeeper"));
+        let unknown = Surroundings { home_variable, ..USER };
+        assert_eq!(choose(unknown, |_| true).unwrap(), plain("/elsewhere/.local/state/lockkeeper"));
+    }
+
+    #[test]
+    fn a_home_that_is_not_local_or_not_there_gives_a_place_in_var_tmp() {
+        let known = Surroundings { database_home: Some(Path::new("/net/joe")), ..USER };
+        assert_eq!(choose(known, |home| home != Path::new("/net/joe")).unwrap(), fallback());
+        assert_eq!(choose(USER, |_| true).unwrap(), fallback());
+    }
+
+    #[test]
+    fn a_link_or_another_user_s_directory_is_not_taken_for_ours() {
+        let parent = tempfile::tempdir().unwrap();
+        let (real, link) = (parent.path().join("real"), parent.path().join("link"));
+        let user = rustix::process::geteuid().as_raw();
+        claim(&real, user).unwrap();
+        claim(&real, user).unwrap();
+        assert_eq!(rustix::fs::stat(&real).unwrap().st_mode & 0o7777, 0o700);
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert_eq!(claim(&link, user).unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(claim(&real, user + 1).unwrap_err().kind(), ErrorKind::Refused);
+    }
+}

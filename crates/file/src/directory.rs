@@ -1,0 +1,258 @@
+//! A queue's directory: its lock file, its listing, its true name, and its end.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lockkeeper_core::QueueName;
+use rustix::fs::{AtFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+
+use crate::base::Base;
+use crate::entry_name::EntryName;
+use crate::shared_files::{self, Access, Patience, TEMPORARY_PREFIX};
+
+/// The file whose flock admits one entrant at a time.
+const ENTER: &str = ".enter";
+
+/// The symbolic link that leads nowhere and whose target is the queue's name, where the directory's own name is only a
+/// digest of it. A link is there with its content at once or not at all, and its mode is in nobody's way.
+const NAME: &str = ".name";
+
+/// How often a directory that others make and remove at the same time is tried.
+const TRIES_MAX: u32 = 64;
+
+/// The listing's buffer, in bytes: some 300 contenders for each call.
+const LISTING_BYTES: usize = 32 * 1024;
+
+/// What a queue's directory shows.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The contenders in their order.
+    pub(crate) contenders: Vec<EntryName>,
+    /// Names that somebody was preparing; under the queue's lock it is certain that they died over it.
+    pub(crate) temporaries: Vec<String>,
+}
+
+/// Lists a queue's directory that was opened for this call alone.
+pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
+    rustix::fs::seek(directory, SeekFrom::Start(0))?;
+    let mut listing = Listing::default();
+    let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        sort_in(entry?.file_name(), &mut listing);
+    }
+    listing.contenders.sort_unstable_by_key(|name| name.token);
+    Ok(listing)
+}
+
+fn sort_in(file_name: &CStr, listing: &mut Listing) {
+    match file_name.to_str() {
+        Ok(text) if text.starts_with(TEMPORARY_PREFIX) => listing.temporaries.push(text.to_owned()),
+        Ok(text) if text.starts_with('.') => {}
+        Ok(text) if let Some(name) = EntryName::parse(text) => listing.contenders.push(name),
+        _ => warn_once(file_name),
+    }
+}
+
+fn warn_once(file_name: &CStr) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        tracing::warn!(?file_name, "a queue's directory has a file that is no contender; such files are ignored");
+    }
+}
+
+/// Reads a queue's name from its directory's.
+pub(crate) fn name_of(queues: &Path, encoded: &str) -> Option<QueueName> {
+    QueueName::decode(encoded).or_else(|| {
+        let target = rustix::fs::readlink(queues.join(encoded).join(NAME), Vec::new()).ok()?;
+        QueueName::new(target.to_str().ok()?).ok().filter(|name| name.encoded() == encoded)
+    })
+}
+
+/// Says whether a directory was still there when it was used.
+#[derive(Debug)]
+pub(crate) enum Locked {
+    /// It is there, and its lock is ours.
+    Ours,
+    /// Somebody else has the lock.
+    Busy,
+    /// It was removed: another one has to be opened.
+    Removed,
+}
+
+/// An open directory of a queue, to enter it. The flock belongs to this opening, so it is for one thread at a time.
+#[derive(Debug)]
+pub(crate) struct QueueDirectory {
+    directory: Arc<OwnedFd>,
+    enter: OwnedFd,
+    access: Access,
+    /// The name that has to be stored before somebody enters.
+    unnamed: Option<QueueName>,
+}
+
+impl QueueDirectory {
+    /// Opens a queue's directory, and makes it if it is missing.
+    pub(crate) fn open(base: &Base, queue: &QueueName) -> Result<Self, Errno> {
+        let encoded = queue.encoded();
+        let path = base.queues().join(&encoded);
+        for _ in 0..TRIES_MAX {
+            let directory = match shared_files::open_directory(&path) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT) => {
+                    match base.make_queue(&encoded) {
+                        // Somebody may be removing what we make; then another try makes it.
+                        Ok(()) | Err(Errno::NOENT) => continue,
+                        Err(errno) => return Err(errno),
+                    }
+                }
+                Err(errno) => return Err(errno),
+            };
+            let access = Access::within(&rustix::fs::fstat(&directory)?);
+            match shared_files::open_or_make(&directory, ENTER, access) {
+                Ok(enter) => {
+                    let unnamed = queue.is_digested().then(|| queue.clone());
+                    return Ok(Self { directory: Arc::new(directory), enter, access, unnamed });
+                }
+                // The directory was removed since we opened it.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::NOENT)
+    }
+
+    /// Takes the queue's lock.
+    pub(crate) fn lock(&mut self, patience: Patience) -> Result<Locked, Errno> {
+        if !shared_files::lock(&self.enter, patience)? {
+            return Ok(Locked::Busy);
+        }
+        let ready = shared_files::is_linked(&self.enter).and_then(|linked| {
+            if linked {
+                self.store_name()?;
+            }
+            Ok(linked)
+        });
+        match ready {
+            Ok(true) => Ok(Locked::Ours),
+            Ok(false) => {
+                self.unlock();
+                Ok(Locked::Removed)
+            }
+            Err(errno) => {
+                self.unlock();
+                Err(errno)
+            }
+        }
+    }
+
+    /// Gives the queue's lock back.
+    pub(crate) fn unlock(&self) {
+        shared_files::unlock(&self.enter);
+    }
+
+    /// Lists the queue; under its lock, since the position of the listing is shared.
+    pub(crate) fn list(&self) -> Result<Listing, Errno> {
+        list(self.directory.as_fd())
+    }
+
+    /// Returns the directory itself.
+    pub(crate) fn directory(&self) -> &Arc<OwnedFd> {
+        &self.directory
+    }
+
+    /// Returns the modes of what is made in it.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Removes a file; it is well if that was not there.
+    pub(crate) fn remove(&self, file_name: &str) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.directory, file_name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Removes the whole directory; under its lock, when it has no contender left.
+    ///
+    /// Whoever waits for the lock meets a file without a name, and starts over. Whoever comes after the lock file is
+    /// gone and before the directory is makes another, and then the directory stays.
+    pub(crate) fn remove_all(&self, path: &Path, temporaries: &[String]) -> Result<(), Errno> {
+        for temporary in temporaries {
+            self.remove(temporary)?;
+        }
+        self.remove(NAME)?;
+        self.remove(ENTER)?;
+        match rustix::fs::rmdir(path) {
+            Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn store_name(&mut self) -> Result<(), Errno> {
+        let Some(queue) = &self.unnamed else {
+            return Ok(());
+        };
+        match rustix::fs::symlinkat(queue.as_str(), &self.directory, NAME) {
+            Ok(()) | Err(Errno::EXIST) => self.unnamed = None,
+            // The directory was removed: there is nobody to be named.
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+
+    fn base(directory: &Path) -> Base {
+        Base::open(directory, Arc::new(SystemClock)).unwrap()
+    }
+
+    #[test]
+    fn an_entrant_who_waited_while_the_directory_was_removed_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = base(directory.path());
+        let queue = QueueName::new("q").unwrap();
+        let mut reaper = QueueDirectory::open(&base, &queue).unwrap();
+        let mut entrant = QueueDirectory::open(&base, &queue).unwrap();
+        assert!(matches!(reaper.lock(Patience::Now), Ok(Locked::Ours)));
+        assert!(matches!(entrant.lock(Patience::Now), Ok(Locked::Busy)));
+        reaper.remove_all(&base.queue_path(&queue), &[]).unwrap();
+        reaper.unlock();
+        assert!(matches!(entrant.lock(Patience::Now), Ok(Locked::Removed)));
+        assert!(!base.queue_path(&queue).exists());
+        let mut again = QueueDirectory::open(&base, &queue).unwrap();
+        assert!(matches!(again.lock(Patience::Now), Ok(Locked::Ours)));
+    }
+
+    #[test]
+    fn a_name_that_is_stored_as_a_digest_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = base(directory.path());
+        let queue = QueueName::new(&"/é".repeat(66)).unwrap();
+        assert!(queue.is_digested());
+        let mut opened = QueueDirectory::open(&base, &queue).unwrap();
+        assert!(matches!(opened.lock(Patience::Now), Ok(Locked::Ours)));
+        assert_eq!(name_of(base.queues(), &queue.encoded()), Some(queue));
+    }
+
+    #[test]
+    fn files_that_are_no_contenders_are_not_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["readme", ".enter", ".new-x", "00000000000000000001-0-m-1-h-c"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let listing = list(shared_files::open_directory(directory.path()).unwrap().as_fd()).unwrap();
+        assert_eq!((listing.contenders.len(), listing.temporaries), (0, vec![".new-x".to_owned()]));
+    }
+}

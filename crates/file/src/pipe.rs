@@ -1,0 +1,222 @@
+//! The named pipes that contenders are: our own end, and a look at another's.
+//!
+//! The owner keeps the write end open; the kernel closes it when the process dies, however it dies. Whoever wants to know
+//! holds the read end. A contender that leaves unlinks its pipe, writes one byte and closes: the byte wakes those who
+//! watch even if some other process has inherited the write end.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use lockkeeper_core::{Entry, FencingToken};
+use rustix::fs::{AtFlags, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+
+use crate::directory::QueueDirectory;
+use crate::entry_name::EntryName;
+use crate::locked;
+use crate::shared_files::{self, TEMPORARY_PREFIX};
+
+/// Our own contender.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    directory: Arc<OwnedFd>,
+    name: EntryName,
+    /// `None` once we left.
+    writer: Mutex<Option<OwnedFd>>,
+}
+
+impl Pipe {
+    /// Makes the pipe under a temporary name, opens it, and moves it into the queue; under the queue's lock.
+    ///
+    /// Nobody can see it under its name before its write end is open, and so take it for dead.
+    pub(crate) fn enter(within: &QueueDirectory, token: FencingToken, entry: &Entry) -> Result<Self, Errno> {
+        let name = EntryName::compose(token, entry).ok_or(Errno::INVAL)?;
+        let directory = within.directory();
+        let temporary = format!("{TEMPORARY_PREFIX}{}", entry.ticket);
+        rustix::fs::mkfifoat(directory, &temporary, within.access().file_mode)?;
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
+            if within.access().is_shared() {
+                shared_files::give_to_group(&writer, within.access())?;
+                rustix::fs::fchmod(&writer, within.access().file_mode)?;
+            }
+            rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;
+            Ok(writer)
+        });
+        match entered {
+            Ok(writer) => Ok(Self { directory: directory.clone(), name, writer: Mutex::new(Some(writer)) }),
+            Err(errno) => {
+                // If this fails too, the next who removes the directory removes it.
+                let _ = within.remove(&temporary);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &EntryName {
+        &self.name
+    }
+
+    /// Leaves the queue; does nothing the second time. Never waits.
+    pub(crate) fn leave(&self) -> Result<(), Errno> {
+        let Some(writer) = locked(&self.writer).take() else {
+            return Ok(());
+        };
+        let unlinked = match rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            outcome => outcome,
+        };
+        // If the byte does not fit, the pipe is full of others', and they wake the watchers just as well.
+        let _ = rustix::io::write(&writer, &[1]);
+        unlinked
+    }
+
+    /// Tells whether it stands in the queue.
+    pub(crate) fn is_linked(&self) -> bool {
+        locked(&self.writer).as_ref().is_some_and(|writer| shared_files::is_linked(writer).unwrap_or(false))
+    }
+
+    /// Returns another descriptor of the write end.
+    pub(crate) fn lifeline(&self) -> Option<OwnedFd> {
+        // std's duplicate is closed on exec, too.
+        locked(&self.writer).as_ref().and_then(|writer| writer.try_clone().ok())
+    }
+
+    /// Calls `action` with a path that leads to the pipe wherever it is, unless we left.
+    pub(crate) fn with_path<T>(&self, action: impl FnOnce(&str) -> T) -> Option<T> {
+        locked(&self.writer).as_ref().map(|writer| action(&format!("/proc/self/fd/{}", writer.as_raw_fd())))
+    }
+}
+
+/// A pipe that nobody withdrew is closed, and so known to be dead; its name goes as well.
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        if let Err(errno) = self.leave() {
+            tracing::warn!(contender = self.name.as_str(), %errno, "could not unlink our contender; it counts as dead");
+        }
+    }
+}
+
+/// How a contender is found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Vitality {
+    /// Some process holds its write end.
+    Alive,
+    /// It left the queue.
+    Left,
+    /// No process holds its write end any more.
+    Dead,
+}
+
+/// Looks at other contenders' pipes without taking anything out of them.
+///
+/// Copying a byte to a pipe of our own tells all three states in one call, and leaves the byte for the others who look.
+/// Polling cannot tell that nobody had the write end when we opened, and reading would take the byte.
+#[derive(Debug, Default)]
+pub(crate) struct Looker {
+    scratch: Mutex<Option<(OwnedFd, OwnedFd)>>,
+}
+
+impl Looker {
+    /// Looks at an open pipe.
+    pub(crate) fn look(&self, reader: BorrowedFd<'_>) -> Result<Vitality, Errno> {
+        let mut scratch = locked(&self.scratch);
+        let (drain, copy) = match &mut *scratch {
+            Some(ends) => ends,
+            none => none.insert(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?),
+        };
+        match rustix::io::retry_on_intr(|| rustix::pipe::tee(reader, &*copy, 1, SpliceFlags::NONBLOCK)) {
+            Ok(0) => Ok(Vitality::Dead),
+            Ok(_) => {
+                rustix::io::read(drain, &mut [0_u8; 1])?;
+                Ok(Vitality::Left)
+            }
+            Err(Errno::AGAIN) => Ok(Vitality::Alive),
+            // Something else than a pipe has no process behind it.
+            Err(Errno::INVAL) => Ok(Vitality::Dead),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Opens a contender of a directory and looks at it; `None` if it is gone.
+    pub(crate) fn look_at(&self, directory: impl AsFd, name: &EntryName) -> Result<Option<Vitality>, Errno> {
+        match open_reader(directory, name.as_str()) {
+            Ok(reader) => self.look(reader.as_fd()).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            // We may not know, so we must not say that it is dead.
+            Err(Errno::ACCESS) => Ok(Some(Vitality::Alive)),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Opens the read end of a contender's pipe; never waits.
+pub(crate) fn open_reader(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(directory, name, flags, rustix::fs::Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use lockkeeper_core::clock::SystemClock;
+    use lockkeeper_core::{Mode, Owner, QueueName, Ticket};
+
+    use super::*;
+    use crate::base::Base;
+
+    fn entered(directory: &Path) -> (QueueDirectory, Pipe) {
+        let base = Base::open(directory, Arc::new(SystemClock)).unwrap();
+        let within = QueueDirectory::open(&base, &QueueName::new("q").unwrap()).unwrap();
+        let entry = Entry { ticket: Ticket::from_bits(7), mode: Mode::Mutex, owner: Arc::new(Owner::new("h", 1, "c")) };
+        let pipe = Pipe::enter(&within, FencingToken::new(1, 0).unwrap(), &entry).unwrap();
+        (within, pipe)
+    }
+
+    #[test]
+    fn a_pipe_is_alive_then_left_for_everybody_who_looks() {
+        let directory = tempfile::tempdir().unwrap();
+        let (within, pipe) = entered(directory.path());
+        let looker = Looker::default();
+        let readers = [(); 40].map(|()| open_reader(within.directory(), pipe.name().as_str()).unwrap());
+        let inherited = pipe.lifeline().unwrap();
+        for reader in &readers {
+            assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Alive));
+        }
+        assert!(pipe.is_linked());
+        pipe.leave().unwrap();
+        assert!(!pipe.is_linked());
+        for reader in readers.iter().chain(&readers) {
+            assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Left), "while another process has the write end");
+        }
+        drop(inherited);
+        assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(None));
+        assert_eq!(pipe.leave(), Ok(()));
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_dead_seen_early_or_late() {
+        let directory = tempfile::tempdir().unwrap();
+        let (within, pipe) = entered(directory.path());
+        let looker = Looker::default();
+        let early = open_reader(within.directory(), pipe.name().as_str()).unwrap();
+        // As the kernel does when a process is killed.
+        drop(locked(&pipe.writer).take());
+        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Dead));
+        drop(early);
+        assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(Some(Vitality::Dead)));
+    }
+
+    #[test]
+    fn a_file_that_is_no_pipe_counts_as_dead() {
+        let directory = tempfile::tempdir().unwrap();
+        let (within, pipe) = entered(directory.path());
+        pipe.leave().unwrap();
+        let path = directory.path().join("queues/q").join(pipe.name().as_str());
+        std::fs::write(path, "").unwrap();
+        assert_eq!(Looker::default().look_at(within.directory(), pipe.name()), Ok(Some(Vitality::Dead)));
+    }
+}

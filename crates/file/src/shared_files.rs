@@ -1,0 +1,213 @@
+//! Files that several processes, and perhaps several users, make and lock together: their modes, their making without a
+//! moment in which they are there but not yet open to all, and their flocks.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use lockkeeper_core::Ticket;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::Gid;
+
+/// The prefix of names that are being prepared and are not there yet for anybody else.
+pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
+
+/// How often a file that others make and delete at the same time is tried.
+const TRIES_MAX: u32 = 64;
+
+/// How often a lock that somebody else has is tried before the call is handed to a thread that may wait: the others
+/// hold it for the time of a few system calls.
+const LOCK_TRIES: u32 = 4;
+
+/// Whether a call may wait for other processes or for the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Patience {
+    /// It may not: it runs on a thread of the runtime.
+    Now,
+    /// It may.
+    Unbounded,
+}
+
+/// The modes that files and directories get, so that whoever may write the directory above takes part, and nobody else
+/// can open or lock anything.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Access {
+    pub(crate) file_mode: Mode,
+    pub(crate) directory_mode: Mode,
+    /// The group that has to have them, if it is by their group that others take part.
+    group: Option<Gid>,
+}
+
+impl Access {
+    /// Derives the modes from those of the directory above.
+    pub(crate) fn within(directory: &rustix::fs::Stat) -> Self {
+        Self::derive(Mode::from_raw_mode(directory.st_mode), Gid::from_raw(directory.st_gid))
+    }
+
+    fn derive(above: Mode, group: Gid) -> Self {
+        let private = Mode::RUSR | Mode::WUSR;
+        let mut access =
+            Self { file_mode: private, directory_mode: Mode::RWXU | (above & (Mode::RWXG | Mode::RWXO)), group: None };
+        if above.contains(Mode::WOTH) {
+            access.file_mode |= Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+            access.directory_mode |= Mode::RWXG | Mode::RWXO;
+        } else if above.contains(Mode::WGRP) {
+            access.file_mode |= Mode::RGRP | Mode::WGRP;
+            // With this bit all that is made inside belongs to the same group, whoever makes it.
+            access.directory_mode |= Mode::SGID;
+            access.group = Some(group);
+        }
+        access
+    }
+
+    /// Tells whether the file mode grants more than an umask leaves alone.
+    pub(crate) fn is_shared(self) -> bool {
+        self.file_mode != Mode::RUSR | Mode::WUSR
+    }
+}
+
+/// Opens a file for reading and writing, and makes it empty if it is missing.
+pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: Access) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    for _ in 0..TRIES_MAX {
+        match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            outcome => return outcome,
+        }
+        if access.is_shared() {
+            make_shared(directory, name, access)?;
+        } else {
+            match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.file_mode) {
+                Err(Errno::NOENT | Errno::EXIST) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+    Err(Errno::NOENT)
+}
+
+/// Makes an empty file under another name and links it in when its mode is right, whatever the umask.
+fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Errno> {
+    let temporary = temporary_name()?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+    let file = rustix::fs::openat(directory, &temporary, flags, access.file_mode)?;
+    let linked = give_to_group(&file, access)
+        .and_then(|()| rustix::fs::fchmod(&file, access.file_mode))
+        .and_then(|()| rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty()));
+    let unlinked = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+    match linked {
+        Ok(()) => unlinked,
+        // Somebody else was quicker, or tidied up our temporary name.
+        Err(Errno::EXIST | Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Makes a directory if it is missing, with its mode right from the first moment that it has its name.
+pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result<(), Errno> {
+    let path = above.join(name);
+    if access.directory_mode == Mode::RWXU {
+        return match rustix::fs::mkdir(&path, access.directory_mode) {
+            Err(Errno::EXIST) => Ok(()),
+            outcome => outcome,
+        };
+    }
+    if rustix::fs::lstat(&path).is_ok() {
+        return Ok(());
+    }
+    let temporary = above.join(temporary_name()?);
+    rustix::fs::mkdir(&temporary, Mode::RWXU)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Renaming over an existing directory succeeds only if that one is empty: then nobody has entered it yet.
+    let made = rustix::fs::open(&temporary, flags, Mode::empty())
+        .and_then(|directory| {
+            give_to_group(&directory, access)?;
+            rustix::fs::fchmod(&directory, access.directory_mode)
+        })
+        .and_then(|()| rustix::fs::rename(&temporary, &path));
+    match made {
+        Ok(()) => Ok(()),
+        Err(errno) => {
+            // What is left of it is empty and in nobody's way.
+            let _ = rustix::fs::rmdir(&temporary);
+            if matches!(errno, Errno::EXIST | Errno::NOTEMPTY) { Ok(()) } else { Err(errno) }
+        }
+    }
+}
+
+/// Gives a new file to the group that takes part, unless it has got it from its directory already.
+pub(crate) fn give_to_group(file: &OwnedFd, access: Access) -> Result<(), Errno> {
+    match access.group {
+        Some(group) if rustix::fs::fstat(file)?.st_gid != group.as_raw() => rustix::fs::fchown(file, None, Some(group)),
+        _ => Ok(()),
+    }
+}
+
+/// Mints a name that nobody else uses.
+pub(crate) fn temporary_name() -> Result<String, Errno> {
+    Ticket::mint().map(|ticket| format!("{TEMPORARY_PREFIX}{ticket}")).map_err(|_| Errno::IO)
+}
+
+/// Takes an exclusive flock; `false` if somebody else has it and `patience` does not allow to wait.
+pub(crate) fn lock(file: &OwnedFd, patience: Patience) -> Result<bool, Errno> {
+    if patience == Patience::Unbounded {
+        return rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map(|()| true);
+    }
+    for attempt in 1..=LOCK_TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if attempt < LOCK_TRIES => std::thread::yield_now(),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(false)
+}
+
+/// Gives a flock back.
+pub(crate) fn unlock(file: &OwnedFd) {
+    let outcome = rustix::fs::flock(file, FlockOperation::Unlock);
+    debug_assert!(outcome.is_ok(), "an unlock does not wait and has nothing to refuse: {outcome:?}");
+}
+
+/// Tells whether a file still has a name.
+pub(crate) fn is_linked(file: impl AsFd) -> Result<bool, Errno> {
+    rustix::fs::fstat(file).map(|stat| stat.st_nlink > 0)
+}
+
+/// Opens a directory that must not be a symbolic link.
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn derive(mode: u32) -> (u32, u32) {
+        let access = Access::derive(Mode::from_raw_mode(mode), Gid::from_raw(7));
+        (access.directory_mode.as_raw_mode(), access.file_mode.as_raw_mode())
+    }
+
+    #[test]
+    fn who_may_write_the_directory_takes_part_and_who_may_read_it_only_looks() {
+        assert_eq!(derive(0o700), (0o700, 0o600));
+        assert_eq!(derive(0o755), (0o755, 0o600));
+        assert_eq!(derive(0o770), (0o2770, 0o660));
+        assert_eq!(derive(0o775), (0o2775, 0o660));
+        assert_eq!(derive(0o1777), (0o777, 0o666));
+    }
+
+    #[test]
+    fn a_lock_that_somebody_has_is_not_waited_for_by_a_call_that_may_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = open_directory(directory.path()).unwrap();
+        let access = Access::derive(Mode::RWXU, Gid::from_raw(0));
+        let (ours, theirs) = (open_or_make(&opened, "x", access).unwrap(), open_or_make(&opened, "x", access).unwrap());
+        assert_eq!(lock(&theirs, Patience::Now), Ok(true));
+        assert_eq!(lock(&ours, Patience::Now), Ok(false));
+        unlock(&theirs);
+        assert_eq!(lock(&ours, Patience::Now), Ok(true));
+    }
+}

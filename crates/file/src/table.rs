@@ -1,0 +1,246 @@
+//! What a session has under way: its places by their tickets, and the queues it has open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockkeeper_core::{QueueName, Ticket};
+use tokio::sync::oneshot;
+
+use crate::gate::Gate;
+use crate::pipe::Pipe;
+
+/// How many queues a session keeps open in which it has no place, so that locking again costs few system calls: each
+/// keeps two file descriptors.
+const IDLE_QUEUES_MAX: usize = 32;
+
+/// One session's places and open queues.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    closed: bool,
+    places: BTreeMap<Ticket, (QueueName, Place)>,
+    queues: BTreeMap<QueueName, Slot>,
+    /// The queues without a place, by when that came to be.
+    idle: BTreeMap<u64, QueueName>,
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    gate: Arc<Gate>,
+    places: usize,
+    idle_since: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Its entry has done nothing yet.
+    Waiting,
+    /// Its entry is being made; not empty if it was withdrawn meanwhile, and then these wait for its undoing.
+    Entering(Vec<oneshot::Sender<()>>),
+    /// It stands in the queue.
+    Standing(Arc<Pipe>),
+}
+
+impl Place {
+    /// Tells whether the entry is being made, and still wanted.
+    fn is_being_made(&self) -> bool {
+        matches!(self, Self::Entering(reports) if reports.is_empty())
+    }
+}
+
+/// The session was closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Closed;
+
+/// What is left to do for a withdrawal.
+#[derive(Debug)]
+pub(crate) enum Leaving {
+    /// Nothing: there is no such place, or it never came to be.
+    Over,
+    /// The pipe has to go.
+    Leave(Arc<Pipe>),
+    /// Whoever makes the entry undoes it and drops the other end.
+    Undone(oneshot::Receiver<()>),
+}
+
+/// What is left to do for a closed session.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    pub(crate) pipes: Vec<Arc<Pipe>>,
+    pub(crate) undone: Vec<oneshot::Receiver<()>>,
+    pub(crate) gates: Vec<Arc<Gate>>,
+}
+
+impl Table {
+    /// Notes a ticket and returns the gate of its queue.
+    pub(crate) fn admit(&mut self, ticket: Ticket, queue: &QueueName) -> Result<Arc<Gate>, Closed> {
+        if self.closed {
+            return Err(Closed);
+        }
+        let slot = self.queues.entry(queue.clone()).or_insert_with(|| Slot {
+            gate: Arc::new(Gate::new(queue.clone())),
+            places: 0,
+            idle_since: None,
+        });
+        slot.places += 1;
+        if let Some(since) = slot.idle_since.take() {
+            self.idle.remove(&since);
+        }
+        self.places.insert(ticket, (queue.clone(), Place::Waiting));
+        Ok(slot.gate.clone())
+    }
+
+    /// Begins to make an entry; `false` if it was withdrawn.
+    pub(crate) fn begin(&mut self, ticket: Ticket) -> bool {
+        match self.places.get_mut(&ticket) {
+            Some((_, place @ Place::Waiting)) => {
+                *place = Place::Entering(Vec::new());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that an entry has to be made from the beginning once more.
+    pub(crate) fn retreat(&mut self, ticket: Ticket) {
+        if let Some((_, place)) = self.places.get_mut(&ticket)
+            && place.is_being_made()
+        {
+            *place = Place::Waiting;
+        }
+    }
+
+    /// Notes that an entry was made; `false` if it was withdrawn meanwhile and must be undone, then forgotten.
+    pub(crate) fn settle(&mut self, ticket: Ticket, pipe: &Arc<Pipe>) -> bool {
+        match self.places.get_mut(&ticket) {
+            Some((_, place)) if place.is_being_made() => {
+                *place = Place::Standing(pipe.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a ticket whose entry was not made or was undone; returns a queue that is to be retired, if any.
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<Arc<Gate>> {
+        let (queue, _place) = self.places.remove(&ticket)?;
+        self.release(&queue)
+    }
+
+    /// Withdraws a ticket; returns a queue that is to be retired as well, if any.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
+        match self.places.get_mut(&ticket) {
+            None => (Leaving::Over, None),
+            Some((_, Place::Entering(reports))) => {
+                let (report, undone) = oneshot::channel();
+                reports.push(report);
+                (Leaving::Undone(undone), None)
+            }
+            Some((_, Place::Waiting)) => (Leaving::Over, self.forget(ticket)),
+            Some((_, Place::Standing(pipe))) => {
+                let pipe = pipe.clone();
+                (Leaving::Leave(pipe), self.forget(ticket))
+            }
+        }
+    }
+
+    /// Tells whether a place of ours stands under this ticket.
+    pub(crate) fn stands(&self, ticket: Ticket) -> bool {
+        matches!(self.places.get(&ticket), Some((_, Place::Standing(_))))
+    }
+
+    /// Closes the session: nothing is admitted any more.
+    pub(crate) fn close(&mut self) -> Remains {
+        self.closed = true;
+        let mut remains = Remains::default();
+        let tickets: Vec<_> = self.places.keys().copied().collect();
+        for ticket in tickets {
+            let (leaving, retired) = self.withdraw(ticket);
+            match leaving {
+                Leaving::Over => {}
+                Leaving::Leave(pipe) => remains.pipes.push(pipe),
+                Leaving::Undone(undone) => remains.undone.push(undone),
+            }
+            remains.gates.extend(retired);
+        }
+        self.idle.clear();
+        remains.gates.extend(std::mem::take(&mut self.queues).into_values().map(|slot| slot.gate));
+        remains
+    }
+
+    fn release(&mut self, queue: &QueueName) -> Option<Arc<Gate>> {
+        let slot = self.queues.get_mut(queue)?;
+        slot.places -= 1;
+        if slot.places > 0 {
+            return None;
+        }
+        self.uses += 1;
+        slot.idle_since = Some(self.uses);
+        self.idle.insert(self.uses, queue.clone());
+        if self.idle.len() <= IDLE_QUEUES_MAX {
+            return None;
+        }
+        let (_, oldest) = self.idle.pop_first()?;
+        self.queues.remove(&oldest).map(|slot| slot.gate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(number: usize) -> QueueName {
+        QueueName::new(&number.to_string()).unwrap()
+    }
+
+    fn ticket(bits: u128) -> Ticket {
+        Ticket::from_bits(bits)
+    }
+
+    #[test]
+    fn an_entry_withdrawn_before_it_began_is_never_made() {
+        let mut table = Table::default();
+        table.admit(ticket(1), &queue(1)).unwrap();
+        assert!(matches!(table.withdraw(ticket(1)).0, Leaving::Over));
+        assert!(!table.begin(ticket(1)));
+        assert!(matches!(table.withdraw(ticket(1)).0, Leaving::Over));
+    }
+
+    #[test]
+    fn an_entry_withdrawn_while_it_is_made_is_reported_when_it_is_undone() {
+        let mut table = Table::default();
+        table.admit(ticket(1), &queue(1)).unwrap();
+        assert!(table.begin(ticket(1)));
+        let (Leaving::Undone(mut undone), _) = table.withdraw(ticket(1)) else { panic!("it is being made") };
+        assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
+        table.forget(ticket(1));
+        assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+    }
+
+    #[test]
+    fn the_queue_that_was_idle_longest_is_retired_first_and_one_with_a_place_never() {
+        let mut table = Table::default();
+        table.admit(ticket(0), &queue(0)).unwrap();
+        for number in 1..=IDLE_QUEUES_MAX {
+            table.admit(ticket(number as u128), &queue(number)).unwrap();
+            assert!(table.forget(ticket(number as u128)).is_none());
+        }
+        let oldest = table.admit(ticket(1), &queue(1)).unwrap();
+        assert!(table.forget(ticket(1)).is_none());
+        table.admit(ticket(99), &queue(99)).unwrap();
+        let retired = table.forget(ticket(99)).expect("one queue too many is idle");
+        assert!(!Arc::ptr_eq(&retired, &oldest), "it was used again");
+        assert_eq!(table.idle.len(), IDLE_QUEUES_MAX);
+        assert!(table.queues.contains_key(&queue(0)));
+    }
+
+    #[test]
+    fn a_closed_session_admits_nobody() {
+        let mut table = Table::default();
+        table.admit(ticket(1), &queue(1)).unwrap();
+        let remains = table.close();
+        assert_eq!(remains.gates.len(), 1);
+        assert!(!table.begin(ticket(1)));
+        assert_eq!(table.admit(ticket(2), &queue(1)).unwrap_err(), Closed);
+    }
+}

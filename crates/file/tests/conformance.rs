@@ -1,0 +1,105 @@
+//! The conformance suite on the file backend.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, Harm, run};
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
+use lockkeeper_file::FileBackend;
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    run(&Arguments::from_args(), || {
+        Box::pin(async {
+            let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
+            let fixture: Arc<dyn Fixture> = Arc::new(FileFixture { directory });
+            Ok(fixture)
+        })
+    })
+}
+
+fn failed(error: &std::io::Error) -> Error {
+    Error::permanent(ErrorKind::Backend, Operation::Inspect, error.to_string())
+}
+
+/// A directory of its own. Each client opens it anew, as another process would.
+#[derive(Debug)]
+struct FileFixture {
+    directory: TempDir,
+}
+
+impl Fixture for FileFixture {
+    fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
+        let directory = self.directory.path().to_owned();
+        let opened = FileBackend::open(&directory, Arc::new(SystemClock))
+            .map(|backend| -> Arc<dyn Client> { Arc::new(FileClient { backend: Arc::new(backend), directory }) });
+        Box::pin(std::future::ready(opened))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
+
+    /// There is no server, no connection and no session timeout, so there is nothing to expire, cut, pause or restart, and no
+    /// reply to lose. Waiters watch the pipe of the one ahead, whose end is heard when its process lets go of it and not
+    /// when its name is removed: such a removal is told to the one that was removed, and only when it looks.
+    fn harm(&self, kind: FaultKind) -> Harm {
+        match kind {
+            FaultKind::RemoveContender => Harm::CanBeDone,
+            _ => Harm::CannotHappen,
+        }
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// All files and directories below the directory of queues, whatever they are.
+    fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
+        let mut leftovers = Vec::new();
+        let listed = list(&self.directory.path().join("queues"), &mut leftovers);
+        Box::pin(std::future::ready(listed.map(|()| leftovers).map_err(|error| failed(&error))))
+    }
+}
+
+fn list(directory: &Path, found: &mut Vec<String>) -> std::io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        // It was removed meanwhile, or never made.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        found.push(path.display().to_string());
+        if path.is_dir() {
+            list(&path, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct FileClient {
+    backend: Arc<FileBackend>,
+    directory: PathBuf,
+}
+
+impl Client for FileClient {
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
+        let Fault::RemoveContender { queue, contender } = fault else {
+            let message = format!("{fault:?} cannot be done to a directory");
+            let error = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
+            return Box::pin(std::future::ready(Err(error)));
+        };
+        let path = self.directory.join("queues").join(queue.encoded()).join(contender.as_str());
+        Box::pin(std::future::ready(fs::remove_file(path).map_err(|error| failed(&error))))
+    }
+}

@@ -1,0 +1,101 @@
+//! Tests of two users; they need root, who plays one user and has `setpriv` play the other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::{TempDir, tempdir};
+
+use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
+use crate::support::{Place, lock, queue, soon};
+
+/// Another user, who owns nothing: `nobody`.
+const OTHER_USER: &str = "65534";
+
+/// A directory that all may pass, with a directory for locks and this program for all to run.
+struct Stage {
+    _parent: TempDir,
+    directory: PathBuf,
+    program: PathBuf,
+}
+
+impl Stage {
+    /// Sets the stage, unless this is not root, who alone can play two users.
+    fn set(test: &str, mode: u32) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skip(test, "it plays two users, and needs root");
+            return None;
+        }
+        if Command::new("setpriv").arg("--version").output().is_err() {
+            skip(test, "setpriv is not installed");
+            return None;
+        }
+        let parent = tempdir().unwrap();
+        allow(parent.path(), 0o755);
+        let (directory, program) = (parent.path().join("locks"), parent.path().join("program"));
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        fs::create_dir(&directory).unwrap();
+        allow(&program, 0o755);
+        allow(&directory, mode);
+        Some(Self { _parent: parent, directory, program })
+    }
+
+    /// Starts a part as the other user.
+    fn other_user(&self, part: &str) -> Helper {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", OTHER_USER, "--regid", OTHER_USER, "--clear-groups", "--"]).arg(&self.program);
+        command.env_remove("LOCKKEEPER_TEST_SKIPS");
+        Helper::start_with(command, part, &self.directory, 0)
+    }
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+pub(crate) fn readers_only_look() {
+    let Some(stage) = Stage::set("a_directory_that_one_may_only_read_shows_names_and_lets_nobody_block", 0o755) else {
+        return;
+    };
+    let session = own_session(&stage.directory);
+    let held = block_on(lock(&session, &queue(QUEUE))).unwrap();
+    let onlooker = stage.other_user("look");
+    onlooker.hear_that(&format!("1 queue {QUEUE} owner {}", std::process::id()));
+    onlooker.hear_that("3 files, opened []");
+    block_on(held.leave()).unwrap();
+}
+
+pub(crate) fn writers_take_part() {
+    let Some(stage) = Stage::set("a_directory_that_all_may_write_lets_two_users_exclude_one_another", 0o777) else {
+        return;
+    };
+    // The other user makes everything, and we enter; then the other way round.
+    let mut theirs = stage.other_user("hold");
+    theirs.hear_that("ready");
+    theirs.hear_that("held");
+    let session = own_session(&stage.directory);
+    let mut place = block_on(Place::join(&session, &queue(QUEUE))).unwrap();
+    assert_eq!(place.joined.view.contenders.len(), 2);
+    theirs.go_on();
+    theirs.hear_that("left");
+    block_on(soon(place.granted())).unwrap();
+    let later = stage.other_user("hold");
+    later.hear_that("ready");
+    assert!(later.is_silent_for(Duration::from_millis(200)), "two users hold the lock");
+    block_on(place.leave()).unwrap();
+    later.hear_that("held");
+}
+
+pub(crate) fn refused_by_name() {
+    let Some(stage) = Stage::set("a_directory_that_one_may_not_write_is_refused_by_name", 0o755) else {
+        return;
+    };
+    let empty = stage.other_user("try-session").hear();
+    assert!(empty.starts_with("Refused Permanent"), "{empty}");
+    assert!(empty.contains(stage.directory.to_str().unwrap()) && empty.contains(OTHER_USER), "{empty}");
+    drop(block_on(lock(&own_session(&stage.directory), &queue(QUEUE))).unwrap());
+    let used = stage.other_user("try-session").hear();
+    assert!(used.starts_with("Refused Permanent") && used.contains(stage.directory.to_str().unwrap()), "{used}");
+}

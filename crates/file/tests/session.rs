@@ -1,0 +1,436 @@
+//! Sessions of the file backend within one process: entering, leaving, losing, tidying up.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_core::{Backend, BoxFuture, ErrorKind, Liveness, LossReason, Owner, SafeUntil, StoppedHolder, Version};
+use lockkeeper_file::FileBackend;
+use rustix::fs::FlockOperation;
+use support::{Place, backend, entry, lock, queue, session, soon};
+use tempfile::tempdir;
+
+/// The queue that tests use which need only one.
+const Q: &str = "q";
+
+fn queue_directory(base: &Path) -> PathBuf {
+    base.join("queues").join(Q)
+}
+
+/// The names in a queue's directory that are contenders.
+fn contenders(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Takes a queue's own lock from outside, as a process does that is stopped while it enters.
+fn stand_in_the_way(base: &Path) -> OwnedFd {
+    let file = fs::File::open(queue_directory(base).join(".enter")).unwrap();
+    rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
+    file.into()
+}
+
+fn poll_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn contenders_stand_in_the_order_in_which_they_joined_and_numbers_grow() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let first = Place::join(&ours, &queue(Q)).await.unwrap();
+    let second = Place::join(&theirs, &queue(Q)).await.unwrap();
+    let third = Place::join(&ours, &queue(Q)).await.unwrap();
+    assert!(first.number() < second.number() && second.number() < third.number());
+    let seen: Vec<_> = third.joined.view.contenders.iter().map(|contender| contender.id.clone()).collect();
+    assert_eq!(seen, [&first, &second, &third].map(|place| place.joined.id.clone()));
+    assert_eq!(ours.view(&queue(Q)).await.unwrap().contenders, third.joined.view.contenders);
+}
+
+#[tokio::test]
+async fn a_place_that_is_left_is_passed_on_and_nothing_stays_behind() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        waiter.granted().await.unwrap();
+        waiter
+    });
+    held.leave().await.unwrap();
+    soon(waiting).await.unwrap().leave().await.unwrap();
+    ours.close().await.unwrap();
+    drop(theirs);
+    assert!(!queue_directory(directory.path()).exists(), "the queue's directory was left");
+}
+
+#[tokio::test]
+async fn an_inherited_write_end_does_not_keep_a_lock_that_was_given_up() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let lifeline = held.joined.standing.lifeline().expect("files have one");
+    let mut heir = std::process::Command::new("sleep").arg("1000").stdin(lifeline).spawn().unwrap();
+    let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
+    let waiting = tokio::spawn(async move { waiter.granted().await });
+    tokio::task::yield_now().await;
+    held.leave().await.unwrap();
+    let outcome = soon(waiting).await.unwrap();
+    heir.kill().unwrap();
+    heir.wait().unwrap();
+    outcome.unwrap();
+}
+
+#[tokio::test]
+async fn every_watcher_of_one_contender_hears_that_it_left() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let _lifeline = held.joined.standing.lifeline().unwrap();
+    let watchers: Vec<_> =
+        (0..100).map(|_| tokio::spawn(theirs.departure(&queue(Q), None, &held.joined.id, Version(0)))).collect();
+    tokio::task::yield_now().await;
+    held.leave().await.unwrap();
+    for watcher in watchers {
+        soon(watcher).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_removed_holder_hears_of_it_at_once_and_for_good() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let other = lock(&ours, &queue("other")).await.unwrap();
+    let standing = held.joined.standing.clone();
+    assert_eq!(standing.liveness(), Liveness::Held { safe_until: SafeUntil::ProcessEnd });
+    let told: Vec<_> = (0..10).map(|_| tokio::spawn(standing.lost())).collect();
+    let mut other_lost = other.joined.standing.lost();
+    tokio::task::yield_now().await;
+    fs::remove_file(queue_directory(directory.path()).join(held.joined.id.as_str())).unwrap();
+    assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
+    for told in told {
+        // Far less than the interval of looks, so it is the kernel that told.
+        let reason = tokio::time::timeout(Duration::from_millis(900), told).await.expect("nobody told us");
+        assert_eq!(reason.unwrap(), LossReason::Removed);
+    }
+    assert!(poll_once(&mut other_lost).is_pending());
+    held.leave().await.unwrap();
+    assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
+}
+
+#[test]
+fn a_loss_is_heard_on_a_second_runtime_while_the_first_stands_still() {
+    let directory = tempdir().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (idle, busy) = (runtime(), runtime());
+    let session = session(directory.path());
+    let held = idle.block_on(lock(&session, &queue(Q))).unwrap();
+    let mut idle_lost = held.joined.standing.lost();
+    let polled = idle.block_on(std::future::poll_fn(|context| Poll::Ready(idle_lost.as_mut().poll(context))));
+    assert!(polled.is_pending());
+    let lost = held.joined.standing.lost();
+    let path = queue_directory(directory.path()).join(held.joined.id.as_str());
+    let reason = busy.block_on(async move {
+        let lost = tokio::spawn(lost);
+        tokio::task::yield_now().await;
+        fs::remove_file(path).unwrap();
+        soon(lost).await.unwrap()
+    });
+    assert_eq!(reason, LossReason::Removed);
+}
+
+#[tokio::test]
+async fn a_closed_session_loses_its_places_and_admits_nobody() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let lost = tokio::spawn(held.joined.standing.lost());
+    tokio::task::yield_now().await;
+    ours.close().await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), LossReason::Closed);
+    assert_eq!(held.joined.standing.liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(ours.enqueue(&queue(Q), entry()).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert!(!queue_directory(directory.path()).exists());
+}
+
+#[test]
+fn a_place_is_left_on_a_plain_thread_after_the_runtime_and_in_a_panic() {
+    let directory = tempdir().unwrap();
+    let session = session(directory.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let places: Vec<_> = (0..2).map(|_| runtime.block_on(Place::join(&session, &queue(Q))).unwrap()).collect();
+    drop(runtime);
+    let [first, second] = <[Place; 2]>::try_from(places).unwrap();
+    drop(session.withdraw(&queue(Q), first.ticket));
+    let panicked = std::thread::spawn(move || {
+        struct Leave(Place);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                drop(self.0.session.withdraw(&self.0.queue, self.0.ticket));
+            }
+        }
+        let _leave = Leave(second);
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    panicked.join().unwrap_err();
+    assert_eq!(contenders(&queue_directory(directory.path())), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_entry_that_has_to_wait_blocks_nobody_and_leaves_nothing_when_withdrawn() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
+    let in_the_way = stand_in_the_way(directory.path());
+    let (withdrawn, kept) = (entry(), entry());
+    let ticket = withdrawn.ticket;
+    let mut first = ours.enqueue(&queue(Q), withdrawn);
+    let second = ours.enqueue(&queue(Q), kept);
+    assert!(poll_once(&mut first).is_pending());
+    // Another queue goes on meanwhile.
+    lock(&ours, &queue("other")).await.unwrap().leave().await.unwrap();
+    // Nothing has been made yet, so it is certain at once that nothing will be.
+    ours.withdraw(&queue(Q), ticket).await.unwrap();
+    drop(in_the_way);
+    assert_eq!(soon(first).await.unwrap_err().kind(), ErrorKind::Closed);
+    let second = soon(second).await.unwrap();
+    assert_eq!(contenders(&queue_directory(directory.path())), [second.id.as_str()]);
+}
+
+#[tokio::test]
+async fn entries_that_have_to_wait_enter_in_the_order_of_the_calls() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
+    let in_the_way = stand_in_the_way(directory.path());
+    let mut waiting: Vec<_> = (0..50).map(|_| ours.enqueue(&queue(Q), entry())).collect();
+    drop(in_the_way);
+    waiting.push(ours.enqueue(&queue(Q), entry()));
+    let mut last = None;
+    for entering in waiting {
+        let token = Some(soon(entering).await.unwrap().token);
+        assert!(token > last);
+        last = token;
+    }
+}
+
+#[test]
+fn a_runtime_ends_at_once_while_an_entry_has_to_wait() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async { lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap() });
+    let in_the_way = stand_in_the_way(directory.path());
+    let ticket = runtime.block_on(async {
+        let entry = entry();
+        let ticket = entry.ticket;
+        tokio::spawn(ours.enqueue(&queue(Q), entry));
+        ticket
+    });
+    // It would stand still here if the entry had a thread of the runtime.
+    drop(runtime);
+    drop(ours.withdraw(&queue(Q), ticket));
+    drop(in_the_way);
+    drop(ours);
+    assert_eq!(contenders(&queue_directory(directory.path())), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn more_queues_than_a_session_keeps_open_are_tidied_up_as_it_goes() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let kept = lock(&ours, &queue("kept")).await.unwrap();
+    for number in 0..200 {
+        lock(&ours, &queue(&number.to_string())).await.unwrap().leave().await.unwrap();
+    }
+    let left = fs::read_dir(directory.path().join("queues")).unwrap().count();
+    assert!(left <= 33, "{left} directories of queues are left");
+    assert!(kept.joined.standing.liveness().is_held());
+    ours.close().await.unwrap();
+    assert_eq!(fs::read_dir(directory.path().join("queues")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_dead_contender_is_removed_by_whoever_meets_it() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let place = Place::join(&ours, &queue(Q)).await.unwrap();
+    let path = queue_directory(directory.path());
+    // A pipe that nobody has open is what a killed process leaves.
+    let dead = path.join(format!("{:020}-{:032x}-m-4121-web-backup", place.number() - 1, 7));
+    let make = || rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    make();
+    let inspected = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
+    assert_eq!(inspected.len(), 1);
+    assert!(dead.exists(), "an onlooker changes nothing");
+    assert_eq!(ours.view(&queue(Q)).await.unwrap().contenders.len(), 1);
+    assert!(!dead.exists());
+    make();
+    let mut behind = Place::join(&ours, &queue(Q)).await.unwrap();
+    assert_eq!(behind.joined.view.contenders.len(), 3);
+    place.leave().await.unwrap();
+    soon(behind.granted()).await.unwrap();
+    assert!(!dead.exists());
+}
+
+#[tokio::test]
+async fn names_of_any_kind_are_separate_locks_and_are_shown_as_they_are() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let long = "é".repeat(100);
+    let longer = format!("{}è", "é".repeat(99));
+    let names = [".", "..", "a/b", "a%2Fb", "a", "A", "鍵", &long, &longer, ".enter", "~"];
+    let mut places = Vec::new();
+    for name in names {
+        places.push(lock(&ours, &queue(name)).await.unwrap());
+    }
+    let shown = backend(directory.path()).queues("").await.unwrap();
+    let mut expected: Vec<_> = names.iter().map(|name| queue(name)).collect();
+    expected.sort_unstable();
+    assert_eq!(shown, expected);
+    assert_eq!(backend(directory.path()).queues("a").await.unwrap(), ["a", "a%2Fb", "a/b"].map(queue));
+    for place in places {
+        place.leave().await.unwrap();
+    }
+    assert_eq!(backend(directory.path()).queues("").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_inspection_shows_owner_token_and_age() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let before = SystemClock.unix_time();
+    let place = Place::join(&ours, &queue(Q)).await.unwrap();
+    let infos = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
+    let [info] = infos.as_slice() else { panic!("one contender, not {infos:?}") };
+    assert_eq!((&info.id, info.token), (&place.joined.id, Some(place.joined.token)));
+    let (owner, ourselves) = (info.owner.as_ref().unwrap(), Owner::this_process());
+    assert_eq!((owner.pid, &owner.host), (ourselves.pid, &ourselves.host));
+    // Files carry the time of the last tick of the kernel's clock.
+    let since = info.since_unix.unwrap();
+    assert!(since + Duration::from_millis(50) >= before && since <= SystemClock.unix_time());
+    assert_eq!(backend(directory.path()).inspect(&queue("nobody")).await.unwrap().len(), 0);
+}
+
+/// A clock that was set back to the beginning of time.
+#[derive(Debug)]
+struct SetBack;
+
+impl Clock for SetBack {
+    fn now(&self) -> BootInstant {
+        SystemClock.now()
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        SystemClock.sleep_until(deadline)
+    }
+
+    fn unix_time(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_ahead_of_a_holder_even_if_the_counter_is_lost_and_the_clock_set_back() {
+    let directory = tempdir().unwrap();
+    let held = lock(&session(directory.path()), &queue(Q)).await.unwrap();
+    fs::remove_file(directory.path().join("counter")).unwrap();
+    let late = FileBackend::open(directory.path(), Arc::new(SetBack)).unwrap().session().await.unwrap();
+    let late = Place::join(&late, &queue(Q)).await.unwrap();
+    assert!(late.number() > held.number());
+    assert_eq!(late.joined.view.contenders.len(), 2);
+}
+
+#[tokio::test]
+async fn a_wiped_directory_is_made_anew_while_it_is_in_use() {
+    let parent = tempdir().unwrap();
+    let base = parent.path().join("locks");
+    let ours = session(&base);
+    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let lost = tokio::spawn(held.joined.standing.lost());
+    tokio::task::yield_now().await;
+    fs::remove_dir_all(&base).unwrap();
+    assert_eq!(soon(lost).await.unwrap(), LossReason::Removed);
+    let (again, theirs) = (lock(&ours, &queue(Q)).await.unwrap(), session(&base));
+    assert!(again.number() > held.number());
+    let behind = Place::join(&theirs, &queue(Q)).await.unwrap();
+    assert_eq!(behind.joined.view.contenders[0].id, again.joined.id, "both must be in the same new directory");
+}
+
+#[tokio::test]
+async fn temporary_names_of_the_dead_are_tidied_up() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let place = Place::join(&ours, &queue(Q)).await.unwrap();
+    let left = queue_directory(directory.path()).join(".new-0123");
+    fs::write(&left, "").unwrap();
+    let second = Place::join(&ours, &queue(Q)).await.unwrap();
+    assert!(!left.exists());
+    place.leave().await.unwrap();
+    second.leave().await.unwrap();
+    fs::write(&left, "").unwrap();
+    drop(ours);
+    assert!(!queue_directory(directory.path()).exists());
+}
+
+#[test]
+fn the_directory_says_where_it_is_and_what_it_promises() {
+    let directory = tempdir().unwrap();
+    let backend = backend(directory.path());
+    assert_eq!(backend.service(), format!("file:{}", directory.path().display()));
+    assert_eq!(backend.capabilities().stopped_holder, StoppedHolder::Keeps);
+}
+
+#[tokio::test]
+async fn a_network_or_virtual_file_system_is_refused_with_the_cure() {
+    let error = FileBackend::open(Path::new("/proc/self"), Arc::new(SystemClock)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("proc") && error.to_string().contains("local disk"), "{error}");
+}
+
+#[tokio::test]
+async fn no_file_descriptor_is_left_by_places_that_came_and_went() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let names: BTreeSet<_> = (0..40).map(|number| queue(&number.to_string())).collect();
+    let open = || fs::read_dir("/proc/self/fd").unwrap().filter(|fd| points_into(fd, directory.path())).count();
+    for _ in 0..20 {
+        for name in &names {
+            let held = lock(&ours, name).await.unwrap();
+            let mut waiter = Place::join(&ours, name).await.unwrap();
+            held.leave().await.unwrap();
+            soon(waiter.granted()).await.unwrap();
+            waiter.leave().await.unwrap();
+        }
+    }
+    // Two for each of the 32 queues that stay open, and the counter.
+    assert!(open() <= 65, "{} file descriptors are open", open());
+    ours.close().await.unwrap();
+    drop(ours);
+    assert_eq!(open(), 0);
+}
+
+fn points_into(fd: &std::io::Result<fs::DirEntry>, directory: &Path) -> bool {
+    fd.as_ref().ok().and_then(|fd| fs::read_link(fd.path()).ok()).is_some_and(|target| target.starts_with(directory))
+}
+
+#[test]
+fn a_lifeline_is_not_handed_to_programs_by_accident() {
+    let directory = tempdir().unwrap();
+    let session = session(directory.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let held = runtime.block_on(lock(&session, &queue(Q))).unwrap();
+    let lifeline = held.joined.standing.lifeline().unwrap();
+    assert!(rustix::io::fcntl_getfd(lifeline.as_fd()).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+}
