@@ -1,0 +1,329 @@
+//! What can be written on the command line, and what is said when it cannot be.
+//!
+//! Options that do not work yet are not here. What a name or a URL may be is not decided here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit::Failure;
+
+/// Run a command under a lock, and see who holds and who waits.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockkeeper",
+    version,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  lockkeeper run nightly-backup -- ./backup.sh     run it when nobody else does
+  lockkeeper show nightly-backup                   see who holds and who waits
+
+Without --connect, LOCKKEEPER_URL or a config file, locks are files of this machine.
+Exit code 125 means that lockkeeper itself failed; a line on stderr says why."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// The service to use, as in --connect file:/srv/locks; a URL with a password belongs into LOCKKEEPER_URL
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) connect: Option<String>,
+    /// The config file to read, as in --config /etc/backup/lockkeeper.toml
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON, as in `lockkeeper --json ls`
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say which service is used and what happens, as in `lockkeeper -v run x -- true`
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    /// List the locks in use
+    #[command(after_help = "Example: lockkeeper ls reports/")]
+    Ls {
+        /// Only those whose names begin so, as in reports/
+        prefix: Option<String>,
+    },
+    /// Show who holds a lock and who waits for it
+    #[command(after_help = "Example: lockkeeper show nightly-backup")]
+    Show {
+        /// The lock's name, as in nightly-backup
+        name: String,
+    },
+    /// Wait until nobody holds a lock or queues for it
+    #[command(after_help = "\
+Example: lockkeeper wait nightly-backup -w 10m
+Exit codes: 0 nobody has it, 124 the time was up, 125 lockkeeper failed.")]
+    Wait {
+        /// The lock's name, as in nightly-backup
+        name: String,
+        /// How long at most, as in 500ms, 2.5s, 1m or plain seconds
+        #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+        wait: Option<Duration>,
+    },
+    /// Tell, inside of `run`, whether the lock is still held
+    #[command(after_help = "\
+Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
+Exit codes: 0 held, 1 not held, 125 cannot tell.")]
+    Check,
+    /// Say what the service promises
+    #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
+    Capabilities,
+    /// Print the completions for a shell
+    #[command(after_help = "Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper")]
+    Completions {
+        /// The shell, as in bash
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual pages
+    #[command(after_help = "Example: lockkeeper man | man -l -")]
+    Man,
+}
+
+/// Run a command while holding a lock
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "lockkeeper run [OPTIONS] NAME -- CMD [ARG]...",
+    after_help = "\
+Examples:
+  lockkeeper run nightly-backup -- ./backup.sh
+  lockkeeper run deploy --no-wait -E 0 -- ./deploy.sh     leave quietly if somebody is at it
+  lockkeeper run reports -w 10m -- make reports           wait ten minutes at most
+
+The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD,
+and `lockkeeper check` in it tells whether the lock is still held.
+The lock is given back when the command ends, whatever it left in the background.
+
+Exit codes:
+  the command's own, or 128+n when signal n ended it
+  123  the lock was lost and the command was ended
+  124  the lock was not acquired in time
+  125  lockkeeper failed; a line on stderr says why
+  126  the command cannot be executed
+  127  there is no such command"
+)]
+pub(crate) struct RunArgs {
+    /// The lock's name, as in nightly-backup
+    pub(crate) name: String,
+    /// Exclusive, which is the default
+    #[arg(short = 'x')]
+    _exclusive: bool,
+    /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// How long to wait at most, as in 500ms, 2.5s, 1m or plain seconds; 0 is --no-wait
+    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub(crate) wait: Option<Duration>,
+    /// The exit code when the lock is not acquired in time, as in `-E 0`
+    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
+    pub(crate) conflict_exit_code: u8,
+    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s
+    #[arg(
+        long,
+        value_name = "DUR",
+        default_value = "5s",
+        value_parser = lockkeeper::parse_duration,
+        allow_negative_numbers = true
+    )]
+    pub(crate) grace: Duration,
+    /// What happens to the command when the lock is lost, as in `--on-loss warn`
+    #[arg(long, value_enum, default_value_t = OnLoss::Stop)]
+    pub(crate) on_loss: OnLoss,
+    /// Do not say that the lock is waited for or was not acquired, as in `-q`
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The command and its arguments, as in -- ./backup.sh --full
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum OnLoss {
+    /// It is ended before anybody else is granted the lock
+    Stop,
+    /// It goes on, and a line says so
+    Warn,
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// A command.
+    Do(Cli),
+    /// A text, such as the help.
+    Print(String),
+}
+
+/// Reads the command line.
+///
+/// # Errors
+///
+/// One line that says what is wrong with it.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Failure> {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => Ok(Request::Do(cli)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Request::Print(help_text(&error))),
+            _ => Err(Failure::ours(describe(&error))),
+        },
+    }
+}
+
+fn help_text(error: &clap::Error) -> String {
+    use std::io::IsTerminal as _;
+
+    let text = error.render();
+    if std::io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() }
+}
+
+/// Says in one line what clap says in several.
+fn describe(error: &clap::Error) -> String {
+    let argument = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => vec![argument.as_str()],
+        Some(ContextValue::Strings(arguments)) => arguments.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    match error.kind() {
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "no command given; `lockkeeper --help` lists them".to_owned()
+        }
+        ErrorKind::MissingRequiredArgument if argument == ["<CMD>..."] => {
+            "no command to run given; it comes after `--`, as in: lockkeeper run nightly-backup -- ./backup.sh"
+                .to_owned()
+        }
+        ErrorKind::MissingRequiredArgument if argument.first() == Some(&"<NAME>") => {
+            "no lock's name given, as in: lockkeeper run nightly-backup -- ./backup.sh".to_owned()
+        }
+        ErrorKind::ValueValidation if !argument.is_empty() => match std::error::Error::source(error) {
+            Some(source) => format!("{}: {source}", argument.join(" ")),
+            None => first_paragraph(error),
+        },
+        ErrorKind::UnknownArgument if argument.first().is_some_and(|argument| !argument.starts_with('-')) => {
+            format!("{}; a command to run comes after `--`", first_paragraph(error))
+        }
+        ErrorKind::InvalidSubcommand => format!("{}; `lockkeeper --help` lists the commands", first_paragraph(error)),
+        _ => first_paragraph(error),
+    }
+}
+
+/// What clap says before it explains the usage, and its tips.
+fn first_paragraph(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let paragraph: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let mut line = paragraph.join(" ");
+    for tip in text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
+        line.push_str("; ");
+        line.push_str(tip);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<Request, Failure> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    fn run(line: &str) -> RunArgs {
+        match read(line) {
+            Ok(Request::Do(Cli { command: Command::Run(args), .. })) => args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_before_or_after_the_name_and_the_command_keeps_its_own() {
+        for line in [
+            "lockkeeper run nightly -x -w 2.5s -E 7 --grace 10 --on-loss warn -q -- sh -c -n --json",
+            "lockkeeper run -x -q --wait 2500ms --conflict-exit-code 7 --on-loss=warn --grace 10s nightly -- sh -c -n --json",
+        ] {
+            let args = run(line);
+            assert_eq!(args.name, "nightly");
+            assert_eq!(args.wait, Some(Duration::from_millis(2_500)));
+            assert_eq!(args.conflict_exit_code, 7);
+            assert_eq!(args.grace, Duration::from_secs(10));
+            assert_eq!(args.on_loss, OnLoss::Warn);
+            assert!(args.quiet && !args.no_wait);
+            assert_eq!(args.command, ["sh", "-c", "-n", "--json"]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_has_its_default() {
+        let args = run("lockkeeper run x -- true");
+        assert_eq!((args.wait, args.no_wait, args.conflict_exit_code), (None, false, 124));
+        assert_eq!((args.grace, args.on_loss), (Duration::from_secs(5), OnLoss::Stop));
+    }
+
+    #[test]
+    fn global_options_stand_anywhere() {
+        for line in ["lockkeeper --json -v --connect memory: ls", "lockkeeper ls --json -v --connect memory:"] {
+            let Ok(Request::Do(cli)) = read(line) else { panic!("{line}") };
+            assert!(cli.global.json && cli.global.verbose);
+            assert_eq!(cli.global.connect.as_deref(), Some("memory:"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_that_names_it() {
+        for (line, word) in [
+            ("lockkeeper", "`lockkeeper --help`"),
+            ("lockkeeper run x --", "after `--`"),
+            ("lockkeeper run x", "after `--`"),
+            ("lockkeeper run x true", "after `--`"),
+            ("lockkeeper run", "name"),
+            ("lockkeeper run x -w abc -- true", "--wait <DUR>: `abc` is not a duration"),
+            ("lockkeeper run x -w -1 -- true", "`-1` is not a duration"),
+            ("lockkeeper run x --grace 1y -- true", "--grace"),
+            ("lockkeeper run x -n -w 1 -- true", "--no-wait"),
+            ("lockkeeper run x -E 256 -- true", "256"),
+            ("lockkeeper run x --on-loss explode -- true", "stop, warn"),
+            ("lockkeeper run x --wiat 3 -- true", "--wait"),
+            ("lockkeeper run x --shared -- true", "--shared"),
+            ("lockkeeper rnu x -- true", "'rnu'; `lockkeeper --help`"),
+            ("lockkeeper show", "name"),
+            ("lockkeeper completions tcsh2", "bash"),
+        ] {
+            let failure = read(line).expect_err(line);
+            assert_eq!(failure.code, 125, "{line}");
+            assert!(!failure.message.contains('\n'), "{line}: {}", failure.message);
+            assert!(failure.message.contains(word), "{line}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_no_failures_and_every_command_has_an_example() {
+        assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
+        for command in ["run", "ls", "show", "wait", "check", "capabilities", "completions", "man"] {
+            let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
+            assert!(text.contains("Example"), "{command}: {text}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `check`: a command under a lock asks its runner whether the lock is still held.
+//!
+//! The service is not asked: until when a hold may be believed is known to its runner alone.
+
+use crate::args::Global;
+use crate::exit::Failure;
+use crate::held;
+use crate::output::{self, Checked};
+use crate::run::hold_socket::{self, Answer};
+use crate::voice::say;
+
+/// The exit code of a lock that is not held any more.
+const NOT_HELD: u8 = 1;
+
+/// Tells by the exit code whether the lock is held.
+pub(super) fn check(global: &Global) -> Result<u8, Failure> {
+    let Some(address) = std::env::var_os(hold_socket::VARIABLE) else {
+        let variable = hold_socket::VARIABLE;
+        return Err(Failure::ours(format!("{variable} is not set: `check` works in a command under `lockkeeper run`")));
+    };
+    let answer = held::ask(&address.to_string_lossy()).map_err(|error| {
+        Failure::ours(format!("cannot tell whether the lock is held; its runner does not answer: {error}"))
+    })?;
+    let checked = match answer {
+        Some(Answer { held, safe_for_ms, token }) => Checked { held, safe_for_ms, token: Some(token) },
+        None => Checked { held: false, safe_for_ms: None, token: None },
+    };
+    if global.json {
+        output::print_json(&checked)?;
+    }
+    if global.verbose {
+        say(if checked.held { "the lock is held" } else { "the lock is not held any more" });
+    }
+    Ok(if checked.held { 0 } else { NOT_HELD })
+}

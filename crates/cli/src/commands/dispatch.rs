@@ -1,0 +1,70 @@
+//! From the command line to the command, and from its end to the exit code.
+
+use std::process::ExitCode;
+
+use tokio::runtime;
+
+use super::{check, look, run, texts, wait};
+use crate::args::{self, Cli, Command, Global, Request};
+use crate::exit::Failure;
+use crate::output;
+use crate::voice::{Talk, say};
+
+/// Does what the command line asks for.
+pub(crate) fn main() -> ExitCode {
+    let ended = match args::parse(std::env::args_os()) {
+        Ok(Request::Do(cli)) => dispatch(cli),
+        Ok(Request::Print(text)) => output::print(&text).map(|()| 0),
+        Err(failure) => Err(failure),
+    };
+    ExitCode::from(ended.unwrap_or_else(|Failure { code, message }| {
+        say(&message);
+        code
+    }))
+}
+
+fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    let Cli { global, command } = cli;
+    if global.json {
+        refuse_json(&command)?;
+    }
+    match command {
+        Command::Run(args) => run::run(&global, args),
+        Command::Ls { prefix } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
+        Command::Show { name } => look::show(&global, &name),
+        Command::Wait { name, wait } => wait::wait(&global, &name, wait),
+        Command::Check => check::check(&global),
+        Command::Capabilities => look::capabilities(&global),
+        Command::Completions { shell } => texts::completions(shell),
+        Command::Man => texts::man(),
+    }
+}
+
+/// Refuses `--json` where there is nothing to print as JSON, so that nobody takes something else for it.
+fn refuse_json(command: &Command) -> Result<(), Failure> {
+    let name = match command {
+        Command::Ls { .. } | Command::Show { .. } | Command::Check | Command::Capabilities => return Ok(()),
+        Command::Run(_) => "run",
+        Command::Wait { .. } => "wait",
+        Command::Completions { .. } => "completions",
+        Command::Man => "man",
+    };
+    Err(Failure::ours(format!("`{name}` prints no JSON; ls, show, check and capabilities do")))
+}
+
+/// Returns how much is to be said.
+pub(super) fn talk(global: &Global) -> Talk {
+    if global.verbose { Talk::Verbose } else { Talk::Normal }
+}
+
+/// Runs a future to its end on this thread. What it left under way is not waited for.
+pub(super) fn block_on<Output>(future: impl Future<Output = Output>) -> Result<Output, Failure> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|error| Failure::ours(format!("cannot start the asynchronous runtime: {error}")))?;
+    let output = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(output)
+}

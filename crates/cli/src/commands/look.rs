@@ -1,0 +1,59 @@
+//! `ls`, `show` and `capabilities`: looking at a service without taking part.
+
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::{Keeper, QueueName};
+use serde::Serialize;
+
+use super::dispatch::block_on;
+use crate::args::Global;
+use crate::config::Settings;
+use crate::exit::Failure;
+use crate::output::{self, ListedLock, Promises, ShownLock};
+use crate::voice::say;
+
+/// Lists the locks in use whose names begin with `prefix`.
+pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
+    let keeper = open(global)?;
+    let locks = block_on(async {
+        let mut locks = Vec::new();
+        for name in keeper.queues(prefix).await? {
+            let queue = keeper.contenders(name.as_str()).await?;
+            // Whoever was there when the queues were listed may have left meanwhile.
+            if !queue.is_empty() {
+                locks.push(ListedLock::new(name.as_str(), &queue, SystemClock.unix_time()));
+            }
+        }
+        Ok::<_, lockkeeper::Error>(locks)
+    })??;
+    answer(global, &locks, || output::list(&locks))
+}
+
+/// Shows who holds a lock and who waits for it.
+pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
+    let name = QueueName::new(name)?;
+    let keeper = open(global)?;
+    let queue = block_on(keeper.contenders(name.as_str()))??;
+    let shown = ShownLock::new(name.as_str(), keeper.service(), &queue, SystemClock.unix_time());
+    answer(global, &shown, || shown.text())
+}
+
+/// Says what the service promises.
+pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
+    let keeper = open(global)?;
+    let promises = Promises::new(keeper.service(), keeper.capabilities());
+    answer(global, &promises, || promises.text())
+}
+
+/// Prints an answer as it was asked for.
+fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
+    let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
+    printed.map(|()| 0)
+}
+
+fn open(global: &Global) -> Result<Keeper, Failure> {
+    let keeper = Settings::load(global)?.keeper()?.build();
+    if global.verbose {
+        say(&format!("using {}", keeper.service()));
+    }
+    Ok(keeper)
+}

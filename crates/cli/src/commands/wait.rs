@@ -1,0 +1,42 @@
+//! `wait`: until nobody holds a lock or queues for it.
+
+use std::time::Duration;
+
+use lockkeeper::{Keeper, QueueName};
+
+use super::dispatch::{block_on, talk};
+use crate::args::Global;
+use crate::config::Settings;
+use crate::exit::{Failure, NOT_ACQUIRED};
+use crate::voice::Voice;
+use crate::wait_line::narrate;
+
+/// Waits, at most for `timeout`, and tells by the exit code whether the lock was left.
+pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Result<u8, Failure> {
+    let name = QueueName::new(name)?;
+    let keeper = Settings::load(global)?.keeper()?.build();
+    let voice = Voice::new(talk(global));
+    voice.mention(&format!("using {}", keeper.service()));
+    let is_vacant = block_on(async {
+        tokio::select! {
+            biased;
+            vacant = until_vacant(&keeper, &name, timeout) => vacant,
+            () = narrate(&keeper, name.as_str(), &voice) => unreachable!("it never ends by itself"),
+        }
+    })?;
+    voice.hush();
+    if is_vacant? {
+        Ok(0)
+    } else {
+        let message = format!("{name} ({}) is still in use", keeper.service());
+        Err(Failure { code: NOT_ACQUIRED, message })
+    }
+}
+
+async fn until_vacant(keeper: &Keeper, name: &QueueName, timeout: Option<Duration>) -> lockkeeper::Result<bool> {
+    if timeout == Some(Duration::ZERO) {
+        // A look, however long it takes.
+        return Ok(keeper.contenders(name.as_str()).await?.is_empty());
+    }
+    keeper.until_vacant(name.as_str(), timeout).await
+}

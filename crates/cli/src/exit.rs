@@ -1,0 +1,60 @@
+//! How the command line ends: its own exit codes, and the failures that lead to them.
+//!
+//! A command under a lock may end with any of these numbers too; then the last `lockkeeper:` line on stderr tells.
+
+/// The lock was lost while the command ran, and the command was ended for it.
+pub(crate) const LOST: u8 = 123;
+
+/// The lock was not acquired in time.
+pub(crate) const NOT_ACQUIRED: u8 = 124;
+
+/// Lockkeeper itself failed: a bad option, no service, refused.
+pub(crate) const FAILED: u8 = 125;
+
+/// The command cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+/// There is no such command.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// Added to the number of the signal that ended the command, or the waiting for its lock.
+pub(crate) const SIGNAL_BASE: i32 = 128;
+
+/// Returns the exit code for an end by this signal.
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    u8::try_from(SIGNAL_BASE.saturating_add(signal)).unwrap_or(u8::MAX)
+}
+
+/// An end with a word to say.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Failure {
+    /// What the process ends with.
+    pub(crate) code: u8,
+    /// What is said on stderr, without the prefix.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A failure of Lockkeeper itself.
+    pub(crate) fn ours(message: impl Into<String>) -> Self {
+        Self { code: FAILED, message: message.into() }
+    }
+}
+
+impl From<lockkeeper::Error> for Failure {
+    fn from(error: lockkeeper::Error) -> Self {
+        Self::ours(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_by_a_signal_is_128_and_its_number() {
+        assert_eq!(by_signal(15), 143);
+        assert_eq!(by_signal(64), 192);
+        assert_eq!(by_signal(i32::MAX), 255);
+    }
+}

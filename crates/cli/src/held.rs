@@ -1,0 +1,139 @@
+//! The locks that this process runs under: what tells a nested `run` of the same lock that it would wait for itself.
+//!
+//! The innermost lock's name alone would not do: the lock may lie further out, or in another service. So `run` hands its
+//! command the whole list, each with the socket of its runner. A lock whose runner is gone is not held any more, and
+//! somebody it left in the background may well take it again.
+
+use std::ffi::OsString;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+use crate::run::hold_socket::{self, Answer};
+
+/// The variable that holds the list, as JSON.
+const VARIABLE: &str = "LOCKKEEPER_HELD";
+
+/// One lock that is held around this process.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Held {
+    /// The service, without secrets.
+    pub(crate) service: String,
+    /// The lock's name.
+    pub(crate) name: String,
+    /// Where its runner answers.
+    pub(crate) hold: String,
+}
+
+/// All of them, the outermost first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct HeldLocks(Vec<Held>);
+
+impl HeldLocks {
+    /// Reads this process's list. One that cannot be read is not ours and counts for nothing.
+    pub(crate) fn around_us() -> Self {
+        std::env::var(VARIABLE).map_or_else(|_| Self::default(), |text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        Self(serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// Refuses to wait for a lock that is held around us until we end.
+    ///
+    /// # Errors
+    ///
+    /// It is held.
+    pub(crate) fn refuse(&self, service: &str, name: &str) -> Result<(), Failure> {
+        let is_held = |held: &&Held| held.service == service && held.name == name && is_still_held(held);
+        match self.0.iter().find(is_held) {
+            None => Ok(()),
+            Some(_) => Err(Failure::ours(format!(
+                "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it would wait for itself"
+            ))),
+        }
+    }
+
+    /// Returns the variable for a command that runs under one more lock.
+    pub(crate) fn variable_with(mut self, held: Held) -> (OsString, OsString) {
+        self.0.push(held);
+        let text = serde_json::to_string(&self.0).expect("texts can be written as JSON");
+        (VARIABLE.into(), text.into())
+    }
+}
+
+/// One that cannot be asked, such as another user's or one that is stopped, still holds it.
+fn is_still_held(held: &Held) -> bool {
+    match ask(&held.hold) {
+        Ok(answer) => answer.is_some_and(|answer| answer.held),
+        Err(_) => true,
+    }
+}
+
+/// Asks the runner whose socket is at `address`; `None` if it is gone, and its hold with it.
+///
+/// # Errors
+///
+/// It cannot be told.
+pub(crate) fn ask(address: &str) -> io::Result<Option<Answer>> {
+    let is_broken_off = |kind| matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof);
+    let answered = match hold_socket::ask(address) {
+        // It went away while it was asked. Its socket's name is nobody else's: the next attempt is refused.
+        Err(error) if is_broken_off(error.kind()) => hold_socket::ask(address),
+        answered => answered,
+    };
+    match answered {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::hold_socket::HoldSocket;
+
+    fn held(service: &str, name: &str, hold: &str) -> Held {
+        Held { service: service.to_owned(), name: name.to_owned(), hold: hold.to_owned() }
+    }
+
+    #[test]
+    fn the_list_grows_with_each_lock_and_is_read_back() {
+        let (_, text) = HeldLocks::default().variable_with(held("file:/a", "x", "@1"));
+        let (name, text) = HeldLocks::parse(text.to_str().unwrap()).variable_with(held("file:/b", "y \"é\"", "@2"));
+        assert_eq!(name, "LOCKKEEPER_HELD");
+        let expected = vec![held("file:/a", "x", "@1"), held("file:/b", "y \"é\"", "@2")];
+        assert_eq!(HeldLocks::parse(text.to_str().unwrap()).0, expected);
+        for strange in ["", "x", "{}", "[1]", "[{\"service\":\"a\"}]"] {
+            assert_eq!(HeldLocks::parse(strange), HeldLocks::default(), "{strange}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_is_refused_while_its_runner_holds_it_and_in_that_service_only() {
+        let socket = HoldSocket::bind().unwrap();
+        let address = socket.address().into_string().unwrap();
+        let (_, text) = HeldLocks::default().variable_with(held("file:/a", "x", &address));
+        let locks = HeldLocks::parse(text.to_str().unwrap());
+        let is_held = std::cell::Cell::new(true);
+        let answer = || Answer { held: is_held.replace(false), safe_for_ms: None, token: "1".to_owned() };
+        let asking = tokio::task::spawn_blocking({
+            let locks = locks.clone();
+            move || {
+                assert!(locks.refuse("file:/b", "x").is_ok());
+                assert!(locks.refuse("file:/a", "X").is_ok());
+                let failure = locks.refuse("file:/a", "x").unwrap_err();
+                assert_eq!(failure.code, 125);
+                assert!(failure.message.contains("itself"), "{}", failure.message);
+                assert!(locks.refuse("file:/a", "x").is_ok(), "its runner said that it is not held any more");
+            }
+        });
+        tokio::select! {
+            _ = socket.serve(answer) => unreachable!("it serves without end"),
+            asked = asking => asked.unwrap(),
+        }
+        assert!(locks.refuse("file:/a", "x").is_ok(), "its runner is gone");
+    }
+}

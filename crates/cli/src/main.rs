@@ -1,0 +1,22 @@
+//! The `lockkeeper` command.
+
+mod args;
+mod commands;
+mod config;
+mod exit;
+mod held;
+mod interruption;
+mod output;
+mod run;
+mod voice;
+mod wait_line;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before anything else: these steps are on the way of each command's start.
+    if let Some(code) = run::hidden_step(std::env::args_os()) {
+        return code;
+    }
+    commands::main()
+}

@@ -1,0 +1,58 @@
+//! One timer on the clock that goes on while the machine is suspended.
+//!
+//! `poll` and the runtime's timers stand still in a suspend; after it they would fire late by the whole sleep, with
+//! the hold long over.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use lockkeeper::clock::BootInstant;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+/// Becomes readable when its moment has come.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    timer: OwnedFd,
+    set_for: Option<BootInstant>,
+}
+
+impl Alarm {
+    /// Makes an alarm that is not set.
+    ///
+    /// # Errors
+    ///
+    /// This process has too many files open.
+    pub(super) fn new() -> io::Result<Self> {
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        Ok(Self { timer, set_for: None })
+    }
+
+    /// Sets it for a moment, or for none; a moment in the past is now.
+    ///
+    /// # Errors
+    ///
+    /// None that this process could cause.
+    pub(super) fn set(&mut self, moment: Option<BootInstant>) -> io::Result<()> {
+        if self.set_for == moment {
+            return Ok(());
+        }
+        // All zero means "not set", so a moment at boot is moved by a nanosecond.
+        let nanos = moment.map_or(0, |moment| moment.as_nanos().max(1));
+        let value = Timespec {
+            tv_sec: i64::try_from(nanos / 1_000_000_000).expect("2^64 ns are fewer than 2^63 s"),
+            tv_nsec: i64::try_from(nanos % 1_000_000_000).expect("less than 10^9"),
+        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: zero, it_value: value })?;
+        self.set_for = moment;
+        Ok(())
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}

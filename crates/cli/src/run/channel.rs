@@ -1,0 +1,241 @@
+//! The messages between runner, watchdog and launcher, and how they travel.
+//!
+//! A pair of connected sockets that keep messages apart: either side sees at once that the other has died, however it
+//! died, and open files can travel along, so no descriptor has to survive an `exec` where the command could see it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use lockkeeper::SafeUntil;
+use lockkeeper::clock::BootInstant;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// Files that one message can carry: stdin and the lifeline.
+const FILES_MAX: usize = 2;
+
+/// Every message is one tag and two numbers.
+const MESSAGE_BYTES: usize = 17;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum End {
+    Exited(i32),
+    Signaled(i32),
+}
+
+/// Who ended the command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Cause {
+    /// It ended by itself.
+    Itself,
+    /// The watchdog, because the lock was lost or was about to be.
+    Watchdog,
+}
+
+/// Whether the command's group gets the terminal before the command starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Foreground {
+    Take,
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Message {
+    /// Runner → watchdog, first of all, with stdin and the lifeline.
+    Begin { grace: Duration, foreground: Foreground },
+    /// Runner → watchdog: until when the hold may be believed, from now on.
+    SafeUntil(SafeUntil),
+    /// Runner → watchdog: pass this signal on.
+    Signal(i32),
+    /// Runner → watchdog: the lock is lost, end the command.
+    End,
+    /// Watchdog → launcher, with stdin: become the command, if this is still your parent.
+    Go { parent: i32 },
+    /// Launcher → watchdog → runner: the command cannot be executed.
+    NotExecuted { errno: i32 },
+    /// Watchdog → runner: the command cannot even be tried.
+    NotLaunched { errno: i32 },
+    /// Watchdog → runner: the command's process id, before it starts.
+    Launched { pid: i32 },
+    /// Watchdog → runner: the command was stopped by this signal.
+    Stopped { signal: i32 },
+    /// Watchdog → runner, last of all.
+    Ended { end: End, cause: Cause },
+}
+
+/// Makes a connected pair; neither end is inherited by a program that is executed.
+///
+/// # Errors
+///
+/// This process has too many files open.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one message without waiting for room.
+///
+/// # Errors
+///
+/// The other side is gone, or it has read nothing for hundreds of messages.
+pub(super) fn send(socket: impl AsFd, message: Message, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = encode(message);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(files));
+        assert!(fits, "no message carries more than {FILES_MAX} files");
+    }
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message with its files; `None` when the other side is gone, however it went.
+///
+/// # Errors
+///
+/// With [`RecvFlags::DONTWAIT`], `WouldBlock` when there is none; `InvalidData` for what no side of ours sends.
+pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
+            // A side that died with mail of ours unread resets the connection, once; what it sent before is still there.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
+            other => break other?,
+        }
+    };
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            files.extend(received);
+        }
+    }
+    let message = decode(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok(Some((message, files)))
+}
+
+/// Stands for [`SafeUntil::ProcessEnd`]; five centuries after boot.
+const NO_DEADLINE: u64 = u64::MAX;
+
+fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
+    let (tag, first, second) = match message {
+        Message::Begin { grace, foreground } => {
+            (0, u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX), u64::from(foreground == Foreground::Take))
+        }
+        Message::SafeUntil(SafeUntil::At(end)) => (1, end.as_nanos().min(NO_DEADLINE - 1), 0),
+        Message::SafeUntil(SafeUntil::ProcessEnd) => (1, NO_DEADLINE, 0),
+        Message::Signal(signal) => (2, number(signal), 0),
+        Message::End => (3, 0, 0),
+        Message::Go { parent } => (4, number(parent), 0),
+        Message::NotExecuted { errno } => (5, number(errno), 0),
+        Message::NotLaunched { errno } => (6, number(errno), 0),
+        Message::Launched { pid } => (7, number(pid), 0),
+        Message::Stopped { signal } => (8, number(signal), 0),
+        Message::Ended { end: End::Exited(code), cause } => (9, number(code), u64::from(cause == Cause::Watchdog)),
+        Message::Ended { end: End::Signaled(signal), cause } => {
+            (10, number(signal), u64::from(cause == Cause::Watchdog))
+        }
+    };
+    let mut bytes = [tag; MESSAGE_BYTES];
+    bytes[1..9].copy_from_slice(&u64::to_le_bytes(first));
+    bytes[9..].copy_from_slice(&u64::to_le_bytes(second));
+    bytes
+}
+
+/// Process ids, signals, errors and exit codes are small and never negative.
+fn number(value: i32) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
+    let first = u64::from_le_bytes(bytes[1..9].try_into().expect("eight bytes"));
+    let second = u64::from_le_bytes(bytes[9..].try_into().expect("eight bytes"));
+    let small = i32::try_from(first);
+    let cause = if second == 1 { Cause::Watchdog } else { Cause::Itself };
+    Some(match bytes[0] {
+        0 => Message::Begin {
+            grace: Duration::from_nanos(first),
+            foreground: if second == 1 { Foreground::Take } else { Foreground::Leave },
+        },
+        1 if first == NO_DEADLINE => Message::SafeUntil(SafeUntil::ProcessEnd),
+        1 => Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(first))),
+        2 => Message::Signal(small.ok()?),
+        3 => Message::End,
+        4 => Message::Go { parent: small.ok()? },
+        5 => Message::NotExecuted { errno: small.ok()? },
+        6 => Message::NotLaunched { errno: small.ok()? },
+        7 => Message::Launched { pid: small.ok()? },
+        8 => Message::Stopped { signal: small.ok()? },
+        9 => Message::Ended { end: End::Exited(small.ok()?), cause },
+        10 => Message::Ended { end: End::Signaled(small.ok()?), cause },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_arrives_as_it_was_sent() {
+        let (here, there) = pair().unwrap();
+        let messages = [
+            Message::Begin { grace: Duration::from_millis(2_500), foreground: Foreground::Take },
+            Message::Begin { grace: Duration::ZERO, foreground: Foreground::Leave },
+            Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(7))),
+            Message::SafeUntil(SafeUntil::ProcessEnd),
+            Message::Signal(15),
+            Message::End,
+            Message::Go { parent: i32::MAX },
+            Message::NotExecuted { errno: 2 },
+            Message::NotLaunched { errno: 11 },
+            Message::Launched { pid: 4_121 },
+            Message::Stopped { signal: 20 },
+            Message::Ended { end: End::Exited(0), cause: Cause::Itself },
+            Message::Ended { end: End::Exited(255), cause: Cause::Watchdog },
+            Message::Ended { end: End::Signaled(9), cause: Cause::Watchdog },
+        ];
+        for message in messages {
+            send(&here, message, &[]).unwrap();
+        }
+        drop(here);
+        for message in messages {
+            assert_eq!(receive(&there, RecvFlags::empty()).unwrap().unwrap().0, message);
+        }
+        assert!(receive(&there, RecvFlags::empty()).unwrap().is_none());
+    }
+
+    #[test]
+    fn files_travel_along_and_are_not_inherited() {
+        let (here, there) = pair().unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        send(&here, Message::End, &[reader.as_fd(), writer.as_fd()]).unwrap();
+        drop(writer);
+        let (_, files) = receive(&there, RecvFlags::empty()).unwrap().unwrap();
+        let [_, writer] = <[OwnedFd; 2]>::try_from(files).unwrap();
+        assert!(rustix::io::fcntl_getfd(&writer).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!(rustix::io::read(&reader, &mut [0; 2]).unwrap(), 1);
+    }
+
+    #[test]
+    fn the_last_word_of_a_side_that_went_with_mail_unread_arrives() {
+        let (here, there) = pair().unwrap();
+        let last_word = Message::Ended { end: End::Exited(3), cause: Cause::Itself };
+        send(&there, last_word, &[]).unwrap();
+        send(&here, Message::End, &[]).unwrap();
+        drop(there);
+        assert_eq!(receive(&here, RecvFlags::DONTWAIT).unwrap().unwrap().0, last_word);
+        assert!(receive(&here, RecvFlags::DONTWAIT).unwrap().is_none());
+    }
+}

@@ -1,0 +1,182 @@
+//! When a command is asked to end and when it is killed: a pure function of what is known and the time.
+//!
+//! The watchdog decides by it step by step. The runner only asks when the watchdog should have acted and did not.
+
+use std::time::Duration;
+
+use lockkeeper::SafeUntil;
+use lockkeeper::clock::BootInstant;
+
+/// How long before the end of the hold the last process is killed, in milliseconds.
+///
+/// A kill takes effect within a few milliseconds; the rest is for a machine that is busy.
+const KILL_BEFORE_END_MS: u64 = 500;
+
+/// How long before the end of the hold the runner no longer waits for the watchdog, in milliseconds: half of the above,
+/// so that either has as much.
+const TAKE_OVER_BEFORE_END_MS: u64 = 250;
+
+/// How much longer than the grace the runner waits for the watchdog after a loss, in milliseconds.
+const TAKE_OVER_AFTER_GRACE_MS: u64 = 1_000;
+
+/// How far a command's ending has gone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Progress {
+    /// It runs.
+    Running,
+    /// It was asked to end.
+    Asked {
+        /// When.
+        at: BootInstant,
+    },
+    /// It was killed; nothing is left to decide.
+    Killed,
+}
+
+/// All that decides about the end of a command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    /// Until when the hold may be believed.
+    pub(super) safe_until: SafeUntil,
+    /// How long the command may take to end by itself.
+    pub(super) grace: Duration,
+    /// Whether it must end now: the lock is lost, or the runner is gone.
+    pub(super) must_end: bool,
+    /// How far the ending has gone.
+    pub(super) progress: Progress,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    /// Ask the command to end.
+    Ask,
+    /// Kill it.
+    Kill,
+    /// Nothing until this moment, or until something else happens.
+    Wait(Option<BootInstant>),
+}
+
+/// Decides what to do at `now`.
+///
+/// Once asked, a command is ended even if the hold is renewed: it has begun to stop its work.
+pub(super) fn decide(situation: &Situation, now: BootInstant) -> Step {
+    let kill_by = match situation.safe_until {
+        SafeUntil::At(end) => Some(end.saturating_sub(Duration::from_millis(KILL_BEFORE_END_MS))),
+        SafeUntil::ProcessEnd => None,
+    };
+    let too_late = kill_by.is_some_and(|kill_by| now >= kill_by);
+    match situation.progress {
+        Progress::Killed => Step::Wait(None),
+        Progress::Running => {
+            let ask_by = kill_by.map(|kill_by| kill_by.saturating_sub(situation.grace));
+            if too_late {
+                Step::Kill
+            } else if situation.must_end || ask_by.is_some_and(|ask_by| now >= ask_by) {
+                Step::Ask
+            } else {
+                Step::Wait(ask_by)
+            }
+        }
+        Progress::Asked { at } => {
+            let grace_end = at.saturating_add(situation.grace);
+            let kill_at = kill_by.map_or(grace_end, |kill_by| kill_by.min(grace_end));
+            if now >= kill_at { Step::Kill } else { Step::Wait(Some(kill_at)) }
+        }
+    }
+}
+
+/// Returns when the runner no longer waits for the watchdog to end the command, if ever.
+pub(super) fn take_over_at(
+    safe_until: SafeUntil,
+    lost_at: Option<BootInstant>,
+    grace: Duration,
+) -> Option<BootInstant> {
+    let patience = grace.saturating_add(Duration::from_millis(TAKE_OVER_AFTER_GRACE_MS));
+    let after_loss = lost_at.map(|lost_at| lost_at.saturating_add(patience));
+    let before_end = match safe_until {
+        SafeUntil::At(end) => Some(end.saturating_sub(Duration::from_millis(TAKE_OVER_BEFORE_END_MS))),
+        SafeUntil::ProcessEnd => None,
+    };
+    after_loss.into_iter().chain(before_end).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> BootInstant {
+        BootInstant::from_nanos(ms * 1_000_000)
+    }
+
+    fn running(safe_until: SafeUntil) -> Situation {
+        Situation { safe_until, grace: Duration::from_millis(2_000), must_end: false, progress: Progress::Running }
+    }
+
+    #[test]
+    fn a_hold_without_a_deadline_lets_the_command_run() {
+        assert_eq!(decide(&running(SafeUntil::ProcessEnd), at(1 << 40)), Step::Wait(None));
+    }
+
+    #[test]
+    fn the_command_is_asked_so_early_that_the_whole_grace_fits() {
+        let situation = running(SafeUntil::At(at(10_000)));
+        assert_eq!(decide(&situation, at(7_499)), Step::Wait(Some(at(7_500))));
+        assert_eq!(decide(&situation, at(7_500)), Step::Ask);
+    }
+
+    #[test]
+    fn after_the_grace_it_is_killed_half_a_second_before_the_hold_ends() {
+        let mut situation = running(SafeUntil::At(at(10_000)));
+        situation.progress = Progress::Asked { at: at(7_500) };
+        assert_eq!(decide(&situation, at(9_499)), Step::Wait(Some(at(9_500))));
+        assert_eq!(decide(&situation, at(9_500)), Step::Kill);
+    }
+
+    #[test]
+    fn a_late_look_kills_at_once() {
+        assert_eq!(decide(&running(SafeUntil::At(at(10_000))), at(9_500)), Step::Kill);
+        assert_eq!(decide(&running(SafeUntil::At(at(100))), at(0)), Step::Kill);
+    }
+
+    #[test]
+    fn a_lost_lock_asks_at_once_and_kills_after_the_grace() {
+        let mut situation = running(SafeUntil::ProcessEnd);
+        situation.must_end = true;
+        assert_eq!(decide(&situation, at(100)), Step::Ask);
+        situation.progress = Progress::Asked { at: at(100) };
+        assert_eq!(decide(&situation, at(2_099)), Step::Wait(Some(at(2_100))));
+        assert_eq!(decide(&situation, at(2_100)), Step::Kill);
+        situation.progress = Progress::Killed;
+        assert_eq!(decide(&situation, at(9_999)), Step::Wait(None));
+    }
+
+    #[test]
+    fn a_grace_that_does_not_fit_is_cut_at_the_end_of_the_hold() {
+        let mut situation = running(SafeUntil::At(at(1_500)));
+        situation.must_end = true;
+        situation.progress = Progress::Asked { at: at(200) };
+        assert_eq!(decide(&situation, at(999)), Step::Wait(Some(at(1_000))));
+        assert_eq!(decide(&situation, at(1_000)), Step::Kill);
+    }
+
+    #[test]
+    fn a_renewal_moves_the_deadline_but_does_not_take_back_what_was_asked() {
+        let mut situation = running(SafeUntil::At(at(10_000)));
+        situation.safe_until = SafeUntil::At(at(20_000));
+        assert_eq!(decide(&situation, at(8_000)), Step::Wait(Some(at(17_500))));
+        situation.progress = Progress::Asked { at: at(8_000) };
+        assert_eq!(decide(&situation, at(9_999)), Step::Wait(Some(at(10_000))));
+        assert_eq!(decide(&situation, at(10_000)), Step::Kill);
+    }
+    #[test]
+    fn the_runner_takes_over_later_than_the_watchdog_acts_and_before_the_hold_ends() {
+        let grace = Duration::from_millis(2_000);
+        let deadline = SafeUntil::At(at(10_000));
+        assert_eq!(take_over_at(SafeUntil::ProcessEnd, None, grace), None);
+        assert_eq!(take_over_at(deadline, None, grace), Some(at(9_750)));
+        assert_eq!(take_over_at(SafeUntil::ProcessEnd, Some(at(100)), grace), Some(at(3_100)));
+        assert_eq!(take_over_at(deadline, Some(at(100)), grace), Some(at(3_100)));
+        assert_eq!(take_over_at(deadline, Some(at(9_000)), grace), Some(at(9_750)));
+    }
+}

@@ -1,0 +1,159 @@
+//! The processes of a command: its group, and what has left the group but not the session.
+//!
+//! The command leads its group, so the group's number is the command's process id. That number cannot be given to
+//! anybody else while the command is not waited for or any member is left, which is why the command is waited for
+//! last.
+//!
+//! A shell gives each job a group of its own, and so do `timeout` and a nested `lockkeeper run`. Such strays are found
+//! as descendants: orphans come to the watchdog, or to the runner when the watchdog is dead, so none is out of sight.
+//! What has started a session of its own meant to stay behind, and is left alone, as are other users' processes.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpid, getsid, kill_process, kill_process_group, test_kill_process_group};
+
+use super::processes::{self, Life, Process};
+
+/// What watchdogs are called in the process table, as their file is called `exe`.
+pub(super) const WATCHDOG_NAME: &CStr = c"lockkeeper-dog";
+
+/// The processes of a command, as seen from the watchdog or the runner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    leader: Pid,
+}
+
+impl Group {
+    pub(super) const fn led_by(leader: Pid) -> Self {
+        Self { leader }
+    }
+
+    pub(super) const fn leader(self) -> Pid {
+        self.leader
+    }
+
+    /// Sends a signal to every member of the group; an empty group is no error.
+    pub(super) fn signal(self, signal: Signal) {
+        let _ = kill_process_group(self.leader, signal);
+    }
+
+    /// Asks every process to end; one that is stopped is continued, since it could not end otherwise.
+    pub(super) fn ask_to_end(self) {
+        self.signal(Signal::TERM);
+        self.signal(Signal::CONT);
+        for stray in self.strays() {
+            let _ = kill_process(stray.pid, Signal::TERM);
+            let _ = kill_process(stray.pid, Signal::CONT);
+        }
+    }
+
+    /// Kills every process. In the group the kernel does it for all at once, so no member can fork itself out of it; a
+    /// stray can, so this is done again until none is [`alive`](Self::alive).
+    pub(super) fn kill(self) {
+        self.signal(Signal::KILL);
+        self.kill_strays();
+    }
+
+    /// Kills the strays that are alive now.
+    ///
+    /// The watchdog of a nested run is left: it ends its own command, which we kill too, and then itself. Were it
+    /// killed, its lock would be free before the last of its processes is dead.
+    pub(super) fn kill_strays(self) {
+        for stray in self.strays() {
+            let is_watchdog = stray.name.as_bytes() == WATCHDOG_NAME.to_bytes();
+            let _ = kill_process(stray.pid, if is_watchdog { Signal::CONT } else { Signal::KILL });
+        }
+    }
+
+    /// Returns the processes that are alive.
+    ///
+    /// # Errors
+    ///
+    /// `/proc` cannot be read.
+    pub(super) fn alive(self) -> io::Result<Vec<Process>> {
+        Ok(self.select(processes::all()?))
+    }
+
+    fn strays(self) -> Vec<Process> {
+        let mut strays = self.alive().unwrap_or_default();
+        strays.retain(|process| process.group != Some(self.leader));
+        strays
+    }
+
+    fn select(self, table: Vec<Process>) -> Vec<Process> {
+        let session = getsid(None).ok();
+        let ours = descendants(&table, getpid());
+        let mut selected = table;
+        selected.retain(|process| {
+            let is_member = process.group == Some(self.leader);
+            let is_stray = ours.contains(&process.pid) && process.session == session;
+            process.life == Life::Alive && (is_member || is_stray)
+        });
+        selected
+    }
+
+    /// Tells whether no member of the group is alive, once the leader was killed or has ended.
+    ///
+    /// The kernel is asked first: it answers for processes that `/proc` hides. If it still knows members, they may
+    /// be dead ones that nobody has waited for, so the table decides; a table that shows no member at all hides some.
+    pub(super) fn is_empty(self) -> bool {
+        if test_kill_process_group(self.leader) == Err(Errno::SRCH) {
+            return true;
+        }
+        let Ok(mut members) = processes::all() else { return false };
+        members.retain(|process| process.group == Some(self.leader));
+        !members.is_empty() && members.iter().all(|process| process.life == Life::Dead)
+    }
+}
+
+/// Returns the processes that stem from `ancestor`, without itself.
+fn descendants(table: &[Process], ancestor: Pid) -> HashSet<Pid> {
+    let mut found = HashSet::new();
+    loop {
+        let before = found.len();
+        for process in table {
+            if process.parent.is_some_and(|parent| parent == ancestor || found.contains(&parent)) {
+                found.insert(process.pid);
+            }
+        }
+        // A generation a round at least, so this ends after as many rounds as there are generations.
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Names processes for people: `sleep (4121), sh (4120)`.
+pub(super) fn names(processes: &[Process]) -> String {
+    /// A line for people names so many; the rest is counted.
+    const NAMED_MAX: usize = 5;
+    let mut names: Vec<String> =
+        processes.iter().take(NAMED_MAX).map(|process| format!("{} ({})", process.name, process.pid)).collect();
+    if processes.len() > NAMED_MAX {
+        names.push(format!("{} more", processes.len() - NAMED_MAX));
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_whatever_the_order_of_the_table() {
+        let process = |pid, parent| Process {
+            pid: Pid::from_raw(pid).unwrap(),
+            parent: Pid::from_raw(parent),
+            group: None,
+            session: None,
+            life: Life::Alive,
+            name: String::new(),
+        };
+        let table = [process(7, 5), process(5, 3), process(3, 2), process(2, 1), process(9, 1), process(8, 3)];
+        let found = descendants(&table, Pid::from_raw(3).unwrap());
+        assert_eq!(found, [5, 7, 8].map(|pid| Pid::from_raw(pid).unwrap()).into());
+    }
+}

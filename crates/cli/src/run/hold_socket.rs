@@ -1,0 +1,146 @@
+//! What a command may ask of its runner: whether the lock is still held, and for how long at least.
+//!
+//! A socket in the kernel's own name space (an abstract one), not in a directory: nothing to make before the command
+//! starts, and nothing left when the runner is killed. Whoever connects is answered with one line of JSON. Both sides
+//! look at the other's user: the name alone protects nothing. A command in another network name space does not reach it.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use tokio::net::{UnixListener, UnixStream};
+
+/// The variable that tells the command where to ask.
+pub(crate) const VARIABLE: &str = "LOCKKEEPER_HOLD";
+
+/// How long the runner may take to answer, in milliseconds; one that is stopped does not answer at all.
+const PATIENCE_MS: u64 = 2_000;
+
+/// How long nobody is answered after an attempt failed, in milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
+/// The longest answer in bytes: several times what the fields can need.
+const ANSWER_BYTES_MAX: u64 = 1_024;
+
+/// What the runner knows of its hold.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Answer {
+    /// Whether the lock is held.
+    pub(crate) held: bool,
+    /// For how long at least, in milliseconds; `None` if it has no deadline.
+    pub(crate) safe_for_ms: Option<u64>,
+    /// The fencing token.
+    pub(crate) token: String,
+}
+
+/// The runner's end.
+pub(crate) struct HoldSocket {
+    listener: UnixListener,
+    name: String,
+}
+
+impl HoldSocket {
+    /// Binds a socket under a name that nobody else has.
+    ///
+    /// # Errors
+    ///
+    /// No randomness, or too many files open.
+    pub(crate) fn bind() -> io::Result<Self> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let name = format!("lockkeeper-{}-{:016x}", std::process::id(), u64::from_ne_bytes(random));
+        let listener = StdUnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener: UnixListener::from_std(listener)?, name })
+    }
+
+    /// Returns what [`VARIABLE`] is set to.
+    pub(crate) fn address(&self) -> OsString {
+        format!("@{}", self.name).into()
+    }
+
+    /// Answers whoever asks, without end. One connection at a time is open, and for no longer than an answer takes.
+    pub(crate) async fn serve(self, answer: impl Fn() -> Answer) -> Infallible {
+        loop {
+            match self.listener.accept().await {
+                // One whom we cannot answer is no reason to stop.
+                Ok((stream, _)) => drop(reply(&stream, &answer())),
+                // Too many files open, or somebody went away meanwhile: they ask again, and we do not spin.
+                Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await,
+            }
+        }
+    }
+}
+
+/// Never waits: a fresh socket has room for one line.
+fn reply(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    if is_trusted(stream)? {
+        let mut line = serde_json::to_vec(answer)?;
+        line.push(b'\n');
+        stream.try_write(&line)?;
+    }
+    Ok(())
+}
+
+/// Asks the runner whose socket is at `address`.
+///
+/// # Errors
+///
+/// `ConnectionRefused`: that runner is gone, and with it its hold. All else: it cannot be told.
+pub(crate) fn ask(address: &str) -> io::Result<Answer> {
+    let name = address.strip_prefix('@').ok_or(io::ErrorKind::InvalidInput)?;
+    let stream = StdUnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    if !is_trusted(&stream)? {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user answers there"));
+    }
+    stream.set_read_timeout(Some(Duration::from_millis(PATIENCE_MS)))?;
+    let mut line = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut line)?;
+    Ok(serde_json::from_slice(&line)?)
+}
+
+/// Tells whether the other side is this user or root.
+fn is_trusted(stream: impl AsFd) -> io::Result<bool> {
+    let user = socket_peercred(stream)?.uid;
+    Ok(user.is_root() || user == geteuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_asks_is_answered_with_the_state_of_that_moment() {
+        let socket = HoldSocket::bind().unwrap();
+        let address = socket.address().into_string().unwrap();
+        let left = std::cell::Cell::new(3);
+        let serve = socket.serve(|| {
+            left.set(left.get() - 1);
+            Answer { held: left.get() > 0, safe_for_ms: (left.get() > 1).then_some(1_500), token: "17.2".to_owned() }
+        });
+        let asking = tokio::task::spawn_blocking(move || [ask(&address), ask(&address), ask(&address)]);
+        let [first, second, third] = tokio::select! {
+            _ = serve => unreachable!("it serves without end"),
+            answers = asking => answers.unwrap().map(Result::unwrap),
+        };
+        assert_eq!(first, Answer { held: true, safe_for_ms: Some(1_500), token: "17.2".to_owned() });
+        assert_eq!((second.held, second.safe_for_ms), (true, None));
+        assert!(!third.held);
+    }
+
+    #[tokio::test]
+    async fn a_runner_that_is_gone_refuses() {
+        let socket = HoldSocket::bind().unwrap();
+        let address = socket.address().into_string().unwrap();
+        drop(socket);
+        assert_eq!(ask(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(ask("/tmp/x").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

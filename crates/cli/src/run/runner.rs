@@ -1,0 +1,333 @@
+//! The runner's side: starts the watchdog, tells it what it must know, passes signals on, and stays until all is over.
+//!
+//! The caller holds the lock all the while and lets go of it only after [`supervise`] has returned.
+
+use std::future::pending;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::CommandExt;
+use std::pin::pin;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lockkeeper::SafeUntil;
+use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid, waitpgid,
+};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::time::MissedTickBehavior;
+
+use super::channel::{self, Cause, End, Message};
+use super::ending::take_over_at;
+use super::group::{Group, names};
+use super::signals::Signals;
+use super::terminal::{JobControl, Terminal, stop_job};
+use super::watchdog::STUBBORN_MS;
+use super::{OnLoss, Outcome, Supervision, say};
+
+/// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
+const RENEWAL_LOOK_MS: u64 = 250;
+
+/// How often a group whose watchdog died is looked at, in milliseconds.
+const LOOK_MS: u64 = 5;
+
+/// Runs a command under a hold; returns when the command has ended and nobody of ours is left.
+///
+/// When the lock is lost, all of the command's processes are dead before this returns. When the command ends by
+/// itself, what it has left in the background is left alone. From the call on, signals are the command's.
+///
+/// To be driven by the thread that has called it, as a `current_thread` runtime does: a background process that takes the
+/// terminal back must have blocked SIGTTOU, and a mask belongs to a thread.
+///
+/// # Errors
+///
+/// The command could not be started for want of resources, or the watchdog was killed, and then the command's
+/// processes are dead.
+///
+/// # Cancellation
+///
+/// Dropping the future breaks the watchdog's pipe: it ends the command's processes, and keeps the lifeline so long.
+///
+/// # Ordering
+///
+/// The lifeline is closed before this returns.
+///
+/// # On connection loss
+///
+/// The command runs on until `safe_until` less the grace comes near; then it is ended.
+pub(crate) async fn supervise(
+    supervision: Supervision,
+    lost: impl Future<Output = String> + Send,
+) -> io::Result<Outcome> {
+    let signals = Signals::listen()?;
+    // Orphans of a watchdog that was killed come to us, so that we can see them end.
+    set_child_subreaper(Some(getpid()))?;
+    let mut runner = Runner::start(supervision, Terminal::open())?;
+    runner.listen(signals, lost).await?;
+    runner.finish().await
+}
+
+struct Runner {
+    program: String,
+    watchdog: Pid,
+    /// A stream to the runtime alone; what travels are the messages of `channel`.
+    channel: UnixStream,
+    terminal: Terminal,
+    safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
+    on_loss: OnLoss,
+    /// What the watchdog was told last.
+    told: SafeUntil,
+    grace: Duration,
+    lost_at: Option<BootInstant>,
+    /// Whether we had to end the watchdog.
+    took_over: bool,
+    group: Option<Group>,
+    /// Whether the command is stopped while we go on renewing.
+    is_stopped: bool,
+    loss: Option<String>,
+    failure: Option<Failure>,
+    ended: Option<(End, Cause)>,
+}
+
+/// Why the command never ran.
+enum Failure {
+    NotExecuted(i32),
+    NotLaunched(i32),
+}
+
+impl Runner {
+    fn start(supervision: Supervision, terminal: Terminal) -> io::Result<Self> {
+        let Supervision { command, environment, lifeline, safe_until, grace, on_loss } = supervision;
+        let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
+        let (ours, theirs) = channel::pair()?;
+        let watchdog = Command::new("/proc/self/exe")
+            .arg0("lockkeeper")
+            .arg(super::watchdog::STEP)
+            .args(command)
+            .envs(environment)
+            .stdin(Stdio::from(theirs))
+            .process_group(0)
+            .spawn()?;
+
+        let stdin = rustix::stdio::stdin();
+        let mut files = vec![stdin.as_fd()];
+        files.extend(lifeline.as_ref().map(AsFd::as_fd));
+        let until = if on_loss == OnLoss::Warn { SafeUntil::ProcessEnd } else { safe_until() };
+        let ours = StdUnixStream::from(ours);
+        ours.set_nonblocking(true)?;
+        channel::send(&ours, Message::SafeUntil(until), &[])?;
+        channel::send(&ours, Message::Begin { grace, foreground: terminal.at_start() }, &files)?;
+
+        Ok(Self {
+            program,
+            watchdog: Pid::from_child(&watchdog),
+            channel: UnixStream::from_std(ours)?,
+            terminal,
+            safe_until,
+            on_loss,
+            told: until,
+            grace,
+            lost_at: None,
+            took_over: false,
+            group: None,
+            is_stopped: false,
+            loss: None,
+            failure: None,
+            ended: None,
+        })
+    }
+
+    /// Goes on until the watchdog is gone, with its last word or without.
+    async fn listen(&mut self, mut signals: Signals, lost: impl Future<Output = String> + Send) -> io::Result<()> {
+        let mut lost = pin!(lost);
+        let mut is_lost = false;
+        let mut looks = tokio::time::interval(Duration::from_millis(RENEWAL_LOOK_MS));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let take_over_at = take_over_at(self.told, self.lost_at, self.grace).filter(|_| !self.took_over);
+            let renews = !is_lost && matches!(self.told, SafeUntil::At(_));
+            tokio::select! {
+                message = receive(&self.channel) => match message? {
+                    Some(message) => self.hear(message)?,
+                    None => return Ok(()),
+                },
+                signal = signals.next() => self.hear_signal(signal),
+                reason = &mut lost, if !is_lost => {
+                    is_lost = true;
+                    self.lose(reason);
+                }
+                _ = looks.tick(), if renews => self.renew(),
+                () = reached(take_over_at) => self.take_over(),
+            }
+        }
+    }
+
+    fn hear(&mut self, message: Message) -> io::Result<()> {
+        match message {
+            Message::Launched { pid } => self.group = Pid::from_raw(pid).map(Group::led_by),
+            Message::NotExecuted { errno } => self.failure = Some(Failure::NotExecuted(errno)),
+            Message::NotLaunched { errno } => self.failure = Some(Failure::NotLaunched(errno)),
+            Message::Stopped { signal } => {
+                if let (Some(signal), Some(group)) = (Signal::from_named_raw(signal), self.group) {
+                    self.command_stopped(signal, group.leader())?;
+                }
+            }
+            Message::Ended { end, cause } => self.ended = Some((end, cause)),
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(())
+    }
+
+    fn tell(&self, message: Message) {
+        // A watchdog that is gone is heard of when it is listened to. One that was stopped so long that its mail is
+        // full misses the rest; it then ends the command too early rather than too late.
+        let _ = channel::send(&self.channel, message, &[]);
+    }
+
+    fn renew(&mut self) {
+        let safe_until = (self.safe_until)();
+        if self.told != safe_until {
+            self.told = safe_until;
+            self.tell(Message::SafeUntil(safe_until));
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        match self.on_loss {
+            OnLoss::Stop => {
+                say(&format!("the lock is lost ({reason}); ending the command"));
+                self.lost_at = Some(SystemClock.now());
+                self.tell(Message::End);
+            }
+            OnLoss::Warn => say(&format!("the lock is lost ({reason}); the command goes on without it")),
+        }
+        self.loss = Some(reason);
+    }
+
+    /// Ends a watchdog that is stopped or stuck; the command dies with it, and then its group by our hand.
+    fn take_over(&mut self) {
+        self.took_over = true;
+        let _ = kill_process(self.watchdog, Signal::KILL);
+    }
+
+    fn hear_signal(&mut self, signal: Signal) {
+        match signal {
+            Signal::CONT => self.resume(),
+            Signal::TSTP if self.is_stopped => self.resume(),
+            signal => self.tell(Message::Signal(signal.as_raw())),
+        }
+    }
+
+    fn resume(&mut self) {
+        self.is_stopped = false;
+        if let Some(group) = self.group {
+            self.terminal.lend(group.leader());
+        }
+        self.tell(Message::Signal(Signal::CONT.as_raw()));
+    }
+
+    /// Decides what a stopped command means for us and our terminal.
+    fn command_stopped(&mut self, signal: Signal, command: Pid) -> io::Result<()> {
+        let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
+        if wants_terminal && self.terminal.lend(command) {
+            self.tell(Message::Signal(Signal::CONT.as_raw()));
+            return Ok(());
+        }
+        // Stopped by hand, or where there is no shell: whoever did it continues it.
+        if !self.terminal.is_there() || !(wants_terminal || signal == Signal::TSTP) {
+            return Ok(());
+        }
+        self.terminal.take_back(command);
+        if matches!((self.safe_until)(), SafeUntil::At(_)) {
+            // Stopped, we could not renew. So we stay in front, where Ctrl-Z reaches us.
+            self.is_stopped = true;
+            say("the command is stopped; the lock is still held and renewed; Ctrl-Z continues it");
+            return Ok(());
+        }
+        match stop_job(signal)? {
+            // Continued; the signal that did it is heard next.
+            JobControl::Shell => {}
+            JobControl::Nobody if signal == Signal::TSTP => self.resume(),
+            JobControl::Nobody => say("the command waits for the terminal, which is somebody else's"),
+        }
+        Ok(())
+    }
+
+    /// Sees the last of the watchdog, ends what it left if it was killed, and sums up.
+    async fn finish(mut self) -> io::Result<Outcome> {
+        // Its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
+        waitid(WaitId::Pid(self.watchdog), WaitIdOptions::EXITED)?;
+        let is_orphaned = self.ended.is_none() && self.failure.is_none();
+        if let (true, Some(group)) = (is_orphaned, self.group) {
+            end_group(group).await;
+        }
+        if let Some(group) = self.group {
+            self.terminal.take_back(group.leader());
+        }
+        if !matches!(self.ended, Some((End::Exited(_), Cause::Itself))) {
+            self.terminal.restore_modes();
+        }
+        self.sum_up()
+    }
+
+    fn sum_up(&mut self) -> io::Result<Outcome> {
+        let stops = self.on_loss == OnLoss::Stop;
+        match (self.failure.take(), self.loss.take().filter(|_| stops), self.ended) {
+            (Some(Failure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
+            (Some(Failure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
+            (None, Some(reason), _) => Ok(Outcome::LockLost(reason)),
+            (None, None, Some((_, Cause::Watchdog))) => Ok(Outcome::LockLost("it was not renewed in time".to_owned())),
+            (None, None, Some((End::Exited(code), Cause::Itself))) => Ok(Outcome::Exited(code)),
+            (None, None, Some((End::Signaled(signal), Cause::Itself))) => Ok(Outcome::Signaled(signal)),
+            (None, None, None) if self.took_over => {
+                Ok(Outcome::LockLost("its watchdog did not end the command in time".to_owned()))
+            }
+            (None, None, None) => Err(io::Error::other("the watchdog was killed; the command was ended")),
+        }
+    }
+}
+
+fn not_executed(program: &str, errno: i32) -> Outcome {
+    let message = format!("cannot run {program}: {}", nix::errno::Errno::from_raw(errno).desc());
+    if errno == Errno::NOENT.raw_os_error() { Outcome::NotFound(message) } else { Outcome::NotExecutable(message) }
+}
+
+async fn reached(moment: Option<BootInstant>) {
+    match moment {
+        Some(moment) => SystemClock.sleep_until(moment).await,
+        None => pending().await,
+    }
+}
+
+async fn receive(channel: &UnixStream) -> io::Result<Option<Message>> {
+    let received = channel.async_io(Interest::READABLE, || channel::receive(channel, RecvFlags::DONTWAIT)).await?;
+    Ok(received.map(|(message, _)| message))
+}
+
+/// Kills the processes of a command whose watchdog is dead, and waits until none of them is alive.
+async fn end_group(group: Group) {
+    // Before anything of it is waited for: so long its number is nobody else's.
+    group.kill();
+    let start = SystemClock.now();
+    let mut is_said = false;
+    loop {
+        let alive = group.alive();
+        if alive.as_ref().is_ok_and(Vec::is_empty) {
+            while let Ok(Some(_)) = waitpgid(group.leader(), WaitOptions::NOHANG) {}
+            if group.is_empty() {
+                return;
+            }
+        }
+        group.kill_strays();
+        if !is_said && SystemClock.now().saturating_duration_since(start) > Duration::from_millis(STUBBORN_MS) {
+            is_said = true;
+            say(&format!("waiting for processes that cannot be killed: {}", names(&alive.unwrap_or_default())));
+        }
+        tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+    }
+}

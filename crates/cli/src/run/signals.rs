@@ -1,0 +1,97 @@
+//! Which signals reach the command, and hearing them.
+//!
+//! A signal that was ignored when we started stays ignored, here and in the command: that is what `nohup` and a shell's
+//! background jobs ask for.
+
+use std::fs;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use nix::sys::signal::SigSet;
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// Passed on to the command as they come.
+const PASSED_ON: [Signal; 7] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::TSTP];
+
+/// The signals that this process hears from now on instead of being ended or stopped by them.
+pub(super) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+    /// Kept only where ignored: an ignored SIGCHLD would be inherited, and a watchdog would learn no exit code.
+    _children: Option<unix::Signal>,
+}
+
+impl Signals {
+    /// Starts to hear them.
+    ///
+    /// # Errors
+    ///
+    /// The runtime cannot install a handler.
+    pub(super) fn listen() -> io::Result<Self> {
+        // Taking the terminal back from the background, or a line of ours there, must not stop us.
+        let mut mask = SigSet::empty();
+        mask.add(nix::sys::signal::Signal::SIGTTOU);
+        mask.thread_block()?;
+
+        let ignored = ignored();
+        let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
+        let mut streams = vec![(Signal::CONT, listen(Signal::CONT)?)];
+        for signal in PASSED_ON {
+            if !ignored.contains(signal) {
+                streams.push((signal, listen(signal)?));
+            }
+        }
+        let _children = if ignored.contains(Signal::CHILD) { Some(listen(Signal::CHILD)?) } else { None };
+        Ok(Self { streams, _children })
+    }
+
+    /// Waits for the next one; several of a kind may be heard as one, as the kernel does it.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// A set of signals as the kernel shows it: bit n − 1 stands for signal n.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct SignalBits(u64);
+
+impl SignalBits {
+    fn contains(self, signal: Signal) -> bool {
+        self.0 & (1 << (signal.as_raw() - 1)) != 0
+    }
+}
+
+/// Returns the signals that this process ignores; none if the kernel does not say.
+fn ignored() -> SignalBits {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    parse_ignored(&status).unwrap_or(SignalBits(0))
+}
+
+fn parse_ignored(status: &str) -> Option<SignalBits> {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(line.trim(), 16).ok().map(SignalBits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_kernels_mask() {
+        let ignored = parse_ignored("Name:\tx\nSigBlk:\tffff\nSigIgn:\t0000000000001001\nSigCgt:\t4000\n").unwrap();
+        assert!(ignored.contains(Signal::HUP));
+        assert!(ignored.contains(Signal::PIPE));
+        assert!(!ignored.contains(Signal::INT));
+        assert_eq!(parse_ignored("Name:\tx\n"), None);
+    }
+}

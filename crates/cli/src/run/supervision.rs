@@ -1,0 +1,47 @@
+//! What the supervisor must know of a hold, and what it answers: the border to the command line.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use lockkeeper::SafeUntil;
+
+/// What happens to the command when its lock is lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OnLoss {
+    /// It is ended before anybody else is granted the lock.
+    Stop,
+    /// It goes on; one line says that the lock is lost.
+    Warn,
+}
+
+/// A command to run under a hold.
+pub(crate) struct Supervision {
+    /// The command and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// Added to the inherited environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Keeps our place in the queue for as long as it is open; the watchdog closes it when the command is dead.
+    pub(crate) lifeline: Option<OwnedFd>,
+    /// Answers until when the hold may be believed; asked again and again if it has a deadline.
+    pub(crate) safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
+    /// How long the command may take to end by itself once it was asked to.
+    pub(crate) grace: Duration,
+    /// What happens when the lock is lost.
+    pub(crate) on_loss: OnLoss,
+}
+
+/// How it went.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    /// The command ended with this code.
+    Exited(i32),
+    /// The command was ended by this signal.
+    Signaled(i32),
+    /// The lock was lost and the command was ended for it; the reason.
+    LockLost(String),
+    /// There is no such command.
+    NotFound(String),
+    /// The command cannot be executed.
+    NotExecutable(String),
+}

@@ -1,0 +1,151 @@
+//! Who has the terminal: the command's group while it runs in front, the runner's group while it is stopped.
+//!
+//! The command stands in a process group of its own, so that it can be ended as a whole; whoever is not in the
+//! terminal's foreground group cannot read from it. The terminal is lent before the command starts if stdin and stdout
+//! are the terminal. Otherwise we are likely one end of a pipeline, whose other members would lose it; then it is lent
+//! when the command asks for it, which the kernel shows by stopping it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
+
+use super::channel::Foreground;
+use super::processes::{self, Life, Process};
+
+/// The terminal of this session, if it has one.
+pub(super) struct Terminal {
+    device: Option<OwnedFd>,
+    ours: Pid,
+    /// Its modes when we started.
+    modes: Option<Termios>,
+}
+
+impl Terminal {
+    pub(super) fn open() -> Self {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let device = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok();
+        let modes = device.as_ref().and_then(|device| tcgetattr(device).ok());
+        Self { device, ours: getpgrp(), modes }
+    }
+
+    pub(super) const fn is_there(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Tells whether the command gets the terminal before it starts.
+    pub(super) fn at_start(&self) -> Foreground {
+        let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+        if self.is_ours() && tcgetpgrp(stdin) == Ok(self.ours) && isatty(stdout) {
+            Foreground::Take
+        } else {
+            Foreground::Leave
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        self.foreground() == Some(self.ours)
+    }
+
+    fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(self.device.as_ref()?).ok()
+    }
+
+    /// Gives the terminal to `group` if it is ours to give; tells whether it was.
+    pub(super) fn lend(&self, group: Pid) -> bool {
+        match &self.device {
+            Some(device) if self.is_ours() => tcsetpgrp(device, group).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Takes the terminal back from `group` if it has it. SIGTTOU must be blocked.
+    pub(super) fn take_back(&self, group: Pid) {
+        if let Some(device) = &self.device
+            && self.foreground() == Some(group)
+        {
+            // Fails if the terminal has hung up; then there is nothing to take.
+            let _ = tcsetpgrp(device, self.ours);
+        }
+    }
+
+    /// Sets the modes back that a command may have changed and had no time to restore.
+    pub(super) fn restore_modes(&self) {
+        if let (Some(device), Some(modes)) = (&self.device, &self.modes)
+            && self.is_ours()
+        {
+            let _ = tcsetattr(device, OptionalActions::Drain, modes);
+        }
+    }
+}
+
+/// Whether somebody is there to continue us once we are stopped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum JobControl {
+    /// A shell that gets its prompt back and can continue us.
+    Shell,
+    /// Nobody: the kernel would not stop such a group either.
+    Nobody,
+}
+
+/// Stops our whole job as the terminal would have, had the command been in our group; returns once it is continued.
+///
+/// # Errors
+///
+/// `/proc` cannot be read.
+pub(super) fn stop_job(signal: Signal) -> io::Result<JobControl> {
+    let table = processes::all()?;
+    if job_control(&table, getpgrp()) == JobControl::Nobody {
+        return Ok(JobControl::Nobody);
+    }
+    let ours = Some(getpgrp());
+    for process in table.iter().filter(|process| process.group == ours && process.life == Life::Alive) {
+        if process.pid != getpid() {
+            let _ = kill_process(process.pid, signal);
+        }
+    }
+    // We hear the other stop signals, so only this one stops us.
+    kill_process(getpid(), Signal::STOP)?;
+    Ok(JobControl::Shell)
+}
+
+/// The kernel's rule for an orphaned group: no member has a parent in the same session outside the group.
+fn job_control(table: &[Process], group: Pid) -> JobControl {
+    let has_outer_parent = |process: &Process| {
+        process.parent.and_then(|parent| table.iter().find(|other| other.pid == parent)).is_some_and(|parent| {
+            parent.group != Some(group) && parent.session.is_some() && parent.session == process.session
+        })
+    };
+    let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == Life::Alive);
+    if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::Nobody }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, group: i32, session: i32) -> Process {
+        Process {
+            pid: Pid::from_raw(pid).unwrap(),
+            parent: Pid::from_raw(parent),
+            group: Pid::from_raw(group),
+            session: Pid::from_raw(session),
+            life: Life::Alive,
+            name: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_group_without_a_parent_in_its_session_has_nobody_to_continue_it() {
+        let shell = process(10, 1, 10, 10);
+        let script = process(20, 10, 20, 10);
+        let runner = process(21, 20, 20, 10);
+        let group = Pid::from_raw(20).unwrap();
+        assert_eq!(job_control(&[shell.clone(), script.clone(), runner.clone()], group), JobControl::Shell);
+        assert_eq!(job_control(&[script, runner], group), JobControl::Nobody);
+        let leader = process(20, 10, 20, 20);
+        assert_eq!(job_control(&[shell, leader], group), JobControl::Nobody);
+    }
+}

@@ -1,0 +1,306 @@
+//! Starts the command, and ends it when the runner dies or the hold runs out.
+//!
+//! It stands in a process group of its own, next to the command's: a signal to the command's group does not reach it,
+//! and neither does one to the runner's job. It blocks every signal that can be blocked. Orphans of the command come
+//! to it instead of to process 1, so it sees the group become empty even where process 1 waits for nobody. It decides
+//! nothing about the lock, and uses no runtime: it is on the way of each command's start.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use lockkeeper::SafeUntil;
+use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
+
+use super::alarm::Alarm;
+use super::channel::{self, Cause, End, Foreground, Message};
+use super::ending::{Progress, Situation, Step, decide};
+use super::group::{Group, WATCHDOG_NAME, names};
+use super::say;
+
+/// The first argument that makes this binary the watchdog.
+pub(super) const STEP: &str = "__watchdog";
+
+/// How often a group that is ending is looked at, in milliseconds: what the next holder may wait too long.
+const LOOK_MS: u32 = 10;
+
+/// After how long a group that was killed and is still there is worth a line, in milliseconds.
+pub(super) const STUBBORN_MS: u64 = 2_000;
+
+/// Watches over the command `command`; stdin is the runner's socket.
+pub(super) fn run(command: Vec<OsString>) -> ExitCode {
+    super::step_ended(start(command))
+}
+
+fn start(command: Vec<OsString>) -> io::Result<()> {
+    SigSet::all().thread_block()?;
+    set_child_subreaper(Some(getpid()))?;
+    rustix::thread::set_name(WATCHDOG_NAME)?;
+    let runner = rustix::stdio::stdin();
+    let mut safe_until = SafeUntil::ProcessEnd;
+    loop {
+        match channel::receive(runner, RecvFlags::empty())? {
+            Some((Message::SafeUntil(until), _)) => safe_until = until,
+            Some((Message::Begin { grace, foreground }, files)) => {
+                let situation = Situation { safe_until, grace, must_end: false, progress: Progress::Running };
+                return match Watchdog::launch(command, files, foreground, situation) {
+                    Ok(watchdog) => watchdog.watch(),
+                    Err(error) => channel::send(
+                        runner,
+                        Message::NotLaunched { errno: error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()) },
+                        &[],
+                    ),
+                };
+            }
+            Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+            None => return Ok(()),
+        }
+    }
+}
+
+struct Watchdog {
+    /// `None` once the runner is gone.
+    runner: Option<BorrowedFd<'static>>,
+    /// Where the launcher says why it could not become the command.
+    launcher: OwnedFd,
+    /// Keeps the place in the queue until this process ends.
+    lifeline: Option<OwnedFd>,
+    /// Readable when a child has ended or stopped.
+    children: SignalFd,
+    alarm: Alarm,
+    group: Group,
+    situation: Situation,
+    /// How the command ended, once it has.
+    end: Option<End>,
+    /// Whether the command was waited for, so that nothing but its group's members keeps its number from being reused.
+    is_reaped: bool,
+    /// When the group was killed and whether it was said that this did not help.
+    killed: Option<(BootInstant, bool)>,
+}
+
+impl Watchdog {
+    /// Starts the launcher in a group of its own and gives it the word to go on.
+    fn launch(
+        command: Vec<OsString>,
+        files: Vec<OwnedFd>,
+        foreground: Foreground,
+        situation: Situation,
+    ) -> io::Result<Self> {
+        let mut files = files.into_iter();
+        let stdin = files.next().ok_or(Errno::BADF)?;
+        let mut mask = SigSet::empty();
+        mask.add(nix::sys::signal::Signal::SIGCHLD);
+        let children = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let alarm = Alarm::new()?;
+
+        let (launcher, socket) = channel::pair()?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("lockkeeper")
+            .arg(super::launcher::STEP)
+            .args(command)
+            .stdin(Stdio::from(socket))
+            .process_group(0)
+            .spawn()?;
+        let leader = Pid::from_child(&child);
+        if foreground == Foreground::Take {
+            // We are in the background and SIGTTOU is blocked, so this is allowed. A terminal that hung up meanwhile
+            // tells the command so itself.
+            let _ = rustix::termios::tcsetpgrp(&stdin, leader);
+        }
+        let runner = rustix::stdio::stdin();
+        // In this order: a runner that outlives us knows which group to end. Without the word the launcher ends.
+        channel::send(runner, Message::Launched { pid: leader.as_raw_pid() }, &[])?;
+        channel::send(&launcher, Message::Go { parent: getpid().as_raw_pid() }, &[stdin.as_fd()])?;
+        Ok(Self {
+            runner: Some(runner),
+            launcher,
+            lifeline: files.next(),
+            children,
+            alarm,
+            group: Group::led_by(leader),
+            situation,
+            end: None,
+            is_reaped: false,
+            killed: None,
+        })
+    }
+
+    /// Runs until the command has ended, and if it was to end, all of its processes.
+    fn watch(mut self) -> io::Result<()> {
+        loop {
+            // All that the runner has sent comes before a decision: a renewal may lie behind an old deadline.
+            self.hear_runner();
+            self.look_at_children()?;
+            self.act()?;
+            if let Some(end) = self.end
+                && self.is_over()
+            {
+                return self.report(end);
+            }
+            self.rest()?;
+        }
+    }
+
+    fn hear_runner(&mut self) {
+        while let Some(runner) = self.runner {
+            match channel::receive(runner, RecvFlags::DONTWAIT) {
+                Ok(Some((Message::SafeUntil(safe_until), _))) => self.situation.safe_until = safe_until,
+                Ok(Some((Message::Signal(number), _))) => self.pass_on(number),
+                Ok(Some((Message::End, _))) => self.situation.must_end = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => {
+                    say("the runner is gone; ending the command");
+                    self.runner = None;
+                    self.situation.must_end = true;
+                }
+            }
+        }
+    }
+
+    fn pass_on(&self, number: i32) {
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        self.group.signal(signal);
+        if matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT) {
+            // A stopped process would not see it before it is continued.
+            self.group.signal(Signal::CONT);
+        }
+    }
+
+    /// Tells the runner why the command could not be executed, if that is so.
+    fn hear_launcher(&self) {
+        // A launcher that became the command has closed its end and said nothing.
+        if let Ok(Some((message, _))) = channel::receive(&self.launcher, RecvFlags::DONTWAIT) {
+            self.tell(message);
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        if let Some(runner) = self.runner {
+            // If the runner is gone, that is heard of when it is listened to.
+            let _ = channel::send(runner, message, &[]);
+        }
+    }
+
+    fn look_at_children(&mut self) -> io::Result<()> {
+        while self.children.read_signal()?.is_some() {}
+        let leader = WaitId::Pid(self.group.leader());
+        if self.end.is_none() {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            if let Some(status) = waitid(leader.clone(), options)? {
+                self.end = Some(match status.exit_status() {
+                    Some(code) => End::Exited(code),
+                    None => End::Signaled(status.terminating_signal().unwrap_or(0)),
+                });
+            } else if let Some(status) = waitid(leader, WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)? {
+                self.tell(Message::Stopped { signal: status.stopping_signal().unwrap_or(0) });
+            }
+        }
+        if self.situation.progress == Progress::Running {
+            self.bury_orphans();
+        }
+        Ok(())
+    }
+
+    /// Waits for orphans that have ended, so that a command that leaves many does not fill the process table.
+    fn bury_orphans(&mut self) {
+        while self.end.is_none()
+            && let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG)
+        {
+            if pid == self.group.leader() {
+                self.is_reaped = true;
+                self.end = Some(match status.exit_status() {
+                    Some(code) => End::Exited(code),
+                    None => End::Signaled(status.terminating_signal().unwrap_or(0)),
+                });
+            }
+        }
+    }
+
+    fn act(&mut self) -> io::Result<()> {
+        loop {
+            let now = SystemClock.now();
+            match decide(&self.situation, now) {
+                Step::Ask => {
+                    if !self.situation.must_end {
+                        say("the lock was not renewed in time; ending the command");
+                    }
+                    self.group.ask_to_end();
+                    self.situation.progress = Progress::Asked { at: now };
+                }
+                Step::Kill => {
+                    self.group.kill();
+                    self.situation.progress = Progress::Killed;
+                    self.killed = Some((now, false));
+                }
+                Step::Wait(moment) => return self.alarm.set(moment),
+            }
+        }
+    }
+
+    /// Tells, once the command has ended, whether nothing is left that must be waited for.
+    fn is_over(&mut self) -> bool {
+        if self.situation.progress == Progress::Running {
+            // What an unharmed command leaves in the background is left alone.
+            return true;
+        }
+        match self.group.alive() {
+            Ok(alive) if alive.is_empty() => {}
+            Ok(alive) => {
+                if self.situation.progress == Progress::Killed {
+                    self.group.kill_strays();
+                }
+                if let Some((since, is_said @ false)) = &mut self.killed
+                    && SystemClock.now().saturating_duration_since(*since) > Duration::from_millis(STUBBORN_MS)
+                {
+                    *is_said = true;
+                    say(&format!("waiting for processes that cannot be killed: {}", names(&alive)));
+                }
+                return false;
+            }
+            Err(_) => return false,
+        }
+        self.reap();
+        self.group.is_empty()
+    }
+
+    fn reap(&mut self) {
+        if !self.is_reaped {
+            let _ = waitid(WaitId::Pid(self.group.leader()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            self.is_reaped = true;
+        }
+    }
+
+    fn report(mut self, end: End) -> io::Result<()> {
+        self.hear_launcher();
+        self.reap();
+        // Before the word, so that a runner that has heard it finds the place free but for its own hold.
+        drop(self.lifeline.take());
+        let cause = if self.situation.progress == Progress::Running { Cause::Itself } else { Cause::Watchdog };
+        self.tell(Message::Ended { end, cause });
+        Ok(())
+    }
+
+    /// Waits until there is something to do.
+    fn rest(&self) -> io::Result<()> {
+        let mut wakers = vec![
+            PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.alarm.as_fd(), PollFlags::IN),
+        ];
+        wakers.extend(self.runner.map(|runner| PollFd::from_borrowed_fd(runner, PollFlags::IN)));
+        let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_MS) * 1_000_000 };
+        let timeout = (self.situation.progress != Progress::Running).then_some(&look);
+        match poll(&mut wakers, timeout) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Lockkeeper's words on stderr while it waits for a lock and holds it: one line each, and one live line on a terminal.
+//!
+//! It hears the library's events, and so it knows our own place in the queue too. The words are the callers'.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lockkeeper::{ContenderId, Event, Observer};
+use rustix::process::getpgrp;
+use rustix::stdio::stderr;
+use rustix::termios::tcgetpgrp;
+
+use crate::output::{brief, one_line};
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Talk {
+    /// Only what went wrong.
+    Quiet,
+    /// Also what is waited for.
+    Normal,
+    /// Everything that happens.
+    Verbose,
+}
+
+/// What speaks.
+pub(crate) struct Voice {
+    talk: Talk,
+    is_terminal: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the live line is on the terminal.
+    is_shown: bool,
+    /// Our own place in the queue.
+    contender: Option<ContenderId>,
+}
+
+impl Voice {
+    /// Finds out where stderr goes.
+    pub(crate) fn new(talk: Talk) -> Self {
+        let is_dumb = || std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
+        let is_terminal = std::io::stderr().is_terminal() && !is_dumb();
+        Self { talk, is_terminal, state: Mutex::default() }
+    }
+
+    /// Tells whether nothing is to be said of waiting.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.talk == Talk::Quiet
+    }
+
+    /// Tells whether a live line can be shown: on a terminal that can take it back.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Returns our own place in the queue, once we have one.
+    pub(crate) fn contender(&self) -> Option<ContenderId> {
+        self.state().contender.clone()
+    }
+
+    /// Says a line.
+    pub(crate) fn say(&self, text: &str) {
+        self.erase(&mut self.state());
+        say(text);
+    }
+
+    /// Says a line if everything is to be said.
+    pub(crate) fn mention(&self, text: &str) {
+        if self.talk == Talk::Verbose {
+            self.say(text);
+        }
+    }
+
+    /// Shows a text in the live line; in the background, where the terminal is somebody else's, nothing.
+    pub(crate) fn show(&self, text: &str) {
+        if tcgetpgrp(stderr()) != Ok(getpgrp()) {
+            return;
+        }
+        // No wrapping at the terminal's edge: only one line can be taken back. In one write, so that nothing comes between.
+        let line = format!("\r\x1b[K\x1b[?7llockkeeper: {}\x1b[?7h", one_line(text));
+        self.state().is_shown = true;
+        let _ = rustix::io::write(stderr(), line.as_bytes());
+    }
+
+    /// Takes the live line back.
+    pub(crate) fn hush(&self) {
+        self.erase(&mut self.state());
+    }
+
+    fn erase(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_shown) {
+            let _ = rustix::io::write(stderr(), b"\r\x1b[K");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Voice {
+    fn on_event(&self, event: &Event) {
+        if let Event::Joined { contender, .. } = event {
+            self.state().contender = Some(contender.clone());
+        }
+        if let Some((talk, text)) = describe(event)
+            && self.talk >= talk
+        {
+            self.say(&text);
+        }
+    }
+}
+
+/// Puts an event into words, and says who is to hear them.
+fn describe(event: &Event) -> Option<(Talk, String)> {
+    match event {
+        Event::Joined { lock, ahead, .. } => Some((Talk::Verbose, format!("{lock}: joined the queue, {ahead} ahead"))),
+        Event::Rejoining { lock, reason } => Some((
+            Talk::Normal,
+            format!("{lock}: the place in the queue was lost ({reason}); joining again at its end"),
+        )),
+        Event::Retrying { lock, attempt, delay, error } => {
+            let talk = if *attempt == 1 { Talk::Normal } else { Talk::Verbose };
+            let lock = if error.lock().is_some() { String::new() } else { format!("{lock}: ") };
+            Some((talk, format!("{lock}{error}; trying again in {}ms", delay.as_millis())))
+        }
+        Event::Granted { lock, token, waited } => {
+            Some((Talk::Verbose, format!("{lock}: granted with token {token} after {}ms", waited.as_millis())))
+        }
+        Event::Released { lock, held, .. } => {
+            Some((Talk::Verbose, format!("{lock}: given back after {}", brief(*held))))
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Voice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Voice").field(&self.talk).finish()
+    }
+}
+
+/// Says a line on stderr, whatever it quotes.
+pub(crate) fn say(text: &str) {
+    crate::run::say(&one_line(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockkeeper::{Error, ErrorKind, Operation, QueueName};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_that_may_pass_is_told_once_to_everybody() {
+        let lock = QueueName::new("x").unwrap();
+        let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "nobody answers").at(&lock);
+        let retrying = |attempt| {
+            let delay = Duration::from_millis(700);
+            describe(&Event::Retrying { lock: lock.clone(), attempt, delay, error: error.clone() }).unwrap()
+        };
+        assert_eq!(retrying(1), (Talk::Normal, "x: connect: nobody answers; trying again in 700ms".to_owned()));
+        assert_eq!(retrying(2).0, Talk::Verbose);
+    }
+
+    #[test]
+    fn our_place_in_the_queue_is_remembered() {
+        let voice = Voice::new(Talk::Quiet);
+        let contender = ContenderId::new("c7");
+        let lock = QueueName::new("x").unwrap();
+        voice.on_event(&Event::Joined { lock, contender: contender.clone(), ahead: 0 });
+        assert_eq!(voice.contender(), Some(contender));
+    }
+}

@@ -1,0 +1,156 @@
+//! What is said to somebody who waits for a lock: who has it, for how long, and how far the line has moved.
+//!
+//! The text is made by a pure function; [`narrate`] looks at the queue and says it.
+
+use std::time::Duration;
+
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::{ContenderId, ContenderInfo, Keeper};
+
+use crate::output::brief;
+use crate::voice::Voice;
+
+/// How long somebody waits in silence, and how often the line is renewed on a terminal.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// A wait, as it stands at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Waiting<'a> {
+    name: &'a str,
+    service: &'a str,
+    /// Empty if the queue could not be looked at.
+    queue: &'a [ContenderInfo],
+    /// Our own place in the queue, if we stand in it.
+    ours: Option<&'a ContenderId>,
+    waited: Duration,
+    now_unix: Duration,
+}
+
+impl Waiting<'_> {
+    /// Returns the line, without prefix. What it quotes may hold anything; whoever prints it takes the harm out.
+    fn text(&self) -> String {
+        let Self { name, service, queue, ours, waited, now_unix } = *self;
+        let mut text = format!("waiting for {name} ({service}): ");
+        if let Some(holder) = queue.first().filter(|holder| Some(&holder.id) != ours) {
+            match &holder.owner {
+                Some(owner) => text.push_str(&format!("held by {owner}")),
+                None => text.push_str("held by somebody unknown"),
+            }
+            if let Some(since) = holder.since_unix {
+                text.push_str(&format!(" for {}", brief(now_unix.saturating_sub(since))));
+            }
+            text.push_str("; ");
+        }
+        let ahead = ours.and_then(|ours| queue.iter().position(|contender| contender.id == *ours));
+        if let Some(ahead) = ahead.filter(|&ahead| ahead > 0) {
+            text.push_str(&format!("{} in line, ", ordinal(ahead)));
+        }
+        text.push_str(&brief(waited));
+        text
+    }
+}
+
+fn ordinal(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. Never ends.
+///
+/// Whoever drops it afterwards erases the live line by [`Voice::hush`].
+pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
+    if voice.is_quiet() {
+        return std::future::pending().await;
+    }
+    let clock = SystemClock;
+    let start = clock.now();
+    let service = keeper.service();
+    let mut next = start.saturating_add(BEAT);
+    loop {
+        clock.sleep_until(next).await;
+        // A queue that cannot be looked at now is no reason to end the wait: whoever waits hears of it by itself.
+        let queue = keeper.contenders(name).await.unwrap_or_default();
+        let now = clock.now();
+        let ours = voice.contender();
+        let waiting = Waiting {
+            name,
+            service: &service,
+            queue: &queue,
+            ours: ours.as_ref(),
+            waited: now.saturating_duration_since(start),
+            now_unix: clock.unix_time(),
+        };
+        if !voice.is_live() {
+            voice.say(&waiting.text());
+            return std::future::pending().await;
+        }
+        voice.show(&waiting.text());
+        next = now.saturating_add(BEAT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::{Mode, Owner};
+
+    use super::*;
+
+    fn contender(id: &str, owner: Option<Owner>, since_seconds: Option<u64>) -> ContenderInfo {
+        let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
+        info.owner = owner;
+        info.since_unix = since_seconds.map(Duration::from_secs);
+        info
+    }
+
+    fn text(queue: &[ContenderInfo], ours: Option<&str>) -> String {
+        let ours = ours.map(ContenderId::new);
+        Waiting {
+            name: "nightly-backup",
+            service: "zk://h1",
+            queue,
+            ours: ours.as_ref(),
+            waited: Duration::from_millis(14_900),
+            now_unix: Duration::from_secs(1_130),
+        }
+        .text()
+    }
+
+    #[test]
+    fn the_holder_the_place_in_line_and_the_time_are_told() {
+        let owner = Some(Owner::new("web-3", 4121, "backup.sh"));
+        let queue = [contender("a", owner, Some(1_000)), contender("b", None, None), contender("c", None, None)];
+        assert_eq!(
+            text(&queue, Some("c")),
+            "waiting for nightly-backup (zk://h1): held by web-3 pid 4121 backup.sh for 2m10s; 2nd in line, 14s"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let queue = [contender("a", None, None), contender("b", None, None)];
+        let start = "waiting for nightly-backup (zk://h1): ";
+        assert_eq!(text(&queue, Some("b")), format!("{start}held by somebody unknown; 1st in line, 14s"));
+        assert_eq!(text(&queue, None), format!("{start}held by somebody unknown; 14s"));
+        assert_eq!(text(&queue, Some("gone")), format!("{start}held by somebody unknown; 14s"));
+        assert_eq!(text(&[], Some("b")), format!("{start}14s"));
+        assert_eq!(text(&queue[1..], Some("b")), format!("{start}14s"), "we are first, and about to be told");
+    }
+
+    #[test]
+    fn a_holder_from_the_future_has_held_it_for_no_time() {
+        let queue = [contender("a", None, Some(9_999)), contender("b", None, None)];
+        assert!(text(&queue, None).contains("somebody unknown for 0s"));
+    }
+
+    #[test]
+    fn ordinals_are_english() {
+        let shown: Vec<_> = [1, 2, 3, 4, 11, 12, 13, 21, 101, 111, 112].map(ordinal).to_vec();
+        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "111th", "112th"]);
+    }
+}

@@ -1,0 +1,97 @@
+//! A program in a session of its own on a pseudo-terminal, as a person would have it in front of them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::eventually;
+
+pub const CTRL_C: &str = "\x03";
+pub const CTRL_D: &str = "\x04";
+pub const CTRL_Z: &str = "\x1a";
+
+/// The outer end of a pseudo-terminal and the program on it.
+pub struct Terminal {
+    keyboard: File,
+    screen: Arc<Mutex<String>>,
+    /// How much of the screen was expected already.
+    seen: usize,
+    program: Child,
+}
+
+impl Terminal {
+    /// Runs `command` with a new terminal as its controlling one.
+    pub fn run(command: &Command) -> Self {
+        let outer = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&outer).unwrap();
+        unlockpt(&outer).unwrap();
+        let name = ptsname(&outer, Vec::new()).unwrap().into_string().unwrap();
+        let inner: OwnedFd = OpenOptions::new().read(true).write(true).open(name).unwrap().into();
+
+        let mut session = Command::new("setsid");
+        session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => session.env(name, value),
+                None => session.env_remove(name),
+            };
+        }
+        let program = session
+            .stdin(Stdio::from(inner.try_clone().unwrap()))
+            .stdout(Stdio::from(inner.try_clone().unwrap()))
+            .stderr(Stdio::from(inner))
+            .spawn()
+            .unwrap();
+
+        let keyboard = File::from(outer);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let (mut output, shared) = (keyboard.try_clone().unwrap(), screen.clone());
+        // Ends with the terminal: once nobody has it open any more, reading fails.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = output.read(&mut bytes) {
+                shared.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Self { keyboard, screen, seen: 0, program }
+    }
+
+    /// Presses keys.
+    pub fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` is on the screen, after what was expected before.
+    #[track_caller]
+    pub fn expect(&mut self, text: &str) {
+        let screen = self.screen.clone();
+        let seen = self.seen;
+        let found = std::panic::catch_unwind(|| {
+            eventually("it is on the screen", || {
+                screen.lock().unwrap()[seen..].find(text).map(|at| seen + at + text.len())
+            })
+        });
+        match found {
+            Ok(end) => self.seen = end,
+            Err(_) => panic!("{text:?} is not on the screen:\n{}", &self.screen.lock().unwrap()[seen..]),
+        }
+    }
+
+    /// Waits until the program has ended and returns its exit code.
+    pub fn exit_code(mut self) -> i32 {
+        let program = &mut self.program;
+        eventually("the program ends", || program.try_wait().unwrap()).code().unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // After a failed test; the terminal hangs up and its session ends.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
