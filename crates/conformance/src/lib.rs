@@ -1,1 +1,44 @@
-//! The suite that every Lockkeeper backend passes
+//! The suite that every Lockkeeper backend passes.
+//!
+//! A backend's own tests make a [`Fixture`]: a fresh service, independent clients of it, and what harm can be done to them.
+//! Then a test binary without a harness (`harness = false`) hands it to [`run`]:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use std::sync::Arc;
+//! use lockkeeper_conformance::{Arguments, Fixture, run};
+//! # async fn start_a_service() -> lockkeeper_core::Result<Arc<dyn Fixture>> { unimplemented!() }
+//!
+//! fn main() -> ExitCode {
+//!     run(&Arguments::from_args(), || Box::pin(start_a_service()))
+//! }
+//! ```
+//!
+//! Each case is a sentence about behaviour. One that needs harm which the fixture cannot do is shown as ignored, with the
+//! reason; one about harm that cannot happen to the service is left out. Random cases print their seed; [`SEED_VARIABLE`] in the environment brings them back.
+//!
+//! The parts are there for other tests too: [`Tap`] looks into a backend and makes each of its answers yield, [`at_most`]
+//! drops a future after a number of polls, and [`history`] checks what contenders saw. That the cases can fail is proved
+//! by planted bugs, in `tests/planted_bugs.rs`.
+
+mod case;
+mod cases;
+mod fixture;
+pub mod history;
+mod journal;
+mod memory;
+mod party;
+mod polls;
+mod random;
+mod runner;
+mod tap;
+
+pub use case::{Case, Runtime};
+pub use cases::cases;
+pub use fixture::{Client, Fault, FaultKind, Fixture, Harm};
+pub use libtest_mimic::Arguments;
+pub use memory::MemoryFixture;
+pub use polls::at_most;
+pub use random::{Random, SEED_VARIABLE};
+pub use runner::{CASE_TIME_MAX, Outcome, run, run_case};
+pub use tap::{Pace, Tap};

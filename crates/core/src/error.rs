@@ -20,6 +20,8 @@ pub enum ErrorKind {
     Closed,
     /// The way to the service broke, or could not be opened.
     ConnectionLost,
+    /// The queue holds what may be a contender of a client that we do not know, so no order with it is certain.
+    ForeignContender,
     /// A configuration that cannot work.
     InvalidConfig,
     /// A lock's name that is none.
@@ -46,6 +48,7 @@ impl ErrorKind {
             Self::Backend => "the service failed",
             Self::Closed => "closed",
             Self::ConnectionLost => "connection lost",
+            Self::ForeignContender => "the queue has a contender of an unknown kind",
             Self::InvalidConfig => "unusable configuration",
             Self::InvalidName => "not a lock's name",
             Self::InvalidUrl => "not a usable service URL",

@@ -159,10 +159,9 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
-        if *self.state.released.borrow() {
-            return Liveness::Lost(LossReason::Released);
-        }
-        self.state.standing.liveness()
+        // In this order, since to the standing our own release looks like a removal.
+        let standing = self.state.standing.liveness();
+        if *self.state.released.borrow() { Liveness::Lost(LossReason::Released) } else { standing }
     }
 
     /// Returns how long from now the hold may be believed if nothing more is heard: zero if it is lost, `None` if the
@@ -197,7 +196,10 @@ impl Hold {
         tokio::select! {
             biased;
             _ = released.wait_for(|&released| released) => LossReason::Released,
-            reason = self.state.standing.lost() => reason,
+            // To the standing our own release looks like a removal.
+            reason = self.state.standing.lost() => {
+                if *self.state.released.borrow() { LossReason::Released } else { reason }
+            }
         }
     }
 

@@ -1,2 +1,16 @@
 //! The conformance suite on the memory backend.
-fn main() {}
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lockkeeper_conformance::{Arguments, Fixture, MemoryFixture, run};
+use lockkeeper_core::{BoxFuture, Result};
+
+fn main() -> ExitCode {
+    run(&Arguments::from_args(), fixture)
+}
+
+fn fixture() -> BoxFuture<Result<Arc<dyn Fixture>>> {
+    let fixture: Arc<dyn Fixture> = Arc::new(MemoryFixture::start());
+    Box::pin(std::future::ready(Ok(fixture)))
+}

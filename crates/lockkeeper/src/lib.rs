@@ -102,7 +102,7 @@ fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
         return Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message));
     }
     let directory = match url.path() {
-        "" => lockkeeper_file::default_directory()?,
+        "" => lockkeeper_file::default_directory(std::env::var_os("LOCKKEEPER_DIR").as_deref())?,
         path => path.into(),
     };
     let backend = lockkeeper_file::FileBackend::open(&directory, Arc::new(SystemClock))?;

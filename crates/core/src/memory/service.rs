@@ -13,7 +13,7 @@ use crate::memory::session::MemoryBackend;
 use crate::memory::testing::Testing;
 use crate::{
     Backend, BoxFuture, Capabilities, Error, ErrorKind, Exclusion, Fencing, Keeper, KeeperBuilder, LossReason,
-    Operation, Result, SafeUntil, SessionBond, StoppedHolder,
+    Operation, Result, SafeUntil, SessionBond, StoppedHolder, Withdrawal,
 };
 
 pub(super) const CAPABILITIES: Capabilities =
@@ -58,11 +58,19 @@ pub(super) struct State {
 /// The service's side of one session, and the way to it.
 pub(super) struct Link {
     pub(super) bond: SessionBond,
-    /// The connection's number: another one after each cut.
-    pub(super) connection: watch::Sender<u64>,
-    pub(super) cut: bool,
+    pub(super) way: watch::Sender<Way>,
     /// What was withdrawn while the way was cut, to be done when it heals.
-    pub(super) owed: Vec<PausedRequest>,
+    owed: Vec<PausedRequest>,
+    /// Whether the client ended the session while the way was cut, so that the service has yet to hear of it.
+    abandoned: bool,
+}
+
+/// The way between a client and the service.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Way {
+    /// The connection's number: another one after each cut.
+    pub(super) connection: u64,
+    pub(super) cut: bool,
 }
 
 impl MemoryService {
@@ -105,17 +113,54 @@ impl MemoryService {
         let mut state = self.state();
         state.last_session += 1;
         let number = state.last_session;
-        let link = Link { bond: bond.clone(), connection: watch::Sender::new(1), cut: false, owed: Vec::new() };
+        let way = watch::Sender::new(Way { connection: 1, cut: false });
+        let link = Link { bond: bond.clone(), way, owed: Vec::new(), abandoned: false };
         state.links.insert(number, link);
         (number, bond)
     }
 
+    /// Has the service end a session.
     pub(super) fn end_session(&self, number: u64, reason: LossReason) {
+        self.state().end_session(number, reason);
+    }
+
+    /// Ends a session on its client's side. The service hears of it now, or when the way to it heals.
+    pub(super) fn hang_up(&self, number: u64) {
         let mut state = self.state();
-        if let Some(link) = state.links.remove(&number) {
-            link.bond.lose(reason);
+        match state.links.get_mut(&number).filter(|link| link.way.borrow().cut) {
+            Some(link) => {
+                link.bond.lose(LossReason::Closed);
+                link.abandoned = true;
+            }
+            None => state.end_session(number, LossReason::Closed),
         }
-        state.queues.remove_session(number);
+    }
+
+    pub(super) fn cut(&self, number: u64, safe_until: SafeUntil) {
+        if let Some(link) = self.state().links.get_mut(&number) {
+            link.bond.jeopardize(safe_until);
+            link.way.send_modify(|way| way.cut = true);
+        }
+    }
+
+    pub(super) fn heal(&self, number: u64) {
+        let mut state = self.state();
+        let Some(link) = state.links.get_mut(&number).filter(|link| link.way.borrow().cut) else {
+            return;
+        };
+        if link.abandoned {
+            state.end_session(number, LossReason::Closed);
+            return;
+        }
+        link.bond.renew(SafeUntil::ProcessEnd);
+        let owed = std::mem::take(&mut link.owed);
+        link.way.send_modify(|way| {
+            way.connection += 1;
+            way.cut = false;
+        });
+        for request in owed {
+            state.take(request);
+        }
     }
 
     pub(super) fn pause(&self) {
@@ -145,24 +190,24 @@ impl MemoryService {
         let Some(link) = state.links.get(&session) else {
             return refuse(lost(operation));
         };
-        if link.cut {
-            let message = "the way to the service is cut";
-            return refuse(Error::transient(ErrorKind::ConnectionLost, operation, message));
+        if link.way.borrow().cut {
+            return refuse(unreachable(operation));
         }
-        let bond = link.bond.clone();
+        let (bond, mut way) = (link.bond.clone(), link.way.subscribe());
+        let sent_on = link.version();
         let (reply, answer) = oneshot::channel();
         let request = move |state: &mut State| {
             // A session that ended while its request waited has no effect any more.
-            let Some(version) = state.links.get(&session).map(|link| Version(*link.connection.borrow())) else {
+            let Some(link) = state.links.get(&session) else {
                 return;
             };
+            let (version, arrives) = (link.version(), link.leads_back(sent_on));
             let value = effect(state, version);
-            let outcome = if state.drop_next_reply == Some(operation) {
+            let loses_reply = state.drop_next_reply == Some(operation);
+            if loses_reply {
                 state.drop_next_reply = None;
-                Err(Error::unknown(ErrorKind::ConnectionLost, operation, "the reply was lost"))
-            } else {
-                Ok(value)
-            };
+            }
+            let outcome = if loses_reply || !arrives { Err(reply_lost(operation)) } else { Ok(value) };
             // Whoever asked may have given up.
             let _ = reply.send(outcome);
         };
@@ -180,33 +225,96 @@ impl MemoryService {
                 biased;
                 answer = answer => answer.unwrap_or_else(|_| Err(lost(operation))),
                 _ = bond.lost() => Err(lost(operation)),
+                _ = way.wait_for(|way| !way.leads_back(sent_on)) => Err(reply_lost(operation)),
             }
         })
     }
 
     /// Has something done for a session for certain: now, when the service goes on, or when the way to it heals. If the
-    /// session ends first, its contenders end with it.
-    pub(super) fn owe(&self, session: u64, effect: impl FnOnce(&mut State) + Send + 'static) {
+    /// session ends first, its contenders end with it. The answer comes when either is certain.
+    pub(super) fn owe(&self, session: u64, effect: impl FnOnce(&mut State) + Send + 'static) -> Withdrawal {
         let mut state = self.state();
         let paused = state.paused;
         let Some(link) = state.links.get_mut(&session) else {
-            return;
+            return Withdrawal::done(Ok(()));
         };
-        if link.cut {
-            link.owed.push(Box::new(effect));
-        } else if paused {
-            state.waiting.push_back(Box::new(effect));
-        } else {
+        let cut = link.way.borrow().cut;
+        if !cut && !paused {
             effect(&mut state);
+            return Withdrawal::done(Ok(()));
+        }
+        let (done, certain) = oneshot::channel();
+        let request: PausedRequest = Box::new(move |state| {
+            effect(state);
+            // Nobody need wait for it.
+            let _ = done.send(());
+        });
+        let bond = link.bond.clone();
+        if cut {
+            link.owed.push(request);
+        } else {
+            state.take(request);
+        }
+        Withdrawal::under_way(Box::pin(async move {
+            tokio::select! {
+                biased;
+                // An error says that the session ended before it was done.
+                _ = certain => {}
+                _ = bond.lost() => {}
+            }
+            Ok(())
+        }))
+    }
+}
+
+impl State {
+    /// Does a request that arrived, or lets it wait while the service is paused.
+    fn take(&mut self, request: PausedRequest) {
+        if self.paused {
+            self.waiting.push_back(request);
+        } else {
+            request(self);
         }
     }
+
+    fn end_session(&mut self, number: u64, reason: LossReason) {
+        if let Some(link) = self.links.remove(&number) {
+            link.bond.lose(reason);
+        }
+        self.queues.remove_session(number);
+    }
+}
+
+impl Link {
+    fn version(&self) -> Version {
+        Version(self.way.borrow().connection)
+    }
+
+    fn leads_back(&self, sent_on: Version) -> bool {
+        self.way.borrow().leads_back(sent_on)
+    }
+}
+
+impl Way {
+    /// Tells whether what is sent now arrives on this connection.
+    pub(super) const fn leads_back(self, connection: Version) -> bool {
+        !self.cut && self.connection == connection.0
+    }
+}
+
+pub(super) fn unreachable(operation: Operation) -> Error {
+    Error::transient(ErrorKind::ConnectionLost, operation, "the way to the service is cut")
+}
+
+fn reply_lost(operation: Operation) -> Error {
+    Error::unknown(ErrorKind::ConnectionLost, operation, "the reply was lost")
 }
 
 pub(super) fn lost(operation: Operation) -> Error {
     Error::transient(ErrorKind::Lost(LossReason::Expired), operation, "the session has ended")
 }
 
-fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
+pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
     Box::pin(std::future::ready(Err(error)))
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::contender::{ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueView, Ticket, Version};
-use crate::memory::service::{CAPABILITIES, MemoryService, lost};
+use crate::memory::queue::Queues;
+use crate::memory::service::{CAPABILITIES, MemoryService, Way, lost, refuse, unreachable};
 use crate::{
     Backend, BoxFuture, Capabilities, Liveness, LossReason, Operation, QueueName, Result, Session, SessionBond,
     Standing, Withdrawal,
@@ -16,17 +17,33 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct MemoryBackend {
     service: MemoryService,
-    /// The sessions that this client opened and that may still live.
-    sessions: Arc<Mutex<BTreeSet<u64>>>,
+    client: Mutex<Client>,
+}
+
+/// What a client's tests do to all that is its own.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    /// The sessions that it opened and that may still live.
+    pub(super) sessions: BTreeSet<u64>,
+    /// Whether its way to the service is cut, also for sessions yet to be opened.
+    pub(super) cut: bool,
 }
 
 impl MemoryBackend {
     pub(super) fn new(service: MemoryService) -> Self {
-        Self { service, sessions: Arc::default() }
+        Self { service, client: Mutex::default() }
     }
 
-    pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeSet<u64>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn client(&self) -> MutexGuard<'_, Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request without a session.
+    fn answer<T: Send + 'static>(&self, operation: Operation, look: impl FnOnce(&Queues) -> T) -> BoxFuture<Result<T>> {
+        if self.client().cut {
+            return refuse(unreachable(operation));
+        }
+        Box::pin(std::future::ready(Ok(look(&self.service.state().queues))))
     }
 }
 
@@ -40,20 +57,22 @@ impl Backend for MemoryBackend {
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let mut client = self.client();
+        if client.cut {
+            return refuse(unreachable(Operation::Connect));
+        }
         let (number, bond) = self.service.open_session();
-        self.sessions().insert(number);
+        client.sessions.insert(number);
         let session: Arc<dyn Session> = Arc::new(MemorySession { service: self.service.clone(), number, bond });
         Box::pin(std::future::ready(Ok(session)))
     }
 
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        let contenders = self.service.state().queues.inspect(queue);
-        Box::pin(std::future::ready(Ok(contenders)))
+        self.answer(Operation::Inspect, |queues| queues.inspect(queue))
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        let names = self.service.state().queues.names(prefix);
-        Box::pin(std::future::ready(Ok(names)))
+        self.answer(Operation::Inspect, |queues| queues.names(prefix))
     }
 }
 
@@ -97,38 +116,53 @@ impl Session for MemorySession {
         let watches = self.service.request(self.number, Operation::Wait, {
             let number = self.number;
             move |state, _| {
-                let connection = state.links.get(&number).map(|link| link.connection.subscribe());
+                let way = state.links.get(&number).map(|link| link.way.subscribe());
                 let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(super::queue::Stored::watch));
-                (state.queues.find(&queue, &ahead).map(super::queue::Stored::watch), mine, connection)
+                (state.queues.find(&queue, &ahead).map(super::queue::Stored::watch), mine, way)
             }
         });
         Box::pin(async move {
-            let (ahead, mine, connection) = watches.await?;
-            let Some(mut connection) = connection.filter(|connection| *connection.borrow() == seen.0) else {
+            let (ahead, mine, way) = watches.await?;
+            let Some(way) = way.filter(|way| way.borrow().connection == seen.0) else {
                 return Ok(Departure::Recheck);
             };
-            let Some(mut ahead) = ahead else {
-                return Ok(Departure::Gone);
-            };
-            tokio::select! {
-                biased;
-                _ = bond.lost() => Err(lost(Operation::Wait)),
-                _ = connection.changed() => Ok(Departure::Recheck),
-                _ = ahead.wait_for(|&departed| departed) => Ok(Departure::Gone),
-                () = departed(mine) => Ok(Departure::Recheck),
+            match ahead {
+                None => Ok(Departure::Gone),
+                Some(ahead) => news(&bond, way, seen, ahead, departed(mine)).await,
             }
         })
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let queue = queue.clone();
-        self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket));
-        Withdrawal::done(Ok(()))
+        self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket))
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.service.end_session(self.number, LossReason::Closed);
+        self.service.hang_up(self.number);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Waits for the news that ends a wait. What happens while the way is cut is not told; after healing it takes a new look.
+async fn news(
+    bond: &SessionBond,
+    mut way: watch::Receiver<Way>,
+    seen: Version,
+    mut ahead: watch::Receiver<bool>,
+    mine: impl Future<Output = ()> + Send,
+) -> Result<Departure> {
+    tokio::select! {
+        biased;
+        _ = bond.lost() => return Err(lost(Operation::Wait)),
+        _ = way.wait_for(|way| !way.leads_back(seen)) => {}
+        _ = ahead.wait_for(|&departed| departed) => return Ok(Departure::Gone),
+        () = mine => return Ok(Departure::Recheck),
+    }
+    tokio::select! {
+        biased;
+        _ = bond.lost() => Err(lost(Operation::Wait)),
+        _ = way.wait_for(|way| !way.cut) => Ok(Departure::Recheck),
     }
 }
 
@@ -145,7 +179,7 @@ async fn departed(mine: Option<Option<watch::Receiver<bool>>>) {
 
 impl Drop for MemorySession {
     fn drop(&mut self) {
-        self.service.end_session(self.number, LossReason::Closed);
+        self.service.hang_up(self.number);
     }
 }
 

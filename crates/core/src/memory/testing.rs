@@ -37,38 +37,29 @@ impl Testing {
 
     /// Has the service end this keeper's session: its contenders leave, its holds are lost.
     pub fn expire_session(&self) {
-        for session in std::mem::take(&mut *self.backend.sessions()) {
+        for session in std::mem::take(&mut self.backend.client().sessions) {
             self.service.end_session(session, LossReason::Expired);
         }
     }
 
-    /// Cuts this keeper off: its requests fail, its session is in jeopardy and lapses at `safe_until`, its contenders stay
-    /// until [`Testing::heal`] or [`Testing::expire_session`].
+    /// Cuts this keeper off: its requests fail and it opens no session, what happens in the service is not told to it, and its session is in jeopardy
+    /// and lapses at `safe_until`. In the service its contenders stay until [`Testing::heal`] or
+    /// [`Testing::expire_session`], also when the keeper is closed or dropped meanwhile.
     pub fn cut(&self, safe_until: SafeUntil) {
-        let mut state = self.service.state();
-        for session in self.backend.sessions().iter() {
-            if let Some(link) = state.links.get_mut(session) {
-                link.cut = true;
-                link.bond.jeopardize(safe_until);
-            }
+        let mut client = self.backend.client();
+        client.cut = true;
+        for &session in &client.sessions {
+            self.service.cut(session, safe_until);
         }
     }
 
     /// Opens the way again: the same session on a new connection, and what was withdrawn meanwhile is done. A session that
     /// lapsed stays lost.
     pub fn heal(&self) {
-        let mut state = self.service.state();
-        for session in self.backend.sessions().iter() {
-            let Some(link) = state.links.get_mut(session).filter(|link| link.cut) else {
-                continue;
-            };
-            link.cut = false;
-            link.bond.renew(SafeUntil::ProcessEnd);
-            let owed = std::mem::take(&mut link.owed);
-            link.connection.send_modify(|connection| *connection += 1);
-            for request in owed {
-                request(&mut state);
-            }
+        let mut client = self.backend.client();
+        client.cut = false;
+        for &session in &client.sessions {
+            self.service.heal(session);
         }
     }
 

@@ -1,0 +1,82 @@
+//! One case of the suite: a sentence, a function, and what it needs.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::fixture::{FaultKind, Fixture, Harm};
+
+type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+/// One thing that every backend must do, and the function that panics if it does not.
+#[derive(Clone)]
+pub struct Case {
+    name: &'static str,
+    needs: &'static [FaultKind],
+    runtime: Runtime,
+    start: Arc<dyn Fn(Arc<dyn Fixture>) -> Running + Send + Sync>,
+}
+
+/// The runtime that a case runs in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Runtime {
+    /// Two worker threads, so that tasks truly run at the same time.
+    TwoWorkers,
+    /// One thread, for cases that count polls.
+    CurrentThread,
+}
+
+impl Case {
+    /// Makes a case that runs with two workers and needs no harm to be done.
+    pub fn new<Function>(name: &'static str, function: Function) -> Self
+    where
+        Function: AsyncFn(&dyn Fixture) + Copy + Send + Sync + 'static,
+    {
+        let start = move |fixture: Arc<dyn Fixture>| -> Running { Box::pin(async move { function(&*fixture).await }) };
+        Self { name, needs: &[], runtime: Runtime::TwoWorkers, start: Arc::new(start) }
+    }
+
+    /// Names the harm that the case does.
+    #[must_use]
+    pub const fn needs(mut self, needs: &'static [FaultKind]) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    /// Has the case run in this runtime.
+    #[must_use]
+    pub const fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Returns the sentence that it proves.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Tells whether it is about something that can happen to this service.
+    pub fn applies_to(&self, fixture: &dyn Fixture) -> bool {
+        self.needs.iter().all(|&need| fixture.harm(need) != Harm::CannotHappen)
+    }
+
+    /// Says why it cannot run on this fixture, if it cannot.
+    pub fn reason_to_skip(&self, fixture: &dyn Fixture) -> Option<String> {
+        let missing = self.needs.iter().find(|&&need| fixture.harm(need) != Harm::CanBeDone)?;
+        Some(format!("the fixture cannot {missing}"))
+    }
+
+    pub(crate) const fn runs_in(&self) -> Runtime {
+        self.runtime
+    }
+
+    pub(crate) fn start(&self, fixture: Arc<dyn Fixture>) -> Running {
+        (self.start)(fixture)
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Case").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,164 @@
+//! Random contention, by seed: whatever happens, the history is right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{Error, ErrorKind, Keeper, LossReason, MutexGuard, Result};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::case::Case;
+use crate::fixture::{Client, Fault, FaultKind, Fixture};
+use crate::history::{History, Limits, What, check};
+use crate::party::{SOON, soon};
+use crate::polls::at_most;
+use crate::random::Random;
+use crate::tap::{Pace, Tap};
+
+const KEEPERS: u32 = 3;
+const TASKS_PER_KEEPER: u32 = 3;
+const ROUNDS: u32 = 40;
+const EXPIRIES: u64 = 12;
+
+/// The longest time for which a lock may lie free while somebody waits, on a machine that has other work to do.
+const HAND_OFF_MAX: Duration = Duration::from_secs(5);
+
+const CALM: &str = "whatever contenders do, at random, the history is right";
+const STORMY: &str = "whatever contenders do while sessions expire, at random, the history is right";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![Case::new(CALM, calm), Case::new(STORMY, stormy).needs(&[FaultKind::ExpireSession])]
+}
+
+async fn calm(fixture: &dyn Fixture) {
+    contend(fixture, Random::announced(CALM), 0).await;
+}
+
+async fn stormy(fixture: &dyn Fixture) {
+    contend(fixture, Random::announced(STORMY), EXPIRIES).await;
+}
+
+/// A keeper that records its joins, and its client.
+struct Side {
+    number: u32,
+    keeper: Keeper,
+    client: Arc<dyn Client>,
+}
+
+async fn contend(fixture: &dyn Fixture, mut random: Random, expiries: u64) {
+    let history = History::new(fixture.clock());
+    let mut sides = Vec::new();
+    for number in 0..KEEPERS {
+        let client = fixture.client().await.expect("the fixture opens a client");
+        let pace = if random.below(2) == 0 { Pace::Prompt } else { Pace::YieldOnce };
+        let keeper = Keeper::builder(Arc::new(Tap::new(client.backend(), pace)))
+            .clock(fixture.clock())
+            .observer(Arc::new(history.clone()))
+            .build();
+        sides.push(Side { number, keeper, client });
+    }
+    let mut tasks = JoinSet::new();
+    for side in &sides {
+        for task in 0..TASKS_PER_KEEPER {
+            let first_attempt = (side.number * TASKS_PER_KEEPER + task) * ROUNDS;
+            let contender = Contender {
+                history: history.clone(),
+                keeper: side.keeper.clone(),
+                keeper_number: side.number,
+                random: random.split(),
+            };
+            tasks.spawn(contender.take_turns(first_attempt));
+        }
+    }
+    for _ in 0..expiries {
+        let (side, wait_ms) = (&sides[random.below(u64::from(KEEPERS)) as usize], random.below(8));
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        history.record(What::Upset { keeper: side.number });
+        side.client.inflict(Fault::ExpireSession).await.expect("the session is expired");
+        history.record(What::Settled { keeper: side.number });
+    }
+    soon("the end of all turns", async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no contender fails");
+        }
+    })
+    .await;
+    history.record(What::Drained { left: left_behind(&sides[0].keeper, fixture).await });
+    let records = history.records();
+    let limits =
+        Limits { hand_off_max: HAND_OFF_MAX + fixture.session_timeout().filter(|_| expiries > 0).unwrap_or_default() };
+    let violations = check(&records, limits);
+    assert!(violations.is_empty(), "{violations:?}\nin {records:#?}");
+}
+
+/// Withdrawals go on by themselves; what is still there when they had their time stays.
+async fn left_behind(keeper: &Keeper, fixture: &dyn Fixture) -> usize {
+    let deadline = fixture.clock().now().saturating_add(SOON);
+    loop {
+        let left = keeper.contenders("door").await.expect("the queue can be looked at").len();
+        if left == 0 || fixture.clock().now() >= deadline {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+struct Contender {
+    history: History,
+    keeper: Keeper,
+    keeper_number: u32,
+    random: Random,
+}
+
+impl Contender {
+    async fn take_turns(mut self, first_attempt: u32) {
+        for attempt in first_attempt..first_attempt + ROUNDS {
+            let keeper = self.keeper_number;
+            self.history.record(What::Calling { attempt, keeper });
+            let history = self.history.clone();
+            let outcome = history.on_behalf_of(attempt, self.ask()).await;
+            match outcome {
+                None | Some(Ok(None)) => history.record(What::GaveUp { attempt }),
+                Some(Ok(Some(guard))) => self.hold(attempt, guard).await,
+                Some(Err(error)) => {
+                    assert!(may_fail(&error), "{error:?}");
+                    history.record(What::GaveUp { attempt });
+                }
+            }
+        }
+    }
+
+    /// Asks in one of several ways; `None` if it was cancelled.
+    async fn ask(&mut self) -> Option<Result<Option<MutexGuard>>> {
+        let mutex = self.keeper.mutex("door").expect("the name is one");
+        let timeout = Duration::from_micros(self.random.below(20_000));
+        match self.random.below(8) {
+            0..=3 => Some(mutex.lock().await.map(Some)),
+            4 => Some(mutex.try_lock().await),
+            5 => Some(mutex.lock_timeout(timeout).await),
+            _ => {
+                let polls_max = self.random.below(6) as usize;
+                let outcome = at_most(polls_max, mutex.lock()).await?;
+                Some(outcome.map(Some))
+            }
+        }
+    }
+
+    async fn hold(&mut self, attempt: u32, guard: MutexGuard) {
+        self.history.record(What::Granted { attempt, token: guard.fencing_token(), held: guard.hold().is_held() });
+        for _ in 0..self.random.below(4) {
+            yield_now().await;
+        }
+        self.history.record(What::Releasing { attempt });
+        if self.random.below(2) == 0 {
+            drop(guard);
+        } else {
+            // That it had been lost is no news to the history.
+            let _ = guard.release().await;
+        }
+    }
+}
+
+/// A `try_lock`, or a timeout, may meet a session that has just expired.
+fn may_fail(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Lost(LossReason::Expired) | ErrorKind::ConnectionLost)
+}

@@ -1,0 +1,207 @@
+//! Sessions and contenders that are taken away: a hold that is lost stays lost, a waiter joins again or is told.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, ErrorKind, Event, Liveness, LossReason, MutexGuard, QueueName};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, Waiting, granted, is_joined, release, soon};
+
+/// How long a waiter waits whose session is expired half-way, and how late its timeout may be.
+const TIMEOUT: Duration = Duration::from_millis(600);
+const LATE_MAX: Duration = Duration::from_millis(50);
+
+pub(super) fn cases() -> Vec<Case> {
+    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
+    let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
+    let telling = |case: Case| case.needs(&[FaultKind::RemoveContender, FaultKind::TellOfRemoval]);
+    vec![
+        expiring(Case::new("a holder whose session expires has lost the lock for good", holder_expires)),
+        expiring(Case::new("a session that expires ends all its holds and no others", ends_all_its_holds)),
+        expiring(Case::new("a waiter whose session expires joins again at the tail", waiter_expires)),
+        expiring(Case::new("a waiter that joins again keeps its deadline", keeps_its_deadline)),
+        expiring(Case::new("when all sessions expire at once the lock is granted again", all_expire)),
+        removing(Case::new("a holder whose contender is removed has lost the lock", holder_removed)),
+        removing(Case::new("a waiter whose contender is removed is refused and never granted", waiter_removed)),
+        removing(Case::new("a removed contender in the middle disturbs nobody", middle_removed)),
+        telling(Case::new("the next is granted the lock as soon as the holder's contender is removed", told_of_holder)),
+        telling(Case::new("a waiter hears at once that its contender was removed", told_of_itself)),
+    ]
+}
+
+fn is_rejoining(event: &Event) -> bool {
+    matches!(event, Event::Rejoining { .. })
+}
+
+/// Checks that a guard's hold was lost for this reason, and that its release says so.
+async fn assert_lost(guard: MutexGuard, reason: LossReason) {
+    let hold = guard.hold().clone();
+    assert_eq!(soon("the news of the loss", hold.lost()).await, reason);
+    assert_eq!(hold.liveness(), Liveness::Lost(reason));
+    assert!(!hold.is_held());
+    assert_eq!(hold.safe_for(), Some(Duration::ZERO));
+    assert!(hold.lifeline().is_none());
+    let error = soon("the release", guard.release()).await.expect_err("the hold was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost(reason));
+    assert_eq!(error.advice(), Advice::Permanent);
+}
+
+async fn holder_expires(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let old = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    ann.inflict(Fault::ExpireSession).await;
+    let next = granted(waiting).await;
+    assert!(!old.hold().is_held(), "the next one was granted the lock");
+    assert!(next.fencing_token() > old.fencing_token());
+    release(next).await;
+
+    let new = ann.lock("door").await;
+    assert!(new.hold().is_held(), "a new session is opened by itself");
+    assert!(!old.hold().is_held(), "a later session revives no hold");
+    assert_ne!(old.hold().contender(), new.hold().contender());
+    assert_lost(old, LossReason::Expired).await;
+    assert!(new.hold().is_held(), "the old guard releases nothing of the new one's");
+    release(new).await;
+}
+
+async fn ends_all_its_holds(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (door, window) = (ann.lock("door").await, ann.lock("window").await);
+    let gate = bob.lock("gate").await;
+    ann.inflict(Fault::ExpireSession).await;
+    assert_lost(door, LossReason::Expired).await;
+    assert_lost(window, LossReason::Expired).await;
+    assert!(gate.hold().is_held());
+    release(gate).await;
+}
+
+async fn waiter_expires(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let first = bob.queue_up("door").await;
+    let second = eve.queue_up("door").await;
+    bob.inflict(Fault::ExpireSession).await;
+    bob.journal.until_count("the news of joining again", 1, is_rejoining).await;
+    bob.journal.until_count("a second join", 2, is_joined).await;
+    ann.until_contenders("door", 3).await;
+    release(guard).await;
+    let next = granted(second).await;
+    assert!(!first.is_finished(), "it stands at the tail now");
+    release(next).await;
+    release(granted(first).await).await;
+    assert_eq!(bob.journal.count(is_rejoining), 1);
+}
+
+async fn keeps_its_deadline(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let (clock, mutex) = (fixture.clock(), bob.mutex("door"));
+    let start = clock.now();
+    let expiring = async {
+        bob.journal.until_count("a join", 1, is_joined).await;
+        clock.sleep_until(start.saturating_add(TIMEOUT / 2)).await;
+        bob.inflict(Fault::ExpireSession).await;
+        bob.journal.until_count("a second join", 2, is_joined).await;
+    };
+    let waiting = async {
+        let outcome = mutex.lock_timeout(TIMEOUT).await;
+        (outcome, clock.now().saturating_duration_since(start))
+    };
+    let ((outcome, took), ()) = soon("the end of the timeout", async { tokio::join!(waiting, expiring) }).await;
+    assert!(outcome.expect("a timeout is no error").is_none());
+    assert!(took >= TIMEOUT && took <= TIMEOUT + LATE_MAX, "the timeout of {TIMEOUT:?} took {took:?}");
+    release(guard).await;
+}
+
+async fn all_expire(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    bob.inflict(Fault::ExpireSession).await;
+    ann.inflict(Fault::ExpireSession).await;
+    assert_lost(guard, LossReason::Expired).await;
+    release(granted(waiting).await).await;
+}
+
+fn removal(lock: &str, guard: &MutexGuard) -> Fault {
+    Fault::RemoveContender {
+        queue: QueueName::new(lock).expect("the name is one"),
+        contender: guard.hold().contender().clone(),
+    }
+}
+
+async fn removal_at(onlooker: &Party, position: usize) -> Fault {
+    let contenders = onlooker.keeper.contenders("door").await.expect("the queue can be looked at");
+    Fault::RemoveContender {
+        queue: QueueName::new("door").expect("the name is one"),
+        contender: contenders[position].id.clone(),
+    }
+}
+
+async fn holder_removed(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let other = ann.lock("window").await;
+    let waiting = bob.queue_up("door").await;
+    bob.inflict(removal("door", &guard)).await;
+    assert_lost(guard, LossReason::Removed).await;
+    let next = granted(waiting).await;
+    assert!(next.hold().is_held());
+    assert!(other.hold().is_held(), "the session goes on");
+    release(next).await;
+    release(other).await;
+    release(ann.lock("door").await).await;
+}
+
+/// Whether it hears of it at once or only when its turn comes: it is told, and is not granted the lock.
+async fn waiter_removed(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    ann.inflict(removal_at(&ann, 1).await).await;
+    assert!(guard.hold().is_held());
+    release(guard).await;
+    assert_refused(waiting).await;
+}
+
+async fn assert_refused(waiting: Waiting) {
+    let outcome = soon("the refusal", waiting).await.expect("the task does not panic");
+    let error = outcome.expect_err("its contender was removed");
+    assert_eq!(error.kind(), ErrorKind::Removed);
+    assert_eq!(error.advice(), Advice::Permanent);
+}
+
+async fn middle_removed(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let middle = bob.queue_up("door").await;
+    let last = eve.queue_up("door").await;
+    ann.inflict(removal_at(&ann, 1).await).await;
+    assert!(!last.is_finished() && guard.hold().is_held());
+    release(guard).await;
+    assert_refused(middle).await;
+    release(granted(last).await).await;
+}
+
+async fn told_of_holder(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    bob.inflict(removal("door", &guard)).await;
+    let next = granted(waiting).await;
+    assert!(!guard.hold().is_held(), "another was granted the lock");
+    assert_lost(guard, LossReason::Removed).await;
+    release(next).await;
+}
+
+async fn told_of_itself(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    ann.inflict(removal_at(&ann, 1).await).await;
+    assert_refused(waiting).await;
+    assert!(guard.hold().is_held());
+    release(guard).await;
+}

@@ -1,0 +1,123 @@
+//! Looking without taking part.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Mode, QueueName};
+
+use crate::case::Case;
+use crate::fixture::Fixture;
+use crate::party::{Party, granted, release, soon};
+
+const TIMEOUT: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(3600);
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("contenders() shows the holder and the waiters in their order", shows_the_line),
+        Case::new("contenders() of a lock that nobody uses is empty", shows_nobody),
+        Case::new("contenders() shows who they are", shows_owners),
+        Case::new("queues() names the locks in use in order and no others", names_queues),
+        Case::new("until_vacant() answers at once for a lock that nobody has", vacant_at_once),
+        Case::new("until_vacant() waits for the holder and all waiters and takes no part", vacant_after_all),
+        Case::new("until_vacant() ends when its time is up", vacant_times_out),
+    ]
+}
+
+async fn shows_the_line(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let (first, second) = (bob.queue_up("door").await, eve.queue_up("door").await);
+    let contenders = eve.keeper.contenders("door").await.expect("the queue can be looked at");
+    let shown: Vec<_> = contenders.iter().map(|contender| contender.id.clone()).collect();
+    assert!(contenders.iter().all(|contender| contender.mode == Mode::Mutex));
+    assert_eq!(shown.len(), 3);
+    assert_eq!(shown[0], *guard.hold().contender());
+    release(guard).await;
+    let guard = granted(first).await;
+    assert_eq!(shown[1], *guard.hold().contender());
+    release(guard).await;
+    let guard = granted(second).await;
+    assert_eq!(shown[2], *guard.hold().contender());
+    release(guard).await;
+}
+
+async fn shows_nobody(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    assert_eq!(ann.contenders("never used").await, 0);
+    release(ann.lock("door").await).await;
+    ann.until_contenders("door", 0).await;
+}
+
+async fn shows_owners(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let guard = ann.lock("door").await;
+    let contenders = ann.keeper.contenders("door").await.expect("the queue can be looked at");
+    let owner = contenders[0].owner.as_ref().expect("our own contender says who it is");
+    assert_eq!(owner.pid, std::process::id());
+    assert!(!owner.host.is_empty() && !owner.command.is_empty());
+    let since = contenders[0].since_unix.expect("our own contender says since when");
+    let age = fixture.clock().unix_time().saturating_sub(since);
+    assert!(age <= Duration::from_secs(60), "it says that it joined {age:?} ago");
+    release(guard).await;
+}
+
+async fn names_queues(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mut guards = Vec::new();
+    for name in ["reports/weekly", "reports/daily", "report", "backup"] {
+        guards.push(ann.lock(name).await);
+    }
+    let named = async |prefix: &str| -> Vec<QueueName> {
+        let queues = soon("the names", bob.keeper.queues(prefix)).await;
+        queues.expect("the queues are named")
+    };
+    let names = |names: &[&str]| -> Vec<QueueName> {
+        let parsed = names.iter().map(|name| QueueName::new(name).expect("the name is one"));
+        parsed.collect()
+    };
+    assert_eq!(named("").await, names(&["backup", "report", "reports/daily", "reports/weekly"]));
+    assert_eq!(named("reports/").await, names(&["reports/daily", "reports/weekly"]));
+    assert_eq!(named("reports/daily").await, names(&["reports/daily"]));
+    assert_eq!(named("x").await, names(&[]));
+    for guard in guards {
+        release(guard).await;
+    }
+}
+
+async fn vacant_at_once(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    assert!(soon("the answer", ann.keeper.until_vacant("door", None)).await.expect("it can be asked"));
+    let none = Some(Duration::ZERO);
+    assert!(soon("the answer", ann.keeper.until_vacant("door", none)).await.is_ok());
+    release(ann.lock("door").await).await;
+    assert!(soon("the answer", ann.keeper.until_vacant("door", Some(LONG))).await.expect("it can be asked"));
+}
+
+async fn vacant_after_all(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let (first, second) = (bob.queue_up("door").await, bob.queue_up("door").await);
+    let keeper = eve.keeper.clone();
+    let onlooker = tokio::spawn(async move { keeper.until_vacant("door", Some(LONG)).await });
+    release(guard).await;
+    let guard = granted(first).await;
+    assert_eq!(ann.contenders("door").await, 2, "an onlooker does not stand in the queue");
+    release(guard).await;
+    let guard = granted(second).await;
+    assert!(!onlooker.is_finished(), "somebody still has the lock");
+    release(guard).await;
+    let vacant = soon("the news", onlooker).await.expect("the task does not panic");
+    assert!(vacant.expect("it can be asked"));
+}
+
+async fn vacant_times_out(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let clock = fixture.clock();
+    let start = clock.now();
+    let vacant = soon("the end of the timeout", bob.keeper.until_vacant("door", Some(TIMEOUT))).await;
+    assert!(!vacant.expect("it can be asked"));
+    assert!(clock.now().saturating_duration_since(start) >= TIMEOUT);
+    assert!(guard.hold().is_held());
+    release(guard).await;
+}

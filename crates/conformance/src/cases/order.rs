@@ -1,0 +1,117 @@
+//! First come, first served, and nobody woken in vain.
+
+use crate::case::Case;
+use crate::fixture::Fixture;
+use crate::party::{Party, Waiting, granted, release};
+
+const CONTENDERS: usize = 20;
+const KEEPERS: usize = 4;
+const WAITERS: usize = 10;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("20 contenders are served in the order they joined", in_order),
+        Case::new("a release wakes the next and nobody else", wakes_the_next),
+        Case::new("a waiter cancelled in the middle disturbs nobody", cancelled_in_the_middle),
+        Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
+        Case::new("every other waiter goes and the rest are served in order", every_other_goes),
+    ]
+}
+
+async fn enter_all(fixture: &dyn Fixture, count: usize) -> Vec<Party> {
+    let mut parties = Vec::with_capacity(count);
+    for _ in 0..count {
+        parties.push(Party::enter(fixture).await);
+    }
+    parties
+}
+
+/// Lets `count` contenders queue up, one after the other, over all parties in turn.
+async fn queue_up(parties: &[Party], count: usize) -> Vec<Waiting> {
+    let mut waiting = Vec::with_capacity(count);
+    for party in parties.iter().cycle().take(count) {
+        waiting.push(party.queue_up("line").await);
+    }
+    waiting
+}
+
+/// Takes the grants one after the other. While one is held, the one behind it must not be granted.
+async fn served_in_order(onlooker: &Party, mut waiting: Vec<Waiting>) {
+    let mut last_token = None;
+    waiting.reverse();
+    while let Some(next) = waiting.pop() {
+        let guard = granted(next).await;
+        assert!(waiting.iter().all(|other| !other.is_finished()), "somebody further behind was served too");
+        assert_eq!(onlooker.contenders("line").await, waiting.len() + 1);
+        assert!(Some(guard.fencing_token()) > last_token, "tokens follow the order");
+        last_token = Some(guard.fencing_token());
+        release(guard).await;
+    }
+}
+
+async fn in_order(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, KEEPERS).await;
+    let holder = parties[0].lock("line").await;
+    let waiting = queue_up(&parties, CONTENDERS).await;
+    parties[0].until_contenders("line", CONTENDERS + 1).await;
+    release(holder).await;
+    served_in_order(&parties[0], waiting).await;
+}
+
+/// Each release is answered by one wait for a departure: that of the next in line.
+async fn wakes_the_next(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, WAITERS).await;
+    let holder = parties[0].lock("line").await;
+    let mut waiting = queue_up(&parties, WAITERS).await;
+    let wake_ups = || parties.iter().map(|party| party.tap.departures()).sum::<u64>();
+    assert_eq!(wake_ups(), 0, "nobody is woken while nobody leaves");
+    release(holder).await;
+    waiting.reverse();
+    let mut releases = 1;
+    while let Some(next) = waiting.pop() {
+        let guard = granted(next).await;
+        assert_eq!(wake_ups(), releases, "wake-ups after {releases} releases");
+        release(guard).await;
+        releases += 1;
+    }
+    assert_eq!(wake_ups(), WAITERS as u64);
+}
+
+async fn cancelled_in_the_middle(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, 3).await;
+    let holder = parties[0].lock("line").await;
+    let mut waiting = queue_up(&parties, 3).await;
+    waiting.remove(1).abort();
+    parties[0].until_contenders("line", 3).await;
+    release(holder).await;
+    served_in_order(&parties[0], waiting).await;
+}
+
+/// The second waiter waits for the first, not for the holder: it has to look again when the first goes.
+async fn first_waiter_goes(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, 3).await;
+    let holder = parties[0].lock("line").await;
+    let mut waiting = queue_up(&parties, 3).await;
+    waiting.remove(0).abort();
+    parties[0].until_contenders("line", 3).await;
+    assert!(waiting.iter().all(|other| !other.is_finished()), "the holder still holds");
+    release(holder).await;
+    served_in_order(&parties[0], waiting).await;
+}
+
+async fn every_other_goes(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, KEEPERS).await;
+    let holder = parties[0].lock("line").await;
+    let waiting = queue_up(&parties, WAITERS).await;
+    let mut staying = Vec::new();
+    for (number, contender) in waiting.into_iter().enumerate() {
+        if number % 2 == 0 {
+            contender.abort();
+        } else {
+            staying.push(contender);
+        }
+    }
+    parties[0].until_contenders("line", 1 + staying.len()).await;
+    release(holder).await;
+    served_in_order(&parties[0], staying).await;
+}

@@ -1,0 +1,173 @@
+//! Giving the lock back: wherever the guard ends, and for certain.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use lockkeeper_core::{ErrorKind, Liveness, LossReason, MutexGuard};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, release, soon};
+use crate::polls::at_most;
+
+/// How often a release is looked at that must not answer yet.
+const LOOKS: usize = 20;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("after a release was answered the lock is free for others at once", free_at_once),
+        Case::new("a guard that is dropped gives the lock to the next", dropped),
+        Case::new("a release that nobody polls is done all the same", never_polled),
+        Case::new("a guard dropped on a thread without a runtime is released", on_a_plain_thread),
+        Case::new("a guard dropped after its runtime ended is released", after_the_runtime),
+        Case::new("a guard dropped by a panicking task is released", in_a_panicking_task),
+        Case::new("a guard dropped by a caught panic is released", in_a_caught_panic),
+        Case::new("a guard outlives its keeper", outlives_its_keeper),
+        Case::new("a hold's clone never releases and knows of the release", hold_clones),
+        Case::new("a release answers only when the service has heard of it", heard_by_the_service)
+            .needs(&[FaultKind::Pause]),
+    ]
+}
+
+async fn free_at_once(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    for _ in 0..100 {
+        release(ann.lock("door").await).await;
+        let guard = bob.try_lock("door").await.expect("the lock is free");
+        release(guard).await;
+    }
+}
+
+/// Ends the guard in the way to be tested; a waiter must be granted, and nothing may be left.
+async fn is_released_by(fixture: &dyn Fixture, end: impl AsyncFnOnce(MutexGuard)) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let hold = guard.hold().clone();
+    let waiting = bob.queue_up("door").await;
+    end(guard).await;
+    let next = granted(waiting).await;
+    assert!(!hold.is_held());
+    assert_eq!(hold.lost().await, LossReason::Released);
+    release(next).await;
+}
+
+async fn dropped(fixture: &dyn Fixture) {
+    is_released_by(fixture, async |guard| drop(guard)).await;
+}
+
+async fn never_polled(fixture: &dyn Fixture) {
+    is_released_by(fixture, async |guard| drop(guard.release())).await;
+}
+
+async fn on_a_plain_thread(fixture: &dyn Fixture) {
+    is_released_by(fixture, async |guard| {
+        let thread = std::thread::spawn(move || drop(guard));
+        thread.join().expect("dropping a guard does not panic");
+    })
+    .await;
+}
+
+/// The session itself was opened in the runtime that ends.
+async fn after_the_runtime(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (queued, until_queued) = oneshot::channel::<()>();
+    let (locked, until_locked) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is built");
+        let guard = runtime.block_on(ann.lock("door"));
+        let _ = locked.send(guard.hold().clone());
+        runtime.block_on(until_queued).expect("the other has queued up");
+        drop(runtime);
+        drop(guard);
+    });
+    let hold = soon("the grant", until_locked).await.expect("the thread does not panic");
+    let waiting = bob.queue_up("door").await;
+    queued.send(()).expect("the thread waits for it");
+    release(granted(waiting).await).await;
+    thread.join().expect("dropping a guard does not panic");
+    assert!(!hold.is_held());
+}
+
+async fn in_a_panicking_task(fixture: &dyn Fixture) {
+    is_released_by(fixture, async |guard| {
+        let task = tokio::spawn(async move {
+            let _guard = guard;
+            yield_now().await;
+            // Like a panic, but without the message, which would look like a failure.
+            resume_unwind(Box::new("planned"));
+        });
+        let error = task.await.expect_err("the task panics");
+        assert!(error.is_panic());
+    })
+    .await;
+}
+
+async fn in_a_caught_panic(fixture: &dyn Fixture) {
+    is_released_by(fixture, async |guard| {
+        let panicking = AssertUnwindSafe(move || {
+            let _guard = guard;
+            resume_unwind(Box::new("planned"));
+        });
+        assert!(catch_unwind(panicking).is_err());
+    })
+    .await;
+}
+
+async fn outlives_its_keeper(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mutex = ann.mutex("door");
+    let guard = soon("the grant", mutex.lock()).await.expect("the lock is granted");
+    drop(ann);
+    drop(mutex);
+    assert!(guard.hold().is_held());
+    assert!(bob.try_lock("door").await.is_none());
+    release(guard).await;
+    assert!(bob.try_lock("door").await.is_some());
+}
+
+async fn hold_clones(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let hold = guard.hold().clone();
+    drop(guard.hold().clone());
+    assert!(hold.is_held() && guard.hold().is_held());
+    assert!(bob.try_lock("door").await.is_none());
+    assert_ne!(hold.safe_for(), Some(Duration::ZERO));
+    assert_eq!(hold.fencing_token(), guard.fencing_token());
+    assert_eq!(hold.name().as_str(), "door");
+
+    let watching = hold.clone();
+    let lost = tokio::spawn(async move { watching.lost().await });
+    release(guard).await;
+    assert_eq!(soon("the loss", lost).await.expect("no panic"), LossReason::Released);
+    assert_eq!(hold.liveness(), Liveness::Lost(LossReason::Released));
+    assert_eq!(hold.safe_for(), Some(Duration::ZERO));
+    assert!(hold.lifeline().is_none(), "a lock given back cannot be kept by a lifeline");
+
+    let next = bob.lock("door").await;
+    assert!(!hold.is_held(), "another's grant revives no hold");
+    release(next).await;
+    let relocked = ann.lock("door").await;
+    assert!(!hold.is_held(), "our own next grant revives no hold");
+    release(relocked).await;
+}
+
+async fn heard_by_the_service(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let guard = ann.lock("door").await;
+    ann.inflict(Fault::Pause).await;
+    let mut releasing = Box::pin(guard.release());
+    for _ in 0..LOOKS {
+        let answer = at_most(1, &mut releasing).await;
+        assert!(answer.is_none(), "the service stands still and cannot have heard of it");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    ann.inflict(Fault::Resume).await;
+    let outcome = soon("the release", releasing).await;
+    let lost = outcome.err().map(|error| error.kind());
+    // A service may have ended the session meanwhile; then that is what is reported.
+    assert!(matches!(lost, None | Some(ErrorKind::Lost(_))), "{lost:?}");
+    ann.until_contenders("door", 0).await;
+}

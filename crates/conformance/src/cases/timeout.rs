@@ -1,0 +1,179 @@
+//! Waiting for a time and no longer.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, MutexGuard};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, is_joined, release, soon};
+
+/// How late a timeout may be.
+const LATE_MAX: Duration = Duration::from_millis(50);
+
+const TIMEOUT: Duration = Duration::from_millis(150);
+
+/// A timeout is measured this often and its median counts: on a machine with other work to do a single one can be late
+/// without any fault of ours.
+const ROUNDS: usize = 5;
+
+/// How many hold the lock, one after the other, while the timeout runs, and for how long each.
+const CHANGES: usize = 40;
+const HOLD: Duration = Duration::from_millis(10);
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a timeout is met within 50 ms", met),
+        Case::new("a timeout is met while the holder changes", met_while_the_holder_changes),
+        Case::new("a timeout is met while the service stands still", met_while_paused).needs(&[FaultKind::Pause]),
+        Case::new("a timeout is met while the way to the service is cut", met_while_cut).needs(&[FaultKind::Cut]),
+        Case::new("a timeout is met by a waiter that is then cut off", met_by_a_waiter_cut_off)
+            .needs(&[FaultKind::Cut]),
+        Case::new("a timeout of zero is try_lock", zero_is_try_lock),
+        Case::new("a lock that comes free in time is granted", granted_in_time),
+        Case::new("a waiter whose time is up makes way for those behind it", makes_way),
+    ]
+}
+
+/// Measures one `lock_timeout` that must not be granted; errors are taken only if they may pass.
+async fn measure(fixture: &dyn Fixture, party: &Party) -> Duration {
+    let (clock, mutex) = (fixture.clock(), party.mutex("door"));
+    let start = clock.now();
+    let outcome = soon("the end of the timeout", mutex.lock_timeout(TIMEOUT)).await;
+    let took = clock.now().saturating_duration_since(start);
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(_)) => panic!("the lock was granted, though another held it or nobody could be asked"),
+        Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
+    }
+    assert!(took >= TIMEOUT, "the time was up after {took:?} already");
+    took
+}
+
+fn assert_met(mut took: Vec<Duration>) {
+    took.sort();
+    let median = took[took.len() / 2];
+    let late = median - TIMEOUT;
+    assert!(late <= LATE_MAX, "late by {late:?}; all: {took:?}");
+}
+
+async fn met(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        took.push(measure(fixture, &bob).await);
+        ann.until_contenders("door", 1).await;
+    }
+    assert_met(took);
+    release(guard).await;
+}
+
+async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let first = ann.lock("door").await;
+        let mut holders = Vec::new();
+        for _ in 0..CHANGES {
+            let waiting = ann.queue_up("door").await;
+            holders.push(tokio::spawn(async move { hold_for_a_while(granted(waiting).await).await }));
+        }
+        let relay = tokio::spawn(hold_for_a_while(first));
+        took.push(measure(fixture, &bob).await);
+        relay.await.expect("the task does not panic");
+        for holder in holders {
+            soon("the holders' end", holder).await.expect("the task does not panic");
+        }
+    }
+    assert_met(took);
+}
+
+async fn hold_for_a_while(guard: MutexGuard) {
+    tokio::time::sleep(HOLD).await;
+    release(guard).await;
+}
+
+async fn met_while_paused(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    release(ann.lock("door").await).await;
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        ann.inflict(Fault::Pause).await;
+        took.push(measure(fixture, &ann).await);
+        ann.inflict(Fault::Resume).await;
+        ann.until_contenders("door", 0).await;
+    }
+    assert_met(took);
+}
+
+async fn met_while_cut(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        release(ann.lock("door").await).await;
+        ann.inflict(Fault::Cut).await;
+        took.push(measure(fixture, &ann).await);
+        ann.inflict(Fault::Heal).await;
+        ann.until_contenders("door", 0).await;
+    }
+    assert_met(took);
+}
+
+async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let joined = bob.journal.count(is_joined);
+        let cut = async {
+            bob.journal.until_count("a join", joined + 1, is_joined).await;
+            bob.inflict(Fault::Cut).await;
+        };
+        let (once, ()) = tokio::join!(measure(fixture, &bob), cut);
+        took.push(once);
+        bob.inflict(Fault::Heal).await;
+        ann.until_contenders("door", 1).await;
+    }
+    assert_met(took);
+    release(guard).await;
+}
+
+async fn zero_is_try_lock(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let zero = Duration::ZERO;
+    let guard = soon("the answer", ann.mutex("door").lock_timeout(zero)).await;
+    let guard = guard.expect("it does not fail").expect("the lock is free");
+    let busy = soon("the answer", bob.mutex("door").lock_timeout(zero)).await;
+    assert!(busy.expect("busy is no error").is_none());
+    assert_eq!(bob.journal.count(is_joined), 0);
+    assert_eq!(ann.contenders("door").await, 1);
+    release(guard).await;
+}
+
+async fn granted_in_time(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let mutex = bob.mutex("door");
+    let waiting = tokio::spawn(async move { mutex.lock_timeout(Duration::from_secs(3600)).await });
+    bob.journal.until_count("a join", 1, is_joined).await;
+    release(guard).await;
+    let outcome = soon("the grant", waiting).await.expect("the task does not panic");
+    let guard = outcome.expect("it does not fail").expect("the lock came free in time");
+    assert!(guard.hold().is_held(), "the hold outlives the timeout of its waiting");
+    release(guard).await;
+}
+
+async fn makes_way(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let mutex = bob.mutex("door");
+    let hasty = tokio::spawn(async move { mutex.lock_timeout(TIMEOUT).await });
+    bob.journal.until_count("a join", 1, is_joined).await;
+    let patient = eve.queue_up("door").await;
+    let outcome = soon("the end of the timeout", hasty).await.expect("the task does not panic");
+    assert!(outcome.expect("a timeout is no error").is_none());
+    ann.until_contenders("door", 2).await;
+    release(guard).await;
+    release(granted(patient).await).await;
+}

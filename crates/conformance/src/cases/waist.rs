@@ -1,0 +1,202 @@
+//! The waist itself, spoken to without a recipe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{
+    Backend, ContenderId, Departure, Enqueued, Entry, Liveness, LossReason, Mode, Owner, QueueName, Session, Ticket,
+};
+
+use crate::case::Case;
+use crate::fixture::Fixture;
+use crate::party::soon;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("entries of one session stand in the order of the calls", order_of_calls),
+        Case::new("a call takes effect when it is made and not when it is polled", takes_effect_when_made),
+        Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
+        Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
+        Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
+        Case::new("the departure of a contender that is gone is answered at once", gone_already),
+        Case::new("a departure is told to everyone who waits for it and to nobody else", told_to_all),
+        Case::new("a session that is closed takes its entries with it and is lost for good", closed),
+        Case::new("a session that nobody takes leaves nothing", untaken),
+    ]
+}
+
+fn door() -> QueueName {
+    QueueName::new("door").expect("the name is one")
+}
+
+fn entry(ticket: Ticket) -> Entry {
+    Entry { ticket, mode: Mode::Mutex, owner: Arc::new(Owner::new("somewhere", 1, "something")) }
+}
+
+fn ticket() -> Ticket {
+    Ticket::mint().expect("the system gives randomness")
+}
+
+/// A client's backend and a session of it.
+async fn session(fixture: &dyn Fixture) -> (Arc<dyn Backend>, Arc<dyn Session>) {
+    let backend = fixture.client().await.expect("a client is opened").backend();
+    let session = soon("the session", backend.session()).await.expect("a session is opened");
+    (backend, session)
+}
+
+async fn join(session: &Arc<dyn Session>, ticket: Ticket) -> Enqueued {
+    let joining = session.enqueue(&door(), entry(ticket));
+    soon("the place", joining).await.expect("the place is given")
+}
+
+async fn ids(session: &Arc<dyn Session>) -> Vec<ContenderId> {
+    let view = soon("the view", session.view(&door())).await.expect("the queue can be looked at");
+    view.contenders.iter().map(|contender| contender.id.clone()).collect()
+}
+
+async fn withdraw(session: &Arc<dyn Session>, ticket: Ticket) {
+    let withdrawing = session.withdraw(&door(), ticket);
+    soon("the withdrawal", withdrawing).await.expect("the place is left");
+}
+
+/// Waits until the queue holds these contenders and no others.
+async fn until_ids(session: &Arc<dyn Session>, expected: &[ContenderId]) {
+    let mut seen = ids(session).await;
+    let look = async {
+        while seen != expected {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            seen = ids(session).await;
+        }
+    };
+    soon("the queue's new state", look).await;
+}
+
+async fn order_of_calls(fixture: &dyn Fixture) {
+    let (_backend, session) = session(fixture).await;
+    let tickets = [ticket(), ticket(), ticket(), ticket()];
+    let mut joining: Vec<_> = tickets.iter().map(|&ticket| session.enqueue(&door(), entry(ticket))).collect();
+    // Polled backwards: the order of the polls says nothing.
+    let mut joined = Vec::new();
+    while let Some(last) = joining.pop() {
+        joined.push(soon("the place", last).await.expect("the place is given"));
+    }
+    joined.reverse();
+    let expected: Vec<_> = joined.iter().map(|place| place.id.clone()).collect();
+    assert_eq!(ids(&session).await, expected);
+    assert!(joined.is_sorted_by(|first, second| first.token < second.token), "tokens grow along the queue");
+    for ticket in tickets {
+        withdraw(&session, ticket).await;
+    }
+}
+
+async fn takes_effect_when_made(fixture: &dyn Fixture) {
+    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
+    let ticket = ticket();
+    let unpolled = session.enqueue(&door(), entry(ticket));
+    soon("the entry of an unpolled call", async {
+        while ids(&onlooker).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    drop(unpolled);
+    drop(session.withdraw(&door(), ticket));
+    until_ids(&onlooker, &[]).await;
+}
+
+async fn shows_entries(fixture: &dyn Fixture) {
+    let ((_one, first), (_other, second)) = (session(fixture).await, session(fixture).await);
+    let (one, other) = (ticket(), ticket());
+    let ahead = join(&first, one).await;
+    let behind = join(&second, other).await;
+    assert_eq!(ahead.view.contenders.len(), 1);
+    assert_eq!(behind.view.contenders.len(), 2);
+    let view = soon("the view", second.view(&door())).await.expect("the queue can be looked at");
+    assert_eq!(view.version, behind.view.version, "it is the same connection");
+    let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
+    assert_eq!(shown, [(&ahead.id, Some(one)), (&behind.id, Some(other))]);
+    assert!(behind.token > ahead.token);
+    assert!(ahead.standing.liveness().is_held() && behind.standing.liveness().is_held());
+    withdraw(&first, one).await;
+    withdraw(&second, other).await;
+}
+
+async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
+    let (_backend, session) = session(fixture).await;
+    let (seen, unseen) = (ticket(), ticket());
+    join(&session, seen).await;
+    drop(session.enqueue(&door(), entry(unseen)));
+    withdraw(&session, unseen).await;
+    assert_eq!(ids(&session).await.len(), 1);
+    withdraw(&session, seen).await;
+    assert_eq!(ids(&session).await, []);
+}
+
+async fn withdrawn_twice(fixture: &dyn Fixture) {
+    let (_backend, session) = session(fixture).await;
+    let (mine, never) = (ticket(), ticket());
+    let place = join(&session, mine).await;
+    withdraw(&session, never).await;
+    assert_eq!(ids(&session).await, [place.id]);
+    withdraw(&session, mine).await;
+    withdraw(&session, mine).await;
+    assert_eq!(ids(&session).await, []);
+    // The second withdrawal must not lie in wait for whoever comes next.
+    let (next, next_ticket) = (join(&session, never).await, never);
+    assert_eq!(ids(&session).await, [next.id]);
+    withdraw(&session, next_ticket).await;
+}
+
+async fn gone_already(fixture: &dyn Fixture) {
+    let (_backend, session) = session(fixture).await;
+    let (first, second) = (ticket(), ticket());
+    let ahead = join(&session, first).await;
+    let mine = join(&session, second).await;
+    withdraw(&session, first).await;
+    let asking = session.departure(&door(), Some(&mine.id), &ahead.id, mine.view.version);
+    let answer = soon("the answer", asking).await.expect("it can be asked");
+    assert_eq!(answer, Departure::Gone);
+    withdraw(&session, second).await;
+}
+
+async fn told_to_all(fixture: &dyn Fixture) {
+    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
+    let (first, second) = (ticket(), ticket());
+    let ahead = join(&session, first).await;
+    let behind = join(&onlooker, second).await;
+    let seen = behind.view.version;
+    let waiting = tokio::spawn(onlooker.departure(&door(), Some(&behind.id), &ahead.id, seen));
+    let looking = tokio::spawn(onlooker.departure(&door(), None, &ahead.id, seen));
+    let other = tokio::spawn(onlooker.departure(&door(), None, &behind.id, seen));
+    withdraw(&session, first).await;
+    for told in [waiting, looking] {
+        let answer = soon("the news", told).await.expect("the task does not panic");
+        assert_eq!(answer.expect("it can be asked"), Departure::Gone);
+    }
+    assert!(!other.is_finished(), "the other contender is still there");
+    withdraw(&onlooker, second).await;
+    let answer = soon("the news", other).await.expect("the task does not panic");
+    assert_eq!(answer.expect("it can be asked"), Departure::Gone);
+}
+
+async fn closed(fixture: &dyn Fixture) {
+    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
+    let place = join(&session, ticket()).await;
+    soon("the close", session.close()).await.expect("the service is told");
+    assert_eq!(session.bond().liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(soon("the loss", session.bond().lost()).await, LossReason::Closed);
+    assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Closed);
+    assert!(soon("the refusal", session.enqueue(&door(), entry(ticket()))).await.is_err());
+    until_ids(&onlooker, &[]).await;
+}
+
+async fn untaken(fixture: &dyn Fixture) {
+    let client = fixture.client().await.expect("a client is opened");
+    drop(client.backend().session());
+    let (backend, opened) = session(fixture).await;
+    join(&opened, ticket()).await;
+    drop(opened);
+    let onlooker = soon("the session", backend.session()).await.expect("a session is opened");
+    until_ids(&onlooker, &[]).await;
+}

@@ -1,0 +1,139 @@
+//! What contenders saw, in one order.
+//!
+//! Records are made by the contenders' own tasks, on the safe side of what they tell of: a call before it is made, a join
+//! and a grant after they were answered, a release before it is asked for. So an interval in a history lies within the true
+//! one, and a rule that a history breaks was truly broken.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Event, FencingToken, Observer};
+
+/// One thing that happened, and when.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Record {
+    /// When it was recorded.
+    pub at: BootInstant,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to a contender, which the number `attempt` names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum What {
+    /// It is about to ask for the lock, through this keeper.
+    Calling {
+        /// Which contender.
+        attempt: u32,
+        /// Through which keeper.
+        keeper: u32,
+    },
+    /// It has a place in the queue; the last one counts.
+    Joined {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// It was granted the lock.
+    Granted {
+        /// Which contender.
+        attempt: u32,
+        /// The grant's token.
+        token: FencingToken,
+        /// Whether the guard said, when this was recorded, that it was held.
+        held: bool,
+    },
+    /// It is about to give the lock back.
+    Releasing {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// It stopped asking: its time was up, or it was cancelled, or it was refused.
+    GaveUp {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// The session of a keeper is about to be ended: from here on its holds are not relied on, nor are new ones until it is
+    /// settled.
+    Upset {
+        /// Which keeper.
+        keeper: u32,
+    },
+    /// The session of a keeper was ended.
+    Settled {
+        /// Which keeper.
+        keeper: u32,
+    },
+    /// All contenders are done, and this many are left in the queue.
+    Drained {
+        /// How many.
+        left: usize,
+    },
+}
+
+tokio::task_local! {
+    /// The attempt on whose behalf a task runs, so that an event is put down to it.
+    static ATTEMPT: u32;
+}
+
+/// A history in the making. Its clones are the same one.
+#[derive(Clone)]
+pub struct History {
+    clock: Arc<dyn Clock>,
+    records: Arc<Mutex<Vec<Record>>>,
+}
+
+impl History {
+    /// Starts an empty history.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, records: Arc::default() }
+    }
+
+    /// Records what happened now.
+    pub fn record(&self, what: What) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = self.clock.now();
+        records.push(Record { at, what });
+    }
+
+    /// Runs `asking` on behalf of an attempt, so that a keeper with this history as its observer records its joins.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    ///
+    /// # Cancellation
+    ///
+    /// Drops `asking`.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// As `asking`.
+    pub async fn on_behalf_of<Asking: Future>(&self, attempt: u32, asking: Asking) -> Asking::Output {
+        ATTEMPT.scope(attempt, asking).await
+    }
+
+    /// Returns what was recorded so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Observer for History {
+    fn on_event(&self, event: &Event) {
+        if let Event::Joined { .. } = event {
+            // Joins outside of any attempt are nobody's.
+            let _ = ATTEMPT.try_with(|&attempt| self.record(What::Joined { attempt }));
+        }
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.records()).finish()
+    }
+}

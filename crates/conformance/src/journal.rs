@@ -1,0 +1,63 @@
+//! An observer that keeps what it hears, and waits for more.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::{Event, Observer};
+use tokio::sync::watch;
+
+use crate::party::soon;
+
+/// What one keeper's observer heard, in order.
+#[derive(Default)]
+pub(crate) struct Journal {
+    events: Mutex<Vec<Event>>,
+    heard: watch::Sender<usize>,
+}
+
+impl Journal {
+    pub(crate) fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
+        self.events().iter().filter(|event| which(event)).count()
+    }
+
+    /// Waits until at least `count` of these events were heard.
+    pub(crate) async fn until_count(&self, what: &str, count: usize, which: impl Fn(&Event) -> bool + Send + Sync) {
+        let mut heard = self.heard.subscribe();
+        let enough = heard.wait_for(|_| self.count(&which) >= count);
+        soon(what, enough).await.expect("the journal lives");
+    }
+
+    /// Returns the names of the events heard, in order.
+    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+        self.events().iter().map(kind_of).collect()
+    }
+
+    pub(crate) fn events(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kind_of(event: &Event) -> &'static str {
+    match event {
+        Event::Joined { .. } => "joined",
+        Event::Rejoining { .. } => "rejoining",
+        Event::Retrying { .. } => "retrying",
+        Event::Granted { .. } => "granted",
+        Event::NotAcquired { .. } => "not acquired",
+        Event::Released { .. } => "released",
+        _ => "another",
+    }
+}
+
+impl Observer for Journal {
+    fn on_event(&self, event: &Event) {
+        self.events().push(event.clone());
+        self.heard.send_modify(|heard| *heard += 1);
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Journal").field(&self.kinds()).finish()
+    }
+}

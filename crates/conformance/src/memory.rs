@@ -1,0 +1,124 @@
+//! The fixture of the memory backend: an example for other backends, and the ground for planted bugs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::memory::{MemoryService, Testing};
+use lockkeeper_core::{Backend, BoxFuture, Result, SafeUntil};
+
+use crate::fixture::{Client, Fault, FaultKind, Fixture, Harm};
+
+/// How long a client that is cut off may believe in its session: long enough for a case to heal it in between, also on a
+/// busy machine.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A memory service of its own, with clients that share nothing but it.
+#[derive(Debug)]
+pub struct MemoryFixture {
+    service: MemoryService,
+    clients: Arc<Mutex<Vec<Testing>>>,
+}
+
+impl MemoryFixture {
+    /// Starts a service without queues.
+    pub fn start() -> Self {
+        Self { service: MemoryService::new(Arc::new(SystemClock)), clients: Arc::default() }
+    }
+}
+
+impl Fixture for MemoryFixture {
+    fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
+        let (backend, testing) = self.service.client();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.push(testing.clone());
+        let client: Arc<dyn Client> = Arc::new(MemoryClient { backend, testing, clients: self.clients.clone() });
+        Box::pin(std::future::ready(Ok(client)))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
+
+    fn harm(&self, _kind: FaultKind) -> Harm {
+        Harm::CanBeDone
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        Some(SESSION_TIMEOUT)
+    }
+
+    fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
+        let (backend, _) = self.service.client();
+        Box::pin(async move {
+            let mut leftovers = Vec::new();
+            for queue in backend.queues("").await? {
+                let contenders = backend.inspect(&queue).await?.len();
+                leftovers.push(format!("{contenders} in {queue}"));
+            }
+            Ok(leftovers)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct MemoryClient {
+    backend: Arc<dyn Backend>,
+    testing: Testing,
+    clients: Arc<Mutex<Vec<Testing>>>,
+}
+
+impl Client for MemoryClient {
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
+        let done = match fault {
+            Fault::ExpireSession => {
+                self.testing.expire_session();
+                Ok(())
+            }
+            Fault::Cut => {
+                let safe_until = SystemClock.now().saturating_add(SESSION_TIMEOUT);
+                self.testing.cut(SafeUntil::At(safe_until));
+                Ok(())
+            }
+            Fault::Heal => {
+                self.testing.heal();
+                Ok(())
+            }
+            Fault::Pause => {
+                self.testing.pause();
+                Ok(())
+            }
+            Fault::Resume => {
+                self.testing.resume();
+                Ok(())
+            }
+            Fault::LoseReply(operation) => {
+                self.testing.drop_next_reply(operation);
+                Ok(())
+            }
+            Fault::RemoveContender { queue, contender } => self.testing.remove_contender(queue.as_str(), &contender),
+            Fault::Restart => {
+                self.restart();
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(done))
+    }
+}
+
+impl MemoryClient {
+    /// A restart that keeps data and sessions is, to its clients, a cut of all ways at once.
+    fn restart(&self) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        for client in &*clients {
+            client.cut(SafeUntil::ProcessEnd);
+        }
+        for client in &*clients {
+            client.heal();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Random numbers that a seed brings back, and the line that says how.
+
+use std::env;
+
+/// The environment variable that gives the seed of a random case.
+pub const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
+
+/// A sequence of numbers that follows from its seed (splitmix64). Not for secrets.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// Starts the sequence of this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// Takes the seed from the environment, or a new one, and prints what runs the case with it again.
+    ///
+    /// # Panics
+    ///
+    /// If the variable is set and is no number: a seed that is not used would be taken for one that was.
+    pub fn announced(case: &str) -> Self {
+        let seed = match env::var(SEED_VARIABLE) {
+            Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
+            Err(_) => getrandom::u64().expect("the system gives randomness"),
+        };
+        let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "PACKAGE".to_owned());
+        eprintln!("again: {SEED_VARIABLE}={seed} cargo test -p {package} --test conformance -- --exact \"{case}\"");
+        Self::new(seed)
+    }
+
+    /// Returns the next number.
+    pub const fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `bound`, which is not zero.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// Splits off another sequence, for another task.
+    #[must_use]
+    pub const fn split(&mut self) -> Self {
+        Self::new(self.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers_and_another_gives_others() {
+        let numbers = |seed| {
+            let mut random = Random::new(seed);
+            [random.next(), random.next(), random.split().next()]
+        };
+        assert_eq!(numbers(7), numbers(7));
+        assert_ne!(numbers(7), numbers(8));
+    }
+}

@@ -1,0 +1,132 @@
+//! Runs cases: each on a fresh fixture, in a runtime of its own, under a deadline, and looks at what it left behind.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use lockkeeper_core::{BoxFuture, Result};
+
+use crate::case::{Case, Runtime};
+use crate::cases::cases;
+use crate::fixture::Fixture;
+
+/// How long a case may run, so that a lost wake-up is a failure and not a hang: the longest one takes a few seconds on a
+/// slow machine, and services with session timeouts add some of these.
+pub const CASE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long a service may take, after a case, until what goes on by itself is done.
+const QUIET_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often a service is looked at in that time.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How long a runtime may take to end, in which a case hangs on a thread.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// Starts a fresh service for a case.
+type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
+
+/// Runs the whole suite as the `main` of a test binary without a harness.
+///
+/// `start` starts a fresh service for each case. A case that the fixture cannot do harm enough for is shown as ignored,
+/// with the reason; cases about harm that cannot happen to the service are left out, and counted on standard error.
+pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
+    let (all, applying) = match applying(start) {
+        Ok(cases) => cases,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if all > applying.len() {
+        let left_out = all - applying.len();
+        eprintln!("{left_out} cases are about harm that cannot happen to this service");
+    }
+    let trials = applying.into_iter().map(|case| trial(case, start)).collect();
+    libtest_mimic::run(arguments, trials).exit_code()
+}
+
+/// Returns how many cases there are, and those that say something about this service.
+fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
+    let runtime = build(Runtime::CurrentThread).map_err(|error| format!("no runtime: {error}"))?;
+    let fixture = runtime.block_on(async { start().await }).map_err(|error| format!("no fixture: {error}"))?;
+    let mut cases = cases();
+    let all = cases.len();
+    cases.retain(|case| case.applies_to(&*fixture));
+    Ok((all, cases))
+}
+
+fn trial(case: Case, start: Start) -> Trial {
+    Trial::ignorable_test(case.name(), move || match run_case(&case, start, CASE_TIME_MAX).map_err(Failed::from)? {
+        Outcome::Passed => Ok(Completion::Completed),
+        Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+    })
+}
+
+/// How a case that did not fail came out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// It could not run, for this reason.
+    Skipped(String),
+}
+
+/// Runs one case on a fresh fixture, for at most `time_max`.
+///
+/// # Errors
+///
+/// What the case found wrong, as its panic said it; or that it did not end in time; or what it left in the service.
+pub fn run_case(
+    case: &Case,
+    fixture: impl FnOnce() -> BoxFuture<Result<Arc<dyn Fixture>>>,
+    time_max: Duration,
+) -> Result<Outcome, String> {
+    let runtime = build(case.runs_in()).map_err(|error| format!("no runtime: {error}"))?;
+    let guarded = AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let fixture = fixture().await.map_err(|error| format!("no fixture: {error}"))?;
+            if let Some(reason) = case.reason_to_skip(&*fixture) {
+                return Ok(Outcome::Skipped(reason));
+            }
+            let running = tokio::time::timeout(time_max, case.start(fixture.clone()));
+            if running.await.is_err() {
+                return Err(format!("did not end within {time_max:?}"));
+            }
+            until_quiet(&*fixture, QUIET_TIME_MAX.min(time_max)).await
+        })
+    });
+    let outcome = catch_unwind(guarded).unwrap_or_else(|panic| Err(message_of(&*panic)));
+    runtime.shutdown_timeout(SHUTDOWN_TIME_MAX);
+    outcome
+}
+
+fn build(kind: Runtime) -> std::io::Result<tokio::runtime::Runtime> {
+    match kind {
+        Runtime::TwoWorkers => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build(),
+        Runtime::CurrentThread => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+    }
+}
+
+/// Waits until the service stores nothing more for any queue.
+async fn until_quiet(fixture: &dyn Fixture, time_max: Duration) -> Result<Outcome, String> {
+    let clock = fixture.clock();
+    let deadline = clock.now().saturating_add(time_max);
+    loop {
+        let leftovers = fixture.leftovers().await.map_err(|error| format!("could not look for leftovers: {error}"))?;
+        if leftovers.is_empty() {
+            return Ok(Outcome::Passed);
+        }
+        if clock.now() >= deadline {
+            return Err(format!("left behind {time_max:?} after its end: {}", leftovers.join(", ")));
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("panicked").to_owned()
+}

@@ -1,0 +1,156 @@
+//! A backend looked into: it passes everything on, counts, and can make every call yield.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueName, QueueView,
+    Result, Session, SessionBond, Ticket, Version, Withdrawal,
+};
+
+/// When a tapped call is answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pace {
+    /// As soon as the backend answers.
+    Prompt,
+    /// Never at the first poll: each answer is pending exactly once more than the backend makes it, so that every await of
+    /// a recipe truly suspends, and can be dropped there.
+    YieldOnce,
+}
+
+/// A decorator of a backend that changes nothing but the pace, and counts what recipes ask for.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    inner: Arc<dyn Backend>,
+    pace: Pace,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    joins: AtomicU64,
+    departures: AtomicU64,
+}
+
+impl Tap {
+    /// Taps a backend.
+    pub fn new(inner: Arc<dyn Backend>, pace: Pace) -> Self {
+        Self { inner, pace, counts: Arc::default() }
+    }
+
+    /// Returns how many joins were sent.
+    pub fn joins(&self) -> u64 {
+        self.counts.joins.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many waits for a departure were answered: how many wake-ups there were.
+    pub fn departures(&self) -> u64 {
+        self.counts.departures.load(Ordering::SeqCst)
+    }
+
+    fn paced<T: 'static>(&self, answer: BoxFuture<T>) -> BoxFuture<T> {
+        match self.pace {
+            Pace::Prompt => answer,
+            Pace::YieldOnce => Box::pin(YieldOnce { answer, yielded: false }),
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Backend for Tap {
+    fn service(&self) -> String {
+        self.inner.service()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let (opening, tap) = (self.inner.session(), self.clone());
+        self.paced(Box::pin(async move {
+            let inner = opening.await?;
+            let session: Arc<dyn Session> = Arc::new(TapSession { inner, tap });
+            Ok(session)
+        }))
+    }
+
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        self.paced(self.inner.inspect(queue))
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        self.paced(self.inner.queues(prefix))
+    }
+}
+
+struct TapSession {
+    inner: Arc<dyn Session>,
+    tap: Tap,
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Session for TapSession {
+    fn bond(&self) -> &SessionBond {
+        self.inner.bond()
+    }
+
+    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.tap.paced(self.inner.view(queue))
+    }
+
+    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        self.tap.counts.joins.fetch_add(1, Ordering::SeqCst);
+        self.tap.paced(self.inner.enqueue(queue, entry))
+    }
+
+    fn departure(
+        &self,
+        queue: &QueueName,
+        mine: Option<&ContenderId>,
+        ahead: &ContenderId,
+        seen: Version,
+    ) -> BoxFuture<Result<Departure>> {
+        let (answer, counts) = (self.inner.departure(queue, mine, ahead, seen), self.tap.counts.clone());
+        self.tap.paced(Box::pin(async move {
+            let answer = answer.await;
+            counts.departures.fetch_add(1, Ordering::SeqCst);
+            answer
+        }))
+    }
+
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+        Withdrawal::under_way(self.tap.paced(Box::pin(self.inner.withdraw(queue, ticket))))
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.tap.paced(self.inner.close())
+    }
+}
+
+impl fmt::Debug for TapSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("TapSession").field(&self.inner).finish()
+    }
+}
+
+struct YieldOnce<T> {
+    answer: BoxFuture<T>,
+    yielded: bool,
+}
+
+impl<T> Future for YieldOnce<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if !self.yielded {
+            self.yielded = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.answer.as_mut().poll(context)
+    }
+}

@@ -1,0 +1,108 @@
+//! Proof that the cases can fail: backends with one planted bug each, and the case that catches it.
+//!
+//! Each bug is a decorator of the memory backend, which itself passes every case. A bug that no case caught would be a hole
+//! in the suite.
+
+mod planted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::{Case, Fixture, Outcome, cases, run_case};
+use lockkeeper_core::{BoxFuture, Result};
+
+use planted::{Bug, BuggyFixture};
+
+/// How long a case may take here: those below end within a fraction of it when nothing is wrong, and a lost wake-up is a
+/// failure as soon as it is over.
+const CASE_TIME_MAX: Duration = Duration::from_millis(2_500);
+
+/// The name of the threads in which cases are to fail.
+const THREAD: &str = "planted";
+
+/// Each bug, and a case that must catch it.
+const CATCHES: &[(Bug, &str)] = &[
+    (Bug::SeesOnlyItself, "a counter incremented under the lock loses no increment"),
+    (Bug::SeesOnlyItself, "whatever contenders do, at random, the history is right"),
+    (Bug::LastComesFirst, "20 contenders are served in the order they joined"),
+    (Bug::LastComesFirst, "entries of one session stand in the order of the calls"),
+    (Bug::TellsOfDeparturesTooSoon, "a counter incremented under the lock loses no increment"),
+    (Bug::TellsOfDeparturesTooSoon, "a departure is told to everyone who waits for it and to nobody else"),
+    (Bug::NeverTellsOfDepartures, "a guard that is dropped gives the lock to the next"),
+    (Bug::MissesDepartedAhead, "the departure of a contender that is gone is answered at once"),
+    (Bug::WakesEverybody, "a release wakes the next and nobody else"),
+    (Bug::ForgetsWithdrawals, "a guard that is dropped gives the lock to the next"),
+    (Bug::WithdrawsWhenPolled, "a release that nobody polls is done all the same"),
+    (Bug::WithdrawsWhenPolled, "lock() dropped at every await point leaves no waiter"),
+    (Bug::ForgetsUnansweredJoins, "lock() dropped at every await point leaves a free lock free"),
+    (Bug::ForgetsUnansweredJoins, "a join whose reply is lost leaves one contender and no ghost"),
+    (Bug::JoinsTwice, "try_lock of a taken lock says no and joins nothing"),
+    (Bug::JoinsWhenPolled, "a call takes effect when it is made and not when it is polled"),
+    (Bug::TokensStandStill, "tokens grow over grants and over keepers"),
+    (Bug::TokensStandStill, "whatever contenders do, at random, the history is right"),
+    (Bug::TokensOfTheSession, "tokens grow over sessions and over an empty queue"),
+    (Bug::HoldsOutliveSessions, "a holder whose session expires has lost the lock for good"),
+    (Bug::HoldsOutliveSessions, "closing a keeper ends its holds for good"),
+    (Bug::HoldsOutliveRemovals, "a holder whose contender is removed has lost the lock"),
+    (Bug::TellsNobodyOfALoss, "run() drops the work when the lock is lost"),
+    (Bug::TakesAllForMutexes, "a mutex that meets a read/write lock's queue is refused and leaves nothing"),
+    (Bug::FoldsCase, "names that look alike are separate locks and are shown as they were given"),
+    (Bug::CutsLongNames, "names that look alike are separate locks and are shown as they were given"),
+    (Bug::NamesAllQueues, "queues() names the locks in use in order and no others"),
+    (Bug::ShowsOnlyTheHolder, "contenders() shows the holder and the waiters in their order"),
+    (Bug::ClosesNothing, "closing a keeper ends its holds for good"),
+    (Bug::ReleaseAnswersTooSoon, "a release answers only when the service has heard of it"),
+    (Bug::WakesLate, "a release wakes the next and nobody else"),
+];
+
+fn case(name: &str) -> Case {
+    let found = cases().into_iter().find(|case| case.name() == name);
+    found.unwrap_or_else(|| panic!("there is no case {name:?}"))
+}
+
+fn outcome(bug: Bug, name: &str) -> Result<Outcome, String> {
+    let fixture = move || -> BoxFuture<Result<Arc<dyn Fixture>>> {
+        let fixture: Arc<dyn Fixture> = Arc::new(BuggyFixture::new(bug));
+        Box::pin(std::future::ready(Ok(fixture)))
+    };
+    run_case(&case(name), fixture, CASE_TIME_MAX)
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_its_cases() {
+    let default_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // These are meant to panic.
+        if !matches!(std::thread::current().name(), Some(THREAD | "tokio-rt-worker")) {
+            default_hook(panic);
+        }
+    }));
+    let start = |&(bug, name): &(Bug, &'static str)| {
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        (bug, name, thread.spawn(move || outcome(bug, name)).expect("a thread is started"))
+    };
+    let running: Vec<_> = CATCHES.iter().map(start).collect();
+    let mut missed = Vec::new();
+    for (bug, name, thread) in running {
+        match thread.join().expect("a case's panic is caught") {
+            Err(why) => println!("caught {bug:?} by {name:?}: {}", why.lines().next().unwrap_or_default()),
+            Ok(outcome) => missed.push((bug, name, outcome)),
+        }
+    }
+    println!("caught {} of {}", CATCHES.len() - missed.len(), CATCHES.len());
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
+}
+
+#[test]
+fn every_bug_has_a_case_that_must_catch_it() {
+    for bug in Bug::ALL {
+        assert!(CATCHES.iter().any(|(caught, _)| caught == bug), "{bug:?}");
+    }
+}
+
+#[test]
+fn the_same_cases_pass_without_a_bug() {
+    for &(_, name) in CATCHES {
+        assert_eq!(outcome(Bug::None, name), Ok(Outcome::Passed), "{name}");
+    }
+}

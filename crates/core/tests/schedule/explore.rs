@@ -1,0 +1,60 @@
+//! Every sequence of choices, depth first, each run from scratch.
+
+/// The choices of one run: those before are repeated, those beyond start at the first.
+#[derive(Debug, Default)]
+pub(crate) struct Choices {
+    /// What was chosen, out of how many.
+    taken: Vec<(usize, usize)>,
+    position: usize,
+}
+
+impl Choices {
+    /// Chooses one of `count`, which is not zero.
+    pub(crate) fn choose(&mut self, count: usize) -> usize {
+        if self.position == self.taken.len() {
+            self.taken.push((0, count));
+        }
+        let (chosen, before) = self.taken[self.position];
+        assert_eq!(before, count, "a run is not the same when it is repeated");
+        self.position += 1;
+        chosen
+    }
+
+    /// Moves on to the next sequence; false if that was the last.
+    fn advance(&mut self) -> bool {
+        self.position = 0;
+        while let Some((chosen, count)) = self.taken.pop() {
+            if chosen + 1 < count {
+                self.taken.push((chosen + 1, count));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Calls `run` with every sequence of choices that it asks for, and returns how many there were.
+pub(crate) fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
+    let mut choices = Choices::default();
+    let mut runs = 0;
+    loop {
+        run(&mut choices);
+        runs += 1;
+        if !choices.advance() {
+            return runs;
+        }
+    }
+}
+
+#[test]
+fn every_sequence_is_run_once() {
+    let mut seen = Vec::new();
+    let runs = explore(|choices| {
+        let first = choices.choose(2);
+        // The second choice is offered after one of the first ones only.
+        let second = (first == 1).then(|| choices.choose(3));
+        seen.push((first, second));
+    });
+    assert_eq!(seen, [(0, None), (1, Some(0)), (1, Some(1)), (1, Some(2))]);
+    assert_eq!(runs, 4);
+}
