@@ -80,15 +80,23 @@ async fn an_inherited_write_end_does_not_keep_a_lock_that_was_given_up() {
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = lock(&ours, &queue(Q)).await.unwrap();
     let lifeline = held.joined.standing.lifeline().expect("files have one");
-    let mut heir = std::process::Command::new("sleep").arg("1000").stdin(lifeline).spawn().unwrap();
+    let heir = Heir(std::process::Command::new("sleep").arg("1000").stdin(lifeline).spawn().unwrap());
     let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
     let waiting = tokio::spawn(async move { waiter.granted().await });
     tokio::task::yield_now().await;
     held.leave().await.unwrap();
-    let outcome = soon(waiting).await.unwrap();
-    heir.kill().unwrap();
-    heir.wait().unwrap();
-    outcome.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+    drop(heir);
+}
+
+/// A process that has inherited something; killed when the test ends, however it ends.
+struct Heir(std::process::Child);
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 #[tokio::test]

@@ -67,14 +67,15 @@ fn listen() {
     }
 }
 
-/// Enters and leaves a queue again and again, and tells the numbers.
+/// Enters and leaves a queue of its own again and again, and tells the numbers; the counter alone keeps them apart.
 async fn take_numbers(part: &Part) {
     let session = session(&part.directory);
+    let own = queue(&std::process::id().to_string());
     say("ready");
     listen();
     let mut numbers = Vec::new();
     for _ in 0..part.number {
-        let place = Place::join(&session, &queue(QUEUE)).await.unwrap();
+        let place = Place::join(&session, &own).await.unwrap();
         numbers.push(place.number().to_string());
         place.leave().await.unwrap();
     }
