@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, Session,
-    StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, ServiceUrl,
+    Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -117,7 +117,7 @@ impl FileBackend {
 
 impl Backend for FileBackend {
     fn service(&self) -> String {
-        format!("file:{}", self.base.path().display())
+        ServiceUrl::of_path("file", &self.base.path().to_string_lossy()).to_string()
     }
 
     fn capabilities(&self) -> &Capabilities {

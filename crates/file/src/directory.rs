@@ -54,8 +54,10 @@ fn sort_in(file_name: &CStr, listing: &mut Listing) {
     match file_name.to_str() {
         Ok(text) if text.starts_with(TEMPORARY_PREFIX) => listing.temporaries.push(text.to_owned()),
         Ok(text) if text.starts_with('.') => {}
-        Ok(text) if let Some(name) = EntryName::parse(text) => listing.contenders.push(name),
-        _ => warn_once(file_name),
+        text => match text.ok().and_then(EntryName::parse) {
+            Some(name) => listing.contenders.push(name),
+            None => warn_once(file_name),
+        },
     }
 }
 
