@@ -212,6 +212,20 @@ fn when_the_runner_is_killed_the_command_may_end_in_order() {
 }
 
 #[test]
+fn when_the_command_ends_at_once_but_its_child_does_not_the_child_is_waited_for_and_killed() {
+    let place = Place::new();
+    let script = r#"
+        sh -c 'trap "" TERM; echo $$ > grandchild; for second in $(seq 60); do sleep 1; done' &
+        echo $$ > child
+        exec sleep 60"#;
+    let mut runner = place.script(&["--grace", "200ms"], script).stderr(Stdio::null()).spawn().unwrap();
+    let pids = ["child", "grandchild"].map(|name| place.note(name));
+    runner.kill().unwrap();
+    ended(&mut runner);
+    assert!(place.next_holder_finds_dead(&pids));
+}
+
+#[test]
 fn when_the_watchdog_is_killed_all_its_processes_are_dead_before_the_next_command_starts() {
     let place = Place::new();
     let (mut runner, pids, watchdog) = start_stubborn(&place, &[]);

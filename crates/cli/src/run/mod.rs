@@ -12,7 +12,7 @@
 //! | `signals` | which signals reach the command |
 //! | `watchdog`, `launcher` | the two hidden steps |
 //! | `ending` | when to ask the command to end and when to kill it: pure |
-//! | `group` | the command's process group: kill it, see it empty |
+//! | `group` | the command's processes, in its group and strayed from it: kill them, see them gone |
 //! | `processes` | the process table |
 //! | `channel` | the messages between the three |
 //! | `alarm` | a timer that does not stop while the machine sleeps |

@@ -33,6 +33,12 @@ use super::{OnLoss, Outcome, Supervision, say};
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
 const RENEWAL_LOOK_MS: u64 = 250;
 
+/// How long a command runs before its lock's loss is waited for, in milliseconds.
+///
+/// Waiting for it can cost more than a short command does: the kernel takes some 15 ms to take down a watch on a
+/// directory. The watchdog keeps to the deadline from the start.
+const LOSS_WAIT_AFTER_MS: u64 = 50;
+
 /// How often a group whose watchdog died is looked at, in milliseconds.
 const LOOK_MS: u64 = 5;
 
@@ -144,7 +150,10 @@ impl Runner {
 
     /// Goes on until the watchdog is gone, with its last word or without.
     async fn listen(&mut self, mut signals: Signals, lost: impl Future<Output = String> + Send) -> io::Result<()> {
-        let mut lost = pin!(lost);
+        let mut lost = pin!(async {
+            tokio::time::sleep(Duration::from_millis(LOSS_WAIT_AFTER_MS)).await;
+            lost.await
+        });
         let mut is_lost = false;
         let mut looks = tokio::time::interval(Duration::from_millis(RENEWAL_LOOK_MS));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
