@@ -8,6 +8,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, granted, release, soon};
 use crate::polls::at_most;
+use crate::tap::Pace;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -15,6 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("closing a keeper refuses its waiters", refuses_waiters),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if nobody polls it", takes_effect_at_once),
+        Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
         Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach).needs(&[FaultKind::Cut]),
         Case::new("dropping a keeper and all that came of it ends its session", dropped),
     ]
@@ -74,6 +76,17 @@ async fn takes_effect_at_once(fixture: &dyn Fixture) {
     drop(ann.keeper.close());
     release(granted(waiting).await).await;
     assert!(!guard.hold().is_held());
+}
+
+async fn while_opening(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter_at(fixture, Pace::YieldOnce).await, Party::enter(fixture).await);
+    let mutex = ann.mutex("door");
+    let mut waiting = Box::pin(mutex.lock());
+    assert!(at_most(1, &mut waiting).await.is_none(), "the opening of a session yields");
+    drop(ann.keeper.close());
+    let outcome = soon("the refusal", waiting).await;
+    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    release(bob.lock("door").await).await;
 }
 
 async fn out_of_reach(fixture: &dyn Fixture) {

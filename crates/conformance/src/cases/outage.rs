@@ -9,6 +9,9 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, Waiting, granted, is_joined, release, soon};
 use crate::polls::at_most;
 
+/// How late the news of a lapse may reach a task on a machine with other work; `is_held` itself is never late.
+const NEWS_LATE_MAX: Duration = Duration::from_millis(250);
+
 pub(super) fn cases() -> Vec<Case> {
     let losing = |case: Case| case.needs(&[FaultKind::LoseReply]);
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
@@ -169,7 +172,7 @@ async fn holder_lapses(fixture: &dyn Fixture) {
     let reason = soon("the news of the loss", hold.lost()).await;
     let after = clock.now().saturating_duration_since(cut_at);
     assert!(matches!(reason, LossReason::Lapsed | LossReason::Expired), "{reason:?}");
-    assert!(after <= timeout + Duration::from_millis(100), "told {after:?} after the cut");
+    assert!(after <= timeout + NEWS_LATE_MAX, "told {after:?} after the cut");
     assert!(!waiting.is_finished() || !hold.is_held());
     ann.inflict(Fault::Heal).await;
     assert!(!hold.is_held(), "a healed way revives no hold");
