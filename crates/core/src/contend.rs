@@ -64,13 +64,17 @@ pub(crate) struct Granted {
 /// Permanent ones; and the last transient one when the time was up, or the retry policy gave up, before a place was had.
 pub(crate) async fn lock(shared: &Shared, queue: &QueueName, deadline: Option<BootInstant>) -> Result<Option<Granted>> {
     let mut trouble = None;
-    let granted = match deadline {
-        None => Some(contend(shared, queue, &mut trouble).await?),
-        Some(deadline) => tokio::select! {
-            biased;
-            granted = contend(shared, queue, &mut trouble) => Some(granted?),
-            () = shared.clock.sleep_until(deadline) => None,
-        },
+    let time_is_up = async {
+        match deadline {
+            Some(deadline) => shared.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    let granted = tokio::select! {
+        biased;
+        granted = contend(shared, queue, &mut trouble) => Some(granted?),
+        closed = shared.until_closed() => return Err(closed.at(queue)),
+        () = time_is_up => None,
     };
     match (granted, trouble) {
         (None, Some(error)) => Err(error),

@@ -1,9 +1,10 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{self, Event, Observer};
@@ -47,7 +48,7 @@ pub(crate) struct Shared {
     session: StdMutex<Option<Arc<dyn Session>>>,
     /// Held while a session is opened, so that a thousand tasks open one and not a thousand.
     opening: tokio::sync::Mutex<()>,
-    closed: AtomicBool,
+    closed: watch::Sender<bool>,
     testing: Option<Testing>,
 }
 
@@ -202,7 +203,7 @@ impl Keeper {
     ///
     /// Fails; the service ends the session by itself.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.shared.closed.store(true, Ordering::Release);
+        self.shared.closed.send_replace(true);
         let closing = self.shared.slot().take().map(|session| session.close());
         async move {
             match closing {
@@ -236,11 +237,19 @@ impl Shared {
         }
         let session = self.backend.session().await?;
         *self.slot() = Some(session.clone());
-        if self.closed.load(Ordering::Acquire) {
+        if *self.closed.borrow() {
             // The keeper was closed meanwhile, and nobody else would end this session. The call alone does.
             drop(session.close());
         }
         Ok(session)
+    }
+
+    /// Waits until the keeper is closed, and says so.
+    pub(crate) async fn until_closed(&self) -> Error {
+        let mut changes = self.closed.subscribe();
+        // The sender lives in `self`, so this ends with the keeper's closing and in no other way.
+        let _ = changes.wait_for(|&closed| closed).await;
+        closed()
     }
 
     pub(crate) fn emit(&self, event: &Event) {
@@ -251,9 +260,8 @@ impl Shared {
     }
 
     fn live_session(&self) -> Result<Option<Arc<dyn Session>>> {
-        if self.closed.load(Ordering::Acquire) {
-            let message = LossReason::Closed.to_string();
-            return Err(Error::permanent(ErrorKind::Closed, Operation::Connect, message));
+        if *self.closed.borrow() {
+            return Err(closed());
         }
         let mut slot = self.slot();
         if slot.as_ref().is_some_and(|session| !session.bond().liveness().is_held()) {
@@ -266,6 +274,10 @@ impl Shared {
     fn slot(&self) -> StdMutexGuard<'_, Option<Arc<dyn Session>>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn closed() -> Error {
+    Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string())
 }
 
 impl fmt::Debug for Shared {
@@ -330,9 +342,33 @@ impl KeeperBuilder {
             observers,
             session: StdMutex::new(None),
             opening: tokio::sync::Mutex::new(()),
-            closed: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
             testing,
         };
         Keeper { shared: Arc::new(shared) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TestClock;
+    use crate::standing::SafeUntil;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_in_the_pause_before_its_next_attempt_hears_at_once_that_the_keeper_was_closed() {
+        let clock = Arc::new(TestClock::new());
+        let keeper = MemoryService::new(clock.clone()).keeper();
+        keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+        let mutex = keeper.mutex("door").unwrap();
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        // Long enough for the pauses to have grown to their longest.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!waiting.is_finished());
+        let closed_at = clock.now();
+        let _ = keeper.close().await;
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert_eq!(clock.now(), closed_at);
     }
 }

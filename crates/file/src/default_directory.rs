@@ -153,15 +153,15 @@ mod tests {
 
     #[test]
     fn root_has_a_place_of_its_own_whatever_its_home() {
-        let root = Surroundings { user: 0, home_variable: Some(OsStr::new("/home/joe")), ..USER };
+        let root = Surroundings { user: 0, home_variable: Some(OsStr::new("/house/joe")), ..USER };
         assert_eq!(choose(root, |_| true).unwrap(), plain("/var/lib/lockkeeper"));
     }
 
     #[test]
     fn the_password_database_is_believed_before_the_environment() {
         let home_variable = Some(OsStr::new("/elsewhere"));
-        let known = Surroundings { database_home: Some(Path::new("/home/joe")), home_variable, ..USER };
-        assert_eq!(choose(known, |_| true).unwrap(), plain("/home/joe/.local/state/lockkeeper"));
+        let known = Surroundings { database_home: Some(Path::new("/house/joe")), home_variable, ..USER };
+        assert_eq!(choose(known, |_| true).unwrap(), plain("/house/joe/.local/state/lockkeeper"));
         let unknown = Surroundings { home_variable, ..USER };
         assert_eq!(choose(unknown, |_| true).unwrap(), plain("/elsewhere/.local/state/lockkeeper"));
     }

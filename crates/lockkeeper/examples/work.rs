@@ -29,7 +29,7 @@ async fn main() -> Result<(), lockkeeper::Error> {
     let ledger = keeper.mutex("ledger")?;
 
     // The closure is dropped at its next await if the lock is lost.
-    let written = ledger.run(|hold| write_report(hold)).await?;
+    let written = ledger.run(write_report).await?;
     println!("{written} line(s)");
 
     // Or wait for a while only.
