@@ -59,6 +59,22 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> BootInstant;
 
     /// Waits until `deadline` is reached; at once if it is past.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future leaves no timer behind.
+    ///
+    /// # Ordering
+    ///
+    /// [`Clock::now`] has reached the deadline when this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose.
     fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()>;
 
     /// Returns the wall clock's time since 1970-01-01 UTC, for people to read and to seed counters.

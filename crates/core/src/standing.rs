@@ -111,6 +111,22 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
     fn liveness(&self) -> Liveness;
 
     /// Waits until the place is lost; without end if it never is.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// [`Standing::liveness`] says lost before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting for as long as the place may be believed.
     fn lost(&self) -> BoxFuture<LossReason>;
 
     /// Returns a file descriptor that keeps the place for as long as it is open in any process, where the service has

@@ -14,7 +14,7 @@ use crate::{assert_none, packages, root};
 const TESTING: u8 = 4;
 
 /// The crates that any other may use in its tests, whatever its layer.
-const TEST_DOUBLES: &[&str] = &["lockkeeper-conformance", "lockkeeper-zk-server"];
+const TEST_DOUBLES: &[&str] = &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-zk-server"];
 
 struct Place {
     layer: u8,

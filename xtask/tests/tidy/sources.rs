@@ -21,14 +21,14 @@ const MACHINE_FOLDERS_ALLOWED: &[(&str, &str)] = &[];
 const NOT_SOURCES: &[&str] = &["target", ".git"];
 
 /// A text file of the tree.
-struct Source {
+pub(crate) struct Source {
     /// Relative to the workspace's root.
-    path: String,
-    text: String,
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// All text files of the tree. It is walked rather than asked of git, so that an unpacked archive passes too.
-fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     let mut found = Vec::new();
     collect(root(), &mut found);
     assert!(found.iter().any(|source| source.path == "xtask/tests/tidy/sources.rs"), "the walk misses this very file");
