@@ -57,13 +57,23 @@ pub(crate) struct Granted {
     pub(crate) standing: Arc<dyn Standing>,
 }
 
+/// How far a wait has come, for whoever has to say why it ended.
+#[derive(Debug)]
+enum Progress {
+    /// There is no place in the queue, and this went wrong last.
+    NoPlace(Option<Error>),
+    /// There is one, or there was one a moment ago.
+    Placed,
+}
+
 /// Waits for a grant, at most until `deadline`; `None` if the time was up first.
 ///
 /// # Errors
 ///
-/// Permanent ones; and the last transient one when the time was up, or the retry policy gave up, before a place was had.
+/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had: nobody
+/// knows then whether the lock was free.
 pub(crate) async fn lock(shared: &Shared, queue: &QueueName, deadline: Option<BootInstant>) -> Result<Option<Granted>> {
-    let mut trouble = None;
+    let mut progress = Progress::NoPlace(None);
     let time_is_up = async {
         match deadline {
             Some(deadline) => shared.clock.sleep_until(deadline).await,
@@ -72,14 +82,20 @@ pub(crate) async fn lock(shared: &Shared, queue: &QueueName, deadline: Option<Bo
     };
     let granted = tokio::select! {
         biased;
-        granted = contend(shared, queue, &mut trouble) => Some(granted?),
+        granted = contend(shared, queue, &mut progress) => Some(granted?),
         closed = shared.until_closed() => return Err(closed.at(queue)),
         () = time_is_up => None,
     };
-    match (granted, trouble) {
-        (None, Some(error)) => Err(error),
+    match (granted, progress) {
+        (None, Progress::NoPlace(Some(error))) => Err(error),
+        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(queue)),
         (granted, _) => Ok(granted),
     }
+}
+
+fn unanswered(shared: &Shared) -> Error {
+    let message = format!("{} has not answered in time", shared.backend.service());
+    Error::transient(ErrorKind::ConnectionLost, Operation::Join, message)
 }
 
 /// Takes the lock if it is free, without waiting for anybody; `None` if it is not.
@@ -103,13 +119,13 @@ pub(crate) async fn try_lock(shared: &Shared, queue: &QueueName) -> Result<Optio
     }
 }
 
-/// Tries until it is granted. `trouble` holds what went wrong last, for as long as there is no place in the queue.
-async fn contend(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>) -> Result<Granted> {
+/// Tries until it is granted.
+async fn contend(shared: &Shared, queue: &QueueName, progress: &mut Progress) -> Result<Granted> {
     let started = shared.clock.now();
     let mut failed = 0_u32;
     loop {
         let attempt_started = shared.clock.now();
-        let error = match attempt(shared, queue, trouble).await {
+        let error = match attempt(shared, queue, progress).await {
             Ok(granted) => return Ok(granted),
             Err(error) => error,
         };
@@ -136,16 +152,16 @@ async fn contend(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>
             return Err(error);
         };
         shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: error.clone() });
-        *trouble = Some(error);
+        *progress = Progress::NoPlace(Some(error));
         shared.clock.sleep_until(now.saturating_add(delay)).await;
     }
 }
 
 /// Joins the queue under the present session and waits there until the place is granted or lost.
-async fn attempt(shared: &Shared, queue: &QueueName, trouble: &mut Option<Error>) -> Result<Granted> {
+async fn attempt(shared: &Shared, queue: &QueueName, progress: &mut Progress) -> Result<Granted> {
     let session = shared.session().await.map_err(|error| error.at(queue))?;
     let (place, joined) = join(shared, queue, session.clone()).await?;
-    *trouble = None;
+    *progress = Progress::Placed;
     let Enqueued { id, token, mut view, standing } = joined;
     loop {
         let (ahead, departure_grants) = match decide::mutex(&id, &view) {
@@ -252,4 +268,27 @@ fn removed(queue: &QueueName) -> Error {
 fn kind_mismatch(queue: &QueueName, found: Mode) -> Error {
     let message = format!("asked for as a mutex, but its queue has a `{found}` contender of another kind of lock");
     Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TestClock;
+    use crate::memory::MemoryService;
+
+    const TIMEOUT: Duration = Duration::from_secs(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_is_up_before_there_was_a_place_is_an_error_and_after_that_an_answer() {
+        let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
+        let mutex = keeper.mutex("door").unwrap();
+        keeper.testing().unwrap().pause();
+        let error = mutex.lock_timeout(TIMEOUT).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
+        assert_eq!(error.to_string(), "door: join: memory: has not answered in time");
+        keeper.testing().unwrap().resume();
+        let guard = mutex.lock().await.unwrap();
+        assert!(mutex.lock_timeout(TIMEOUT).await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
 }

@@ -173,6 +173,14 @@ impl Hold {
         }
     }
 
+    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs longer
+    /// than this to be ended safely should not begin. `None` if the service has no timeouts.
+    ///
+    /// While renewals go well, [`Hold::safe_for`] does not fall below it.
+    pub fn notice(&self) -> Option<Duration> {
+        self.state.standing.notice()
+    }
+
     /// Waits until the lock is no longer held, and says why; [`LossReason::Released`] if its guard gave it back.
     ///
     /// # Errors

@@ -106,7 +106,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and the last transient error, if the time was up before a place in the queue was had.
+    /// As [`Mutex::lock`]; and a transient one if the time was up before a place in the queue was had: the last that
+    /// happened, or that the service has not answered.
     ///
     /// # Cancellation
     ///

@@ -134,6 +134,14 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
     fn lifeline(&self) -> Option<OwnedFd> {
         None
     }
+
+    /// Returns how long at least lies between now and the deadline while renewals go well, and so how early a holder is
+    /// certainly warned that one has failed; `None` where there is no deadline.
+    ///
+    /// It follows from what the service has granted, and may shrink when that does.
+    fn notice(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The liveness of one session, shared by all that was made under it.

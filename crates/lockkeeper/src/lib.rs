@@ -28,6 +28,7 @@
 //! | --- | --- | --- |
 //! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
 //! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users | `file` (default) |
+//! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -78,8 +79,10 @@ pub fn builder(url: &str) -> Result<KeeperBuilder> {
     match url.scheme() {
         "file" => file(&url),
         "memory" => memory_service(&url),
+        "zk" => zookeeper(&url),
         other => {
-            let message = format!("there is no service `{other}:`; there are `file:DIRECTORY` and `memory:`");
+            let message =
+                format!("there is no service `{other}:`; there are `file:DIRECTORY`, `memory:` and `zk://HOST`");
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
     }
@@ -115,6 +118,17 @@ fn file(_url: &ServiceUrl) -> Result<KeeperBuilder> {
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
+#[cfg(feature = "zookeeper")]
+fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    Ok(Keeper::builder(Arc::new(lockkeeper_zookeeper::ZooKeeperBackend::open(url)?)))
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn zookeeper(_url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let message = "`zk:` needs the feature `zookeeper` of the crate `lockkeeper`";
+    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +139,8 @@ mod tests {
             ("redis2://h", "`file:DIRECTORY`"),
             ("file://host/x", "directory"),
             ("file:x?base=y", "`base`"),
+            ("zk:", "server"),
+            ("zk://h?sesion_timeout=3s", "`sesion_timeout`"),
             ("memory:x", "`memory:`"),
             ("memory:?a=b", "`a`"),
             ("/var/lib/lockkeeper", "scheme"),

@@ -1,0 +1,233 @@
+//! The client itself: opening a session, holding on to it, and closing it. Its requests are in `operations`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::Advice;
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
+
+use crate::config::{Config, Server};
+use crate::dial::{Dial, TcpDial};
+use crate::driver::Driver;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::hosts::Hosts;
+use crate::link::{Link, Phase};
+
+/// The least time one server gets to accept a connection, however many there are.
+const DIAL_TIME_MIN: Duration = Duration::from_millis(500);
+
+/// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
+///
+/// Requests go out in the order of the calls, and each takes effect when it is made, not when its future is first polled.
+/// A lost connection is opened again for as long as the session lives; requests that were not sent wait for it until
+/// their deadline, the session timeout. Paths are relative to the chroot of the URL.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lockkeeper_zookeeper::{Client, Config, NewNode};
+///
+/// let client = Client::connect(&Config::from_url(&"zk://h1,h2".parse()?)?).await?;
+/// client.create(NewNode::persistent("/greeting").with_data("hello")).await?;
+/// let (data, stat) = client.get_data("/greeting").await?;
+/// assert_eq!((&data[..], stat.version), (&b"hello"[..], 0));
+/// client.delete("/greeting", None).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// The part that counts: the session ends with the last of those who use it, and the driver is none of them.
+struct Handle {
+    link: Arc<Link>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.link.close();
+    }
+}
+
+impl Client {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// After the configuration's connection timeout: transient, naming the servers that were tried. Permanent if the
+    /// credentials were refused, or outside a tokio runtime.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is closed if it was made.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// The next server is tried.
+    pub async fn connect(config: &Config) -> Result<Self, ClientError> {
+        Self::connect_over(config, Arc::new(TcpDial), Arc::new(SystemClock)).await
+    }
+
+    /// Opens a session over other connections and by another clock; see [`Client::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`Client::connect`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`Client::connect`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Client::connect`].
+    pub async fn connect_over(
+        config: &Config,
+        dial: Arc<dyn Dial>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ClientError> {
+        let client = Self::start(config, dial, clock)?;
+        client.until_open(config).await?;
+        Ok(client)
+    }
+
+    /// Waits until there is a session, for at most the configuration's connection timeout.
+    pub(crate) async fn until_open(&self, config: &Config) -> Result<(), ClientError> {
+        let link = self.link();
+        let clock = link.clock();
+        let deadline = clock.now().saturating_add(config.connect_timeout);
+        let settled = tokio::select! {
+            biased;
+            settled = link.until(|status| status.phase.is_online()) => Some(settled.phase),
+            () = clock.sleep_until(deadline) => None,
+        };
+        match settled {
+            Some(phase) if phase.is_online() => Ok(()),
+            _ if link.is_refused() => Err(ClientError::of_refusal(ErrorCode::AuthFailed, OpCode::CreateSession, "")),
+            _ => Err(unreachable_in_time(config, &link.failures())),
+        }
+    }
+
+    /// Starts the task that opens a session and keeps it.
+    pub(crate) fn start(config: &Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            let message = "a session is kept by a task, and there is no tokio runtime to run it";
+            return Err(ClientError::new(
+                ClientErrorKind::NoRuntime,
+                Advice::Permanent,
+                OpCode::CreateSession,
+                "",
+                message,
+            ));
+        };
+        // The order of the servers guards nothing: without randomness they are tried as they stand.
+        let hosts = Hosts::new(config.servers.clone(), getrandom::u64().unwrap_or(0));
+        let servers = u32::try_from(config.servers.len()).unwrap_or(u32::MAX).max(1);
+        let dial_time_max = (config.connect_timeout.min(config.session_timeout / 3) / servers).max(DIAL_TIME_MIN);
+        let link = Arc::new(Link::new(config, clock));
+        runtime.spawn(Driver::new(link.clone(), dial, hosts, dial_time_max).run());
+        Ok(Self { handle: Arc::new(Handle { link }) })
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.handle.link
+    }
+
+    /// Returns the session's number.
+    pub fn session_id(&self) -> i64 {
+        self.link().session_id().unwrap_or(0)
+    }
+
+    /// Returns the least session timeout that the service has granted so far.
+    pub fn session_timeout(&self) -> Duration {
+        self.link().timeout()
+    }
+
+    /// Tells whether requests go out now.
+    pub fn is_online(&self) -> bool {
+        self.link().status_now().phase.is_online()
+    }
+
+    /// Waits until the session is over.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// Every request under way has failed or will.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting: whether the session is over is for the service to say.
+    pub async fn over(&self) {
+        self.link().until(|_| false).await;
+    }
+
+    /// Closes the session, for all clones; what was asked for before comes first.
+    ///
+    /// # Errors
+    ///
+    /// Transient if there is no connection to say so on; the service then ends the session at its timeout.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is closed all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Everything asked for before on this session comes first.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails; the closing goes on by itself.
+    pub fn close(&self) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
+        let link = self.link().clone();
+        link.close();
+        async move {
+            match link.until(|status| status.phase == Phase::Offline).await.phase {
+                Phase::Over => Ok(()),
+                _ => {
+                    let message = "there is no connection to close the session on; it ends at its timeout";
+                    let (kind, operation) = (ClientErrorKind::ConnectionLost, OpCode::CloseSession);
+                    Err(ClientError::new(kind, Advice::Transient, operation, "", message))
+                }
+            }
+        }
+    }
+}
+
+fn unreachable_in_time(config: &Config, failures: &[(String, String)]) -> ClientError {
+    let tried = |server: &Server| {
+        let server = server.to_string();
+        let why = failures.iter().find(|(name, _)| *name == server).map_or("no answer", |(_, why)| why.as_str());
+        format!("{server} ({why})")
+    };
+    let servers: Vec<_> = config.servers.iter().map(tried).collect();
+    let limit = config.connect_timeout;
+    let message = format!("no session within {limit:?} from {}", servers.join(", "));
+    ClientError::new(ClientErrorKind::ConnectionLost, Advice::Transient, OpCode::CreateSession, "", message)
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = format!("{:#x}", self.session_id());
+        formatter.debug_struct("Client").field("session", &id).field("status", &self.link().status_now()).finish()
+    }
+}

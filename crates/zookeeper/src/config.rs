@@ -1,0 +1,204 @@
+//! What a service URL says about ZooKeeper, checked once; nothing is opened here.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration};
+use lockkeeper_zk_proto::path::ZnodePath;
+
+use crate::layout::{ForeignPolicy, Layout};
+
+/// The port of a ZooKeeper server whose URL names none.
+pub const PORT_DEFAULT: u16 = 2181;
+
+/// The session timeout asked for when the URL names none.
+pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
+/// How long the opening of a session may take when the URL does not say.
+pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Where the queues lie when the URL does not say.
+pub const BASE_DEFAULT: &str = "/lockkeeper";
+
+/// The least session timeout that can be asked for: below it the margins of the safety rule leave nothing.
+const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// The greatest session timeout that can be asked for: a day; servers grant far less.
+const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The keys that a `zk:` URL may have.
+const KEYS: [&str; 6] = ["session_timeout", "tick", "base", "layout", "foreign", "connect_timeout"];
+
+/// One server's name and port; the name is resolved at each attempt to reach it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Server {
+    /// Its name or address.
+    pub name: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
+        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
+    }
+}
+
+/// What is known of a ZooKeeper service before it is reached.
+///
+/// ```
+/// use lockkeeper_zookeeper::Config;
+///
+/// let config = Config::from_url(&"zk://h1,h2:2182/app?session_timeout=30s&tick=2s".parse()?)?;
+/// assert_eq!(config.servers().len(), 2);
+/// assert_eq!(config.servers()[0].port, 2181);
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    pub(crate) service: String,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) chroot: ZnodePath,
+    /// `user:password`, sent as digest authentication on each connection.
+    pub(crate) digest: Option<String>,
+    pub(crate) session_timeout: Duration,
+    pub(crate) tick: Option<Duration>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) base: ZnodePath,
+    pub(crate) layout: Layout,
+    pub(crate) foreign: ForeignPolicy,
+}
+
+impl Config {
+    /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`.
+    ///
+    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `tick` (the ensemble's, if it is known), `base`
+    /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `foreign` (`refuse`, `ignore` or `wait`).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong.
+    pub fn from_url(url: &ServiceUrl) -> Result<Self> {
+        if url.scheme() != "zk" {
+            return Err(invalid(format!("`{}:` is not a ZooKeeper URL; it begins with `zk:`", url.scheme())));
+        }
+        url.refuse_unknown_keys(&KEYS)?;
+        if url.hosts().is_empty() {
+            return Err(invalid("a `zk:` URL names at least one server, as in zk://h1:2181,h2:2181"));
+        }
+        let server = |host: &lockkeeper_core::url::Host| Server {
+            name: host.name.clone(),
+            port: host.port.unwrap_or(PORT_DEFAULT),
+        };
+        let session_timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+        if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&session_timeout) {
+            return Err(invalid(format!(
+                "a session timeout lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}"
+            )));
+        }
+        Ok(Self {
+            service: url.to_string(),
+            servers: url.hosts().iter().map(server).collect(),
+            chroot: path(url.path().trim_end_matches('/'), "the chroot")?,
+            digest: url.user().map(|user| format!("{user}:{}", url.password().unwrap_or_default())),
+            session_timeout,
+            tick: duration(url, "tick")?,
+            connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
+            layout: Layout::from_setting(url.query("layout").unwrap_or("curator"))?,
+            foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
+        })
+    }
+
+    /// Returns the servers in the order of the URL.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Returns the session timeout that will be asked for; the server may grant another.
+    pub const fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Config").field(&self.service).finish()
+    }
+}
+
+fn duration(url: &ServiceUrl, key: &str) -> Result<Option<Duration>> {
+    let Some(text) = url.query(key) else {
+        return Ok(None);
+    };
+    match parse_duration(text) {
+        Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
+        Ok(_) => Err(invalid(format!("`{key}` is zero"))),
+        Err(error) => Err(invalid(format!("`{key}`: {error}"))),
+    }
+}
+
+fn path(text: &str, what: &str) -> Result<ZnodePath> {
+    let text = if text.is_empty() { "/" } else { text };
+    ZnodePath::parse(text).map_err(|error| invalid(format!("{what} is not usable")).caused_by(error))
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(url: &str) -> Result<Config> {
+        Config::from_url(&url.parse()?)
+    }
+
+    #[test]
+    fn a_url_without_settings_has_the_defaults() {
+        let config = config("zk://h1").unwrap();
+        assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2181 }]);
+        assert_eq!((config.session_timeout, config.tick), (SESSION_TIMEOUT_DEFAULT, None));
+        assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
+        assert_eq!((config.layout, config.foreign), (Layout::Curator, ForeignPolicy::Refuse));
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let url = "zk://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&tick=500ms&base=/x&layout=kazoo\
+                   &foreign=wait&connect_timeout=3s";
+        let config = config(url).unwrap();
+        assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
+        assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/a/b", "/x"));
+        assert_eq!(config.digest.as_deref(), Some("ann:s:cret"));
+        assert_eq!(config.session_timeout, Duration::from_secs(6));
+        assert_eq!(config.tick, Some(Duration::from_millis(500)));
+        assert_eq!(config.connect_timeout, Duration::from_secs(3));
+        assert_eq!((config.layout, config.foreign), (Layout::Kazoo, ForeignPolicy::Wait));
+        assert!(!format!("{config:?}").contains("cret"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (url, word) in [
+            ("zk:/path", "server"),
+            ("zk://h1/../x", "chroot"),
+            ("zk://h1/a//b", "chroot"),
+            ("zk://h1?base=x", "base"),
+            ("zk://h1?layout=zookeeper", "layout"),
+            ("zk://h1?foreign=eat", "foreign"),
+            ("zk://h1?session_timeout=10ms", "session timeout"),
+            ("zk://h1?tick=0", "tick"),
+            ("zk://h1?tick=soon", "tick"),
+            ("zk://h1?sesion_timeout=3s", "sesion_timeout"),
+            ("etcd://h1", "etcd"),
+        ] {
+            let error = config(url).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
+            assert!(error.to_string().contains(word), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Why a request to ZooKeeper failed, and what follows from it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
+use lockkeeper_zk_proto::client::{RequestError, SubmitError, WhyUnanswered, WhyUnsent};
+use lockkeeper_zk_proto::message::{Effect, ErrorCode, OpCode};
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ClientErrorKind {
+    /// The server refused it with this code.
+    Refused(ErrorCode),
+    /// The connection was lost, or could not be had, before there was an answer.
+    ConnectionLost,
+    /// There was no answer within the operation's deadline.
+    Deadline,
+    /// The session is over.
+    SessionLost,
+    /// The path is none.
+    InvalidPath,
+    /// A limit of this client was reached.
+    LimitReached,
+    /// The answer could not be understood.
+    Protocol,
+    /// There is no runtime to work in.
+    NoRuntime,
+}
+
+/// Why a request failed: which operation, on which path, and whether trying again can help. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ClientError {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    kind: ClientErrorKind,
+    advice: Advice,
+    operation: OpCode,
+    path: String,
+    message: String,
+}
+
+impl ClientError {
+    pub(crate) fn new(
+        kind: ClientErrorKind,
+        advice: Advice,
+        operation: OpCode,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let inner = Inner { kind, advice, operation, path: path.into(), message: message.into() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn invalid_path(operation: OpCode, path: &str, reason: &impl fmt::Display) -> Self {
+        Self::new(ClientErrorKind::InvalidPath, Advice::Permanent, operation, path, reason.to_string())
+    }
+
+    pub(crate) fn session_lost(operation: OpCode, path: &str) -> Self {
+        let message = "the session is over";
+        Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, message)
+    }
+
+    pub(crate) fn unexpected(operation: OpCode, path: &str) -> Self {
+        let message = "the server answered another question";
+        Self::new(ClientErrorKind::Protocol, Advice::Permanent, operation, path, message)
+    }
+
+    pub(crate) fn of_refusal(code: ErrorCode, operation: OpCode, path: &str) -> Self {
+        let kind = match code {
+            ErrorCode::SessionExpired => ClientErrorKind::SessionLost,
+            code => ClientErrorKind::Refused(code),
+        };
+        let message = format!("the server answered {code}");
+        Self::new(kind, advice_of(code), operation, path, message)
+    }
+
+    pub(crate) fn of_request(error: &RequestError, operation: OpCode, path: &str) -> Self {
+        let (kind, advice) = match error {
+            RequestError::Refused(code) => return Self::of_refusal(*code, operation, path),
+            RequestError::NotSent(WhyUnsent::Deadline) => (ClientErrorKind::Deadline, Advice::Transient),
+            RequestError::NotSent(WhyUnsent::Over(_)) => (ClientErrorKind::SessionLost, Advice::Transient),
+            RequestError::Unanswered { effect, why } => {
+                let kind = match why {
+                    WhyUnanswered::Deadline => ClientErrorKind::Deadline,
+                    WhyUnanswered::ConnectionLost => ClientErrorKind::ConnectionLost,
+                    WhyUnanswered::Over(_) => ClientErrorKind::SessionLost,
+                };
+                (kind, if *effect == Effect::Write { Advice::Unknown } else { Advice::Transient })
+            }
+            RequestError::Malformed(_) => (ClientErrorKind::Protocol, Advice::Unknown),
+            _ => (ClientErrorKind::Protocol, Advice::Unknown),
+        };
+        Self::new(kind, advice, operation, path, error.to_string())
+    }
+
+    pub(crate) fn of_submission(error: SubmitError, operation: OpCode, path: &str) -> Self {
+        let (kind, advice) = match error {
+            SubmitError::Closing | SubmitError::Over(_) => return Self::session_lost(operation, path),
+            SubmitError::QueueFull | SubmitError::TooMany => (ClientErrorKind::LimitReached, Advice::Transient),
+            _ => (ClientErrorKind::LimitReached, Advice::Permanent),
+        };
+        Self::new(kind, advice, operation, path, error.to_string())
+    }
+
+    /// Returns what kind of failure it was.
+    pub fn kind(&self) -> ClientErrorKind {
+        self.inner.kind
+    }
+
+    /// Returns whether trying again can help.
+    pub fn advice(&self) -> Advice {
+        self.inner.advice
+    }
+
+    /// Returns what was asked for; opening a session is [`OpCode::CreateSession`].
+    pub fn operation(&self) -> OpCode {
+        self.inner.operation
+    }
+
+    /// Returns the path it was asked for; empty where there is none.
+    pub fn path(&self) -> &str {
+        &self.inner.path
+    }
+
+    /// Returns the server's refusal, if that is what it was.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self.inner.kind {
+            ClientErrorKind::Refused(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is(&self, code: ErrorCode) -> bool {
+        self.code() == Some(code)
+    }
+
+    /// Says it in the words of locks.
+    pub(crate) fn into_core(self, operation: Operation, lost: Option<LossReason>) -> Error {
+        let kind = match self.kind() {
+            ClientErrorKind::Refused(code) => kind_of(code),
+            ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => ErrorKind::ConnectionLost,
+            ClientErrorKind::SessionLost => ErrorKind::Lost(lost.unwrap_or(LossReason::Expired)),
+            ClientErrorKind::InvalidPath => ErrorKind::InvalidName,
+            ClientErrorKind::LimitReached => ErrorKind::LimitReached,
+            ClientErrorKind::Protocol => ErrorKind::Backend,
+            ClientErrorKind::NoRuntime => ErrorKind::InvalidConfig,
+        };
+        // Not as the message: the cause says it, and the message stays the kind's own.
+        let error = match self.advice() {
+            Advice::Permanent => Error::permanent(kind, operation, ""),
+            Advice::Transient => Error::transient(kind, operation, ""),
+            Advice::Unknown => Error::unknown(kind, operation, ""),
+        };
+        error.caused_by(self)
+    }
+}
+
+/// Whether a refused request can succeed when it is tried again and nobody has changed anything.
+const fn advice_of(code: ErrorCode) -> Advice {
+    match code {
+        ErrorCode::ConnectionLoss
+        | ErrorCode::OperationTimeout
+        | ErrorCode::SessionMoved
+        | ErrorCode::SessionExpired
+        | ErrorCode::UnknownSession
+        | ErrorCode::NotReadOnly
+        | ErrorCode::NewConfigNoQuorum
+        | ErrorCode::RequestTimeout
+        | ErrorCode::ThrottledOp => Advice::Transient,
+        _ => Advice::Permanent,
+    }
+}
+
+const fn kind_of(code: ErrorCode) -> ErrorKind {
+    match code {
+        ErrorCode::NoAuth | ErrorCode::AuthFailed | ErrorCode::InvalidAcl | ErrorCode::SessionClosedRequireSaslAuth => {
+            ErrorKind::Refused
+        }
+        ErrorCode::EphemeralOnLocalSession | ErrorCode::Unimplemented => ErrorKind::Unsupported,
+        ErrorCode::QuotaExceeded => ErrorKind::LimitReached,
+        ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => ErrorKind::ConnectionLost,
+        _ => ErrorKind::Backend,
+    }
+}
+
+/// `create2 /lockkeeper/x: the server answered NoAuth (-102)`
+impl fmt::Display for ClientError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { operation, path, message, .. } = &*self.inner;
+        if *operation == OpCode::CreateSession {
+            return formatter.write_str(message);
+        }
+        let operation = format!("{operation:?}");
+        let (first, rest) = operation.split_at(1);
+        write!(formatter, "{}{rest}", first.to_ascii_lowercase())?;
+        if !path.is_empty() {
+            write!(formatter, " {path}")?;
+        }
+        write!(formatter, ": {message}")
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_was_asked_where_and_what_came_of_it() {
+        let error = ClientError::of_refusal(ErrorCode::NoAuth, OpCode::Create2, "/a/b");
+        assert_eq!(error.to_string(), "create2 /a/b: the server answered NoAuth (-102)");
+        assert_eq!(error.advice(), Advice::Permanent);
+        let core = error.into_core(Operation::Join, None);
+        assert_eq!((core.kind(), core.advice()), (ErrorKind::Refused, Advice::Permanent));
+        assert_eq!(core.to_string(), "join: access refused: create2 /a/b: the server answered NoAuth (-102)");
+    }
+
+    #[test]
+    fn a_lost_reply_to_a_write_may_have_taken_effect_and_one_to_a_read_can_be_asked_again() {
+        let why = WhyUnanswered::ConnectionLost;
+        let error =
+            |effect| ClientError::of_request(&RequestError::Unanswered { effect, why }, OpCode::Create2, "/a").advice();
+        assert_eq!((error(Effect::Write), error(Effect::Read)), (Advice::Unknown, Advice::Transient));
+        let unsent = RequestError::NotSent(WhyUnsent::Deadline);
+        assert_eq!(ClientError::of_request(&unsent, OpCode::Create2, "/a").advice(), Advice::Transient);
+    }
+}

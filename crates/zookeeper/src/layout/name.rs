@@ -1,0 +1,242 @@
+//! One name: written, and read.
+
+use std::fmt::Write as _;
+
+use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Result, Ticket};
+use lockkeeper_zk_proto::path::parse_sequence;
+
+/// What a contender of any known client has just before its sequence number, and what it then asks for.
+///
+/// Curator's mutex and go-zookeeper write `lock-`, Curator's read/write lock `__WRIT__` and `__READ__`, kazoo `__lock__`
+/// (also for its write lock) and `__rlock__`. Longer marks come first where one ends in another.
+const MARKS: [(&str, Mode); 5] = [
+    ("__WRIT__", Mode::Write),
+    ("__READ__", Mode::Read),
+    ("__rlock__", Mode::Read),
+    ("__lock__", Mode::Mutex),
+    ("lock-", Mode::Mutex),
+];
+
+/// The digits of a sequence number that no minus sign precedes.
+const SEQUENCE_DIGITS: usize = 10;
+
+/// How ours are named: in the way of one client or another, so that its locks and ours are the same locks.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Layout {
+    /// Apache Curator's recipes, and go-zookeeper's: `_c_<uuid>-lock-<sequence>`.
+    #[default]
+    Curator,
+    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`.
+    Kazoo,
+}
+
+/// What to do about a child that may be a contender of a client we do not know.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum ForeignPolicy {
+    /// Refuse to use the queue.
+    #[default]
+    Refuse,
+    /// Pass it over, on the word of whoever configured it that it is none.
+    Ignore,
+    /// Take it for an exclusive contender.
+    Wait,
+}
+
+/// What a child of a queue's node is, by its name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Named {
+    /// A contender of a known client.
+    Contender { ticket: Option<Ticket>, mode: Mode, sequence: i32 },
+    /// It ends in a sequence number, so it may be somebody's contender.
+    Foreign { sequence: i32 },
+    /// Nothing that could be waited for.
+    Junk,
+}
+
+impl Layout {
+    pub(crate) fn from_setting(text: &str) -> Result<Self> {
+        match text {
+            "curator" => Ok(Self::Curator),
+            "kazoo" => Ok(Self::Kazoo),
+            _ => Err(invalid(format!("`layout` is `curator` or `kazoo`, not `{text}`"))),
+        }
+    }
+
+    /// Returns a contender's name but for the sequence number, which the service appends.
+    pub(crate) fn prefix(self, ticket: Ticket, mode: Mode) -> String {
+        match self {
+            Self::Curator => {
+                let mark = match mode {
+                    Mode::Write => "__WRIT__",
+                    Mode::Read => "__READ__",
+                    _ => "lock-",
+                };
+                format!("{}{mark}", self.ticket_prefix(ticket))
+            }
+            Self::Kazoo => {
+                let mark = if mode == Mode::Read { "__rlock__" } else { "__lock__" };
+                format!("{}{mark}", self.ticket_prefix(ticket))
+            }
+        }
+    }
+
+    /// Returns what the name of every contender with this ticket begins with.
+    pub(crate) fn ticket_prefix(self, ticket: Ticket) -> String {
+        let digits = ticket.to_string();
+        match self {
+            Self::Curator => {
+                let mut prefix = "_c_".to_owned();
+                for group in [0..8, 8..12, 12..16, 16..20, 20..32] {
+                    write!(prefix, "{}-", &digits[group]).expect("a string takes everything");
+                }
+                prefix
+            }
+            Self::Kazoo => digits,
+        }
+    }
+}
+
+impl ForeignPolicy {
+    pub(crate) fn from_setting(text: &str) -> Result<Self> {
+        match text {
+            "refuse" => Ok(Self::Refuse),
+            "ignore" => Ok(Self::Ignore),
+            "wait" => Ok(Self::Wait),
+            _ => Err(invalid(format!("`foreign` is `refuse`, `ignore` or `wait`, not `{text}`"))),
+        }
+    }
+}
+
+impl Named {
+    /// Reads a child's name.
+    pub(crate) fn read(name: &str) -> Self {
+        for (mark, mode) in MARKS {
+            if let Some((before, digits)) = name.rsplit_once(mark)
+                && let Some(sequence) = parse_sequence(digits)
+            {
+                return Self::Contender { ticket: ticket_before(before), mode, sequence };
+            }
+        }
+        match trailing_sequence(name) {
+            Some(sequence) => Self::Foreign { sequence },
+            None => Self::Junk,
+        }
+    }
+}
+
+/// Returns the ticket in a contender's name.
+pub(crate) fn ticket_of(name: &str) -> Option<Ticket> {
+    match Named::read(name) {
+        Named::Contender { ticket, .. } => ticket,
+        Named::Foreign { .. } | Named::Junk => None,
+    }
+}
+
+/// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper does,
+/// or the 32 digits alone as kazoo does.
+fn ticket_before(text: &str) -> Option<Ticket> {
+    let digits = match text.strip_prefix("_c_") {
+        Some(rest) => rest.strip_suffix('-')?,
+        None => text,
+    };
+    let plain = match digits.len() {
+        32 => digits.to_owned(),
+        36 if [8, 13, 18, 23].iter().all(|&at| digits.as_bytes()[at] == b'-') => digits.replace('-', ""),
+        _ => return None,
+    };
+    let is_plain = plain.len() == 32 && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_plain.then(|| u128::from_str_radix(&plain, 16).ok().map(Ticket::from_bits)).flatten()
+}
+
+/// Reads a sequence number at the end of an unknown name.
+///
+/// A minus sign belongs to the number only if the service would have written it so; otherwise it ends the name before.
+fn trailing_sequence(name: &str) -> Option<i32> {
+    let negative = [SEQUENCE_DIGITS + 1, SEQUENCE_DIGITS].into_iter().find_map(|length| {
+        let tail = name.get(name.len().checked_sub(length)?..)?;
+        tail.starts_with('-').then(|| parse_sequence(tail)).flatten()
+    });
+    let tail = || name.get(name.len().checked_sub(SEQUENCE_DIGITS)?..);
+    // "x-0000000001" is number 1 after "x-": the service writes no "-0000000001".
+    negative.or_else(|| tail().and_then(parse_sequence))
+}
+
+fn invalid(message: String) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_zk_proto::path::format_sequence;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TICKET: Ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+
+    #[test]
+    fn names_are_those_of_curator_and_kazoo_byte_for_byte() {
+        let curator = |mode| Layout::Curator.prefix(TICKET, mode);
+        assert_eq!(curator(Mode::Mutex), "_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
+        assert_eq!(curator(Mode::Write), "_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__");
+        assert_eq!(curator(Mode::Read), "_c_01234567-89ab-cdef-0123-456789abcdef-__READ__");
+        assert_eq!(Layout::Kazoo.prefix(TICKET, Mode::Mutex), "0123456789abcdef0123456789abcdef__lock__");
+        assert_eq!(Layout::Kazoo.prefix(TICKET, Mode::Read), "0123456789abcdef0123456789abcdef__rlock__");
+    }
+
+    #[test]
+    fn contenders_of_every_known_client_are_read() {
+        let contender = |ticket, mode, sequence| Named::Contender { ticket, mode, sequence };
+        for (name, expected) in [
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000007", contender(Some(TICKET), Mode::Mutex, 7)),
+            ("_c_0123456789abcdef0123456789abcdef-lock-0000000007", contender(Some(TICKET), Mode::Mutex, 7)),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__0000000001", contender(Some(TICKET), Mode::Write, 1)),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-__READ__0000000001", contender(Some(TICKET), Mode::Read, 1)),
+            ("0123456789abcdef0123456789abcdef__lock__0000000002", contender(Some(TICKET), Mode::Mutex, 2)),
+            ("0123456789abcdef0123456789abcdef__rlock__0000000002", contender(Some(TICKET), Mode::Read, 2)),
+            ("mylock-0000000003", contender(None, Mode::Mutex, 3)),
+            ("lock--000000005", contender(None, Mode::Mutex, -5)),
+            ("lock--2147483648", contender(None, Mode::Mutex, i32::MIN)),
+            ("_c_not-a-uuid-lock-2147483647", contender(None, Mode::Mutex, i32::MAX)),
+        ] {
+            assert_eq!(Named::read(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_with_a_sequence_number_is_foreign_and_anything_else_junk() {
+        for (name, sequence) in [
+            ("x-72057594037927937-0000000004", 4),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-latch-0000000000", 0),
+            ("0000000009", 9),
+            ("n-2147483648", i32::MIN),
+            ("n-999999999", -999_999_999),
+            ("lock-x0000000001", 1),
+        ] {
+            assert_eq!(Named::read(name), Named::Foreign { sequence }, "{name}");
+        }
+        for name in
+            ["", "lock-", "foolock-1", "!x", "-1", "abc", "lock-00000000012x", "0123456789abcdef0123456789abcdef"]
+        {
+            assert_eq!(Named::read(name), Named::Junk, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(bits: u128, sequence: i32, kazoo: bool, read: bool) {
+            let layout = if kazoo { Layout::Kazoo } else { Layout::Curator };
+            let mode = if read { Mode::Read } else { Mode::Mutex };
+            let ticket = Ticket::from_bits(bits);
+            let name = layout.prefix(ticket, mode) + &format_sequence(sequence);
+            prop_assert!(name.starts_with(&layout.ticket_prefix(ticket)));
+            prop_assert_eq!(Named::read(&name), Named::Contender { ticket: Some(ticket), mode, sequence });
+        }
+
+        #[test]
+        fn no_name_makes_the_reader_panic(name in "\\PC{0,60}") {
+            let _ = Named::read(&name);
+            let _ = ticket_of(&format!("_c_{name}-lock-0000000001"));
+        }
+    }
+}

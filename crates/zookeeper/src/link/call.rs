@@ -1,0 +1,116 @@
+//! One request under way, and one watch waited for.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use lockkeeper_zk_proto::client::RequestId;
+use lockkeeper_zk_proto::message::{OpCode, Response};
+use lockkeeper_zk_proto::watch::WatchId;
+use tokio::sync::oneshot;
+
+use crate::error::ClientError;
+use crate::link::{Happening, Link, Outcome};
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The connection on which that became known; 0 if it was never sent.
+    pub(crate) epoch: u64,
+    pub(crate) result: Result<Response, ClientError>,
+}
+
+/// A request that was sent, or is about to be. Dropping it takes it back if it was not.
+#[derive(Debug)]
+pub(crate) struct Call {
+    link: Arc<Link>,
+    /// The request, until it is answered; or why it was not taken on.
+    submitted: Result<Option<RequestId>, ClientError>,
+    answered: oneshot::Receiver<Outcome>,
+    operation: OpCode,
+    path: Box<str>,
+}
+
+impl Call {
+    pub(super) fn new(
+        link: Arc<Link>,
+        submitted: Result<RequestId, ClientError>,
+        answered: oneshot::Receiver<Outcome>,
+        operation: OpCode,
+        path: &str,
+    ) -> Self {
+        Self { link, submitted: submitted.map(Some), answered, operation, path: path.into() }
+    }
+
+    /// The watch that the request sets, if it does.
+    pub(super) fn watch(&self) -> Option<WatchId> {
+        self.submitted.as_ref().ok().copied().flatten().map(RequestId::watch)
+    }
+
+    /// Waits for the response alone.
+    pub(crate) async fn response(self) -> Result<Response, ClientError> {
+        self.await.result
+    }
+}
+
+impl Future for Call {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let this = &mut *self;
+        if let Err(error) = &this.submitted {
+            return Poll::Ready(Answer { epoch: 0, result: Err(error.clone()) });
+        }
+        let outcome = ready!(Pin::new(&mut this.answered).poll(context));
+        this.submitted = Ok(None);
+        Poll::Ready(match outcome {
+            Ok(Outcome { epoch, result }) => {
+                let result = result.map_err(|error| ClientError::of_request(&error, this.operation, &this.path));
+                Answer { epoch, result }
+            }
+            // Nobody is left who could answer.
+            Err(_) => Answer { epoch: 0, result: Err(ClientError::session_lost(this.operation, &this.path)) },
+        })
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let Ok(Some(id)) = self.submitted {
+            self.link.cancel(id);
+        }
+    }
+}
+
+/// A watch that is waited for. Dropping it removes the watch.
+#[derive(Debug)]
+pub(crate) struct Fired {
+    link: Arc<Link>,
+    watch: Option<WatchId>,
+    event: oneshot::Receiver<Happening>,
+}
+
+impl Fired {
+    pub(super) fn new(link: Arc<Link>, watch: Option<WatchId>, event: oneshot::Receiver<Happening>) -> Self {
+        Self { link, watch, event }
+    }
+}
+
+/// Resolves to what the watch saw; `None` if it was never set, or the session is over.
+impl Future for Fired {
+    type Output = Option<Happening>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        let happening = ready!(Pin::new(&mut self.event).poll(context));
+        self.watch = None;
+        Poll::Ready(happening.ok())
+    }
+}
+
+impl Drop for Fired {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch {
+            self.link.unwatch(watch);
+        }
+    }
+}

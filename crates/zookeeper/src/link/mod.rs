@@ -1,0 +1,9 @@
+//! What the task with the socket and everybody else share: the session machine, and who waits for what.
+
+mod call;
+mod session;
+mod state;
+
+pub(crate) use call::{Answer, Call, Fired};
+pub(crate) use session::{Link, Phase};
+pub(crate) use state::{Happening, Outcome, Then};

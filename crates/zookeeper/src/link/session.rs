@@ -1,0 +1,433 @@
+//! One session, shared by the task with the socket and everybody else.
+//!
+//! Requests are handed to the machine where they are made, so that they go out in the order of the calls; the driver is
+//! woken and moves bytes. Answers are routed under the same lock, in the order in which they came.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
+use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, RequestId, SessionConfig, SessionState};
+use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
+use lockkeeper_zk_proto::path::Chroot;
+use lockkeeper_zk_proto::time::Timestamp;
+use lockkeeper_zk_proto::watch::WatchId;
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::config::{Config, Server};
+use crate::error::ClientError;
+use crate::link::call::{Call, Fired};
+use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, State, Then};
+
+/// What a proof is short of the timeout beside its own bounds, as a part of it: the time between two pings, and as much
+/// again for the way.
+const WORTH_DIVISOR: u32 = 5;
+
+/// How a session stands with the service, for those who wait for a change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// There is no connection, or none on which requests go out.
+    Offline,
+    /// Requests go out; watches of the connection before are being set again.
+    Online,
+    /// Requests go out, and what was missed has been told.
+    Restored,
+    /// The session is over for good.
+    Over,
+}
+
+impl Phase {
+    /// Whether requests go out.
+    pub(crate) const fn is_online(self) -> bool {
+        matches!(self, Self::Online | Self::Restored)
+    }
+}
+
+/// The phase, and the connection it is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    /// Counts connections from 1.
+    pub(crate) epoch: u64,
+}
+
+/// One session, shared.
+pub(crate) struct Link {
+    state: Mutex<State>,
+    /// Wakes the driver.
+    wake: Notify,
+    status: watch::Sender<Status>,
+    bond: SessionBond,
+    clock: Arc<dyn Clock>,
+    chroot: Chroot,
+    timeout_wanted: Duration,
+    anchor: AnchorConfig,
+}
+
+impl Link {
+    pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>) -> Self {
+        let anchor = AnchorConfig::new(config.tick);
+        let machine_config = SessionConfig::new(config.session_timeout).with_anchor(anchor);
+        let mut state = State::new(machine_config);
+        // Dense pings all the time: a lock asked for after a quiet minute is granted on the strength of the last one.
+        state.machine.engage(Engagement::Engaged);
+        if let Some(digest) = &config.digest {
+            let auth = Auth { scheme: "digest".to_owned(), credentials: Bytes::from(digest.clone()) };
+            state.machine.add_auth(auth).expect("one credential of a URL's length fits");
+        }
+        Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            status: watch::Sender::new(Status { phase: Phase::Offline, epoch: 0 }),
+            bond: SessionBond::new(clock.clone(), SafeUntil::ProcessEnd),
+            clock,
+            chroot: Chroot::new(config.chroot.clone()),
+            timeout_wanted: config.session_timeout,
+            anchor,
+        }
+    }
+
+    pub(crate) fn bond(&self) -> &SessionBond {
+        &self.bond
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn chroot(&self) -> &Chroot {
+        &self.chroot
+    }
+
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Waits until the session stands in a certain way; never longer than until it is over.
+    pub(crate) async fn until(&self, stands: impl Fn(Status) -> bool + Send + Sync) -> Status {
+        let mut status = self.status.subscribe();
+        let settled = status.wait_for(|status| status.phase == Phase::Over || stands(*status)).await;
+        // The sender is ours, so this fails never.
+        settled.map_or(Status { phase: Phase::Over, epoch: 0 }, |status| *status)
+    }
+
+    pub(crate) fn status_now(&self) -> Status {
+        *self.status.borrow()
+    }
+
+    /// Returns the session's number once there is one.
+    pub(crate) fn session_id(&self) -> Option<i64> {
+        self.state().machine.credentials().map(|credentials| credentials.session_id)
+    }
+
+    /// Returns the least timeout ever granted, or the one asked for while none was.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.state().machine.anchor().timeout_least().unwrap_or(self.timeout_wanted)
+    }
+
+    /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or what a
+    /// proof is worth where that is less.
+    pub(crate) fn worth_granting(&self) -> Duration {
+        self.worth_of_proof().min(self.timeout() / 2)
+    }
+
+    /// Returns for how long a proof lets the session be believed at least, from the moment at which it was sent.
+    pub(crate) fn worth_of_proof(&self) -> Duration {
+        let timeout = self.timeout();
+        let paid = self.anchor.span(timeout) + self.anchor.margin(timeout) + timeout / WORTH_DIVISOR;
+        timeout.saturating_sub(paid)
+    }
+
+    /// Returns until when the service has certainly not ended the session; `None` while nothing is proved.
+    pub(crate) fn safe_until(&self) -> Option<BootInstant> {
+        self.state().machine.safe_until().map(instant)
+    }
+
+    /// Returns when the last write that reached the quorum was asked for on this connection.
+    pub(crate) fn last_write_at(&self) -> Option<BootInstant> {
+        self.state().last_write_at.map(instant)
+    }
+
+    /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
+    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        self.submit_call(request, path, Some(self.timeout_wanted), None)
+    }
+
+    /// Sends a request that is never given up while the session lives.
+    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        self.submit_call(request, path, None, None)
+    }
+
+    /// Sends a request that sets a watch, and waits for its event besides.
+    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (Call, Fired) {
+        let (notice, event) = oneshot::channel();
+        let on_fire = Box::new(move |happening: Happening| {
+            // Whoever waited may have given up.
+            let _ = notice.send(happening);
+        });
+        let call = self.submit_call(request, path, Some(self.timeout_wanted), Some(on_fire));
+        let fired = Fired::new(self.clone(), call.watch(), event);
+        (call, fired)
+    }
+
+    fn submit_call(
+        self: &Arc<Self>,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        on_fire: Option<OnFire>,
+    ) -> Call {
+        let (answer, answered) = oneshot::channel();
+        let on_reply = tell(answer);
+        let submitted = self.submit(request, path, deadline, on_reply, on_fire);
+        Call::new(self.clone(), submitted, answered, request.opcode(), path)
+    }
+
+    /// Authenticates, on this connection and each later one.
+    pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> Call {
+        let (answer, answered) = oneshot::channel();
+        let on_reply = tell(answer);
+        let now = self.now();
+        let submitted = self.with(|state| {
+            let id = state.machine.add_auth(auth)?;
+            state.pending.insert(id.number(), Pending { on_reply, on_fire: None, submitted_at: now, is_write: false });
+            Ok(id)
+        });
+        self.wake.notify_one();
+        let submitted = submitted.map_err(|error| ClientError::of_submission(error, OpCode::Auth, ""));
+        Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
+    }
+
+    /// Sends a request whose answer and event are told where they arrive, under the lock: in the order of arrival, to
+    /// functions that must be quick and must not come back here.
+    ///
+    pub(crate) fn submit(
+        &self,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        on_reply: OnReply,
+        on_fire: Option<OnFire>,
+    ) -> Result<RequestId, ClientError> {
+        let now = self.now();
+        let submitted = self.with(|state| {
+            let deadline = deadline.map(|deadline| now.after(deadline));
+            let id = state.machine.submit(request, deadline)?;
+            let is_write = request.opcode().effect() == Effect::Write;
+            state.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at: now, is_write });
+            Ok(id)
+        });
+        self.wake.notify_one();
+        submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))
+    }
+
+    /// Takes a request back if it was not sent; otherwise its answer will find nobody.
+    pub(super) fn cancel(&self, id: RequestId) {
+        self.with(|state| {
+            if state.pending.contains_key(&id.number()) && state.machine.cancel(id) {
+                state.pending.remove(&id.number());
+            }
+        });
+    }
+
+    /// Drops a watch nobody waits for any more, set or still being set.
+    pub(super) fn unwatch(&self, watch: WatchId) {
+        let was_set = self.with(|state| state.forget_watch(watch));
+        if was_set {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Has a future run by the session's task; it must end when the session is over. Needs no runtime here.
+    pub(crate) fn adopt(&self, chore: BoxFuture<()>) {
+        let refused = self.with(|state| match state.is_done {
+            false => {
+                state.chores.push(chore);
+                None
+            }
+            true => Some(chore),
+        });
+        // Dropped outside the lock: it may hold calls.
+        drop(refused);
+        self.wake.notify_one();
+    }
+
+    /// Counts one more place whose standing depends on this session: from now on the bond has a deadline.
+    pub(crate) fn depend(&self) {
+        self.with(|state| {
+            state.dependents += 1;
+            state.is_resting = false;
+        });
+    }
+
+    /// Counts one less.
+    pub(crate) fn depend_no_more(&self) {
+        let mut state = self.state();
+        state.dependents = state.dependents.saturating_sub(1);
+    }
+
+    /// Takes the deadline off the bond if nothing depends on the session; answers whether that is so.
+    pub(crate) fn rest(&self) -> bool {
+        self.with(|state| {
+            state.is_resting = state.dependents == 0;
+            state.is_resting
+        })
+    }
+
+    /// Ends the session: everything asked for before goes first, the bond is lost at once.
+    pub(crate) fn close(&self) {
+        self.bond.lose(LossReason::Closed);
+        let now = self.now();
+        self.with(|state| {
+            state.closing_since.get_or_insert(now);
+            state.machine.close();
+        });
+        self.wake.notify_one();
+    }
+
+    /// Ends a session that cannot be believed any more, and fails all that was asked for under it.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        let dropped = self.with(State::take_waiters);
+        drop(dropped);
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.clock.now().as_nanos())
+    }
+
+    /// Nothing panics while the state is locked, so what a panic elsewhere left here is whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the state, then tells everybody what came of it.
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let result = act(&mut state);
+        state.route_events(&self.status, &self.bond);
+        state.publish(&self.bond);
+        result
+    }
+}
+
+/// What the driver alone does.
+impl Link {
+    pub(crate) fn handle_connected(&self) {
+        let now = self.now();
+        self.with(|state| state.machine.handle_connected(now));
+    }
+
+    pub(crate) fn handle_disconnected(&self) {
+        self.with(|state| state.machine.handle_disconnected());
+    }
+
+    pub(crate) fn handle_bytes(&self, bytes: &[u8]) {
+        let now = self.now();
+        self.with(|state| state.machine.handle_bytes(now, bytes));
+    }
+
+    pub(crate) fn handle_timeout(&self) {
+        let now = self.now();
+        let timeout = self.timeout();
+        let is_given_up = self.with(|state| {
+            state.machine.handle_timeout(now);
+            // Nobody could tell the service, so it has ended the session by itself.
+            state.closing_since.is_some_and(|since| since.after(timeout) <= now)
+        });
+        if is_given_up {
+            self.end();
+        }
+    }
+
+    /// Takes the bytes to be written next.
+    pub(crate) fn poll_transmit(&self) -> Bytes {
+        let now = self.now();
+        self.with(|state| state.machine.poll_transmit(now)).unwrap_or_default()
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<BootInstant> {
+        let timeout = self.timeout();
+        let state = self.state();
+        let give_up = state.closing_since.map(|since| since.after(timeout));
+        [state.machine.poll_timeout(), give_up].into_iter().flatten().min().map(instant)
+    }
+
+    /// Whether the present connection is still of use.
+    pub(crate) fn is_attached(&self) -> bool {
+        matches!(self.state().machine.state(), SessionState::Handshake | SessionState::Online)
+    }
+
+    /// Whether the session is over and the driver has nothing more to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.status_now().phase == Phase::Over
+    }
+
+    pub(crate) fn take_chores(&self) -> Vec<BoxFuture<()>> {
+        std::mem::take(&mut self.state().chores)
+    }
+
+    /// Waits until something was asked for.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Notes that nobody moves bytes any more: whoever still waits is told.
+    pub(crate) fn end(&self) {
+        self.bond.lose(LossReason::Closed);
+        let (waiters, chores) = self.with(|state| {
+            state.is_done = true;
+            state.machine.close();
+            (state.take_waiters(), std::mem::take(&mut state.chores))
+        });
+        drop((waiters, chores));
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Over) != Phase::Over);
+    }
+
+    /// Returns why the last connection failed, if it came that far.
+    pub(crate) fn take_trouble(&self) -> Option<String> {
+        self.state().trouble.take()
+    }
+
+    /// Notes why a server could not be used.
+    pub(crate) fn note_failure(&self, server: &Server, why: String) {
+        tracing::debug!(target: "lockkeeper", %server, why, "a connection failed");
+        self.state().failures.insert(server.to_string(), why);
+    }
+
+    /// Returns each server that could not be used, and why.
+    pub(crate) fn failures(&self) -> Vec<(String, String)> {
+        self.state().failures.clone().into_iter().collect()
+    }
+
+    /// Whether the service itself has ended the session, and all that was made under it.
+    pub(crate) fn is_ended_by_service(&self) -> bool {
+        matches!(self.state().machine.state(), SessionState::Over(_))
+    }
+
+    /// Whether the service refused our credentials.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.state().is_refused
+    }
+}
+
+/// Tells an answer to whoever waits for it.
+fn tell(answer: oneshot::Sender<Outcome>) -> OnReply {
+    Box::new(move |outcome| match answer.send(outcome) {
+        Ok(()) => Then::Done,
+        Err(_) => Then::Unwanted,
+    })
+}
+
+pub(super) fn instant(timestamp: Timestamp) -> BootInstant {
+    BootInstant::from_nanos(timestamp.as_nanos())
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Link").field("status", &self.status_now()).field("bond", &self.bond).finish()
+    }
+}

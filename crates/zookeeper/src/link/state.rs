@@ -1,0 +1,205 @@
+//! The machine, and who waits for its answers: what is behind the lock.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
+use lockkeeper_zk_proto::client::{
+    ClientSession, Event, LossReason as MachineLoss, Reply, RequestError, SessionConfig,
+};
+use lockkeeper_zk_proto::message::{EventKind, Response};
+use lockkeeper_zk_proto::time::Timestamp;
+use lockkeeper_zk_proto::watch::WatchId;
+use tokio::sync::watch;
+
+use crate::link::session::{Phase, Status, instant};
+
+/// How often in each timeout the bond is told of a later deadline at most.
+const RENEWALS_PER_TIMEOUT: u32 = 50;
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The connection on which that became known.
+    pub(crate) epoch: u64,
+    pub(crate) result: Result<Response, RequestError>,
+}
+
+/// What a watch saw.
+#[derive(Clone, Debug)]
+pub(crate) struct Happening {
+    pub(crate) epoch: u64,
+    pub(crate) kind: EventKind,
+}
+
+/// What is to be done after an answer was told.
+pub(crate) enum Then {
+    /// Nothing.
+    Done,
+    /// Nobody cares for the answer: a watch that was set is removed again.
+    Unwanted,
+    /// This goes on by itself, in the driver's care.
+    Chore(BoxFuture<()>),
+}
+
+pub(crate) type OnReply = Box<dyn FnOnce(Outcome) -> Then + Send>;
+pub(crate) type OnFire = Box<dyn FnOnce(Happening) + Send>;
+
+/// Somebody who waits for an answer, and perhaps for an event after it.
+pub(super) struct Pending {
+    pub(super) on_reply: OnReply,
+    pub(super) on_fire: Option<OnFire>,
+    /// Not later than it was sent.
+    pub(super) submitted_at: Timestamp,
+    pub(super) is_write: bool,
+}
+
+pub(super) struct State {
+    pub(super) machine: ClientSession,
+    /// By the request's number, which is its watch's too.
+    pub(super) pending: HashMap<u64, Pending>,
+    watchers: HashMap<WatchId, OnFire>,
+    /// Futures that the driver is to run.
+    pub(super) chores: Vec<BoxFuture<()>>,
+    /// How many places depend on the session.
+    pub(super) dependents: usize,
+    /// Whether no place has depended on it for a while, so that the bond has no deadline.
+    pub(super) is_resting: bool,
+    /// When the last write that reached the quorum on this connection was asked for.
+    pub(super) last_write_at: Option<Timestamp>,
+    pub(super) closing_since: Option<Timestamp>,
+    /// Nobody moves bytes any more.
+    pub(super) is_done: bool,
+    pub(super) is_refused: bool,
+    /// Why the last connection failed.
+    pub(super) trouble: Option<String>,
+    /// Why each server could not be used last, by its name.
+    pub(super) failures: BTreeMap<String, String>,
+    /// What the bond was told last.
+    published: Option<(bool, SafeUntil)>,
+}
+
+/// Those who were waiting, to be dropped outside the lock.
+pub(super) type Waiters = (HashMap<u64, Pending>, HashMap<WatchId, OnFire>);
+
+impl State {
+    pub(super) fn new(config: SessionConfig) -> Self {
+        Self {
+            machine: ClientSession::new(config),
+            pending: HashMap::new(),
+            watchers: HashMap::new(),
+            chores: Vec::new(),
+            dependents: 0,
+            is_resting: true,
+            last_write_at: None,
+            closing_since: None,
+            is_done: false,
+            is_refused: false,
+            trouble: None,
+            failures: BTreeMap::new(),
+            published: None,
+        }
+    }
+
+    /// Stops caring for anything that is on its way.
+    pub(super) fn take_waiters(&mut self) -> Waiters {
+        (std::mem::take(&mut self.pending), std::mem::take(&mut self.watchers))
+    }
+
+    /// Drops a watch; answers whether the server may have to be told.
+    pub(super) fn forget_watch(&mut self, watch: WatchId) -> bool {
+        if self.watchers.remove(&watch).is_some() {
+            self.machine.unwatch(watch);
+            return true;
+        }
+        if let Some(pending) = self.pending.get_mut(&watch.number()) {
+            pending.on_fire = None;
+        }
+        false
+    }
+
+    pub(super) fn route_events(&mut self, status: &watch::Sender<Status>, bond: &SessionBond) {
+        while let Some(event) = self.machine.poll_event() {
+            match event {
+                Event::Connected { epoch, .. } => {
+                    self.last_write_at = None;
+                    self.trouble = None;
+                    status.send_replace(Status { phase: Phase::Online, epoch: epoch.number() });
+                }
+                Event::WatchesRestored { epoch } => {
+                    status.send_replace(Status { phase: Phase::Restored, epoch: epoch.number() });
+                }
+                Event::Disconnected { epoch, reason, .. } => {
+                    self.trouble = Some(reason.to_string());
+                    status.send_replace(Status { phase: Phase::Offline, epoch: epoch.number() });
+                }
+                Event::Reply(reply) => self.route_reply(reply),
+                Event::Watch(notice) => {
+                    for watch in notice.fired {
+                        if let Some(on_fire) = self.watchers.remove(&watch) {
+                            on_fire(Happening { epoch: notice.epoch.number(), kind: notice.event.kind });
+                        }
+                    }
+                }
+                Event::Over(reason) => {
+                    // Before the requests it takes down are told, so that whoever hears of them finds it lost.
+                    bond.lose(match reason {
+                        MachineLoss::Closed => LossReason::Closed,
+                        _ => LossReason::Expired,
+                    });
+                    self.is_refused = reason == MachineLoss::AuthFailed;
+                    self.watchers.clear();
+                    status.send_modify(|status| status.phase = Phase::Over);
+                }
+                // What a later machine may tell beside these changes nothing here.
+                _ => (),
+            }
+        }
+    }
+
+    fn route_reply(&mut self, reply: Reply) {
+        let Some(pending) = self.pending.remove(&reply.id.number()) else {
+            return;
+        };
+        if pending.is_write && matches!(reply.outcome, Ok(_) | Err(RequestError::Refused(_))) {
+            self.last_write_at = self.last_write_at.max(Some(pending.submitted_at));
+        }
+        let then = (pending.on_reply)(Outcome { epoch: reply.epoch.number(), result: reply.outcome });
+        match (reply.watch, pending.on_fire) {
+            (Some(watch), Some(on_fire)) if !matches!(then, Then::Unwanted) => {
+                self.watchers.insert(watch, on_fire);
+            }
+            (Some(watch), _) => self.machine.unwatch(watch),
+            (None, _) => (),
+        }
+        if let Then::Chore(chore) = then {
+            self.chores.push(chore);
+        }
+    }
+
+    /// Tells the bond what may be believed now, if that has changed by enough to wake all who wait for a loss: an earlier
+    /// deadline than the true one does no harm.
+    pub(super) fn publish(&mut self, bond: &SessionBond) {
+        let is_online = self.machine.state().is_online();
+        let safe_until = match (self.is_resting, self.machine.safe_until()) {
+            // Nothing is held by it, so there is nothing that could be believed for too long.
+            (true, _) => SafeUntil::ProcessEnd,
+            (false, Some(until)) => SafeUntil::At(instant(until)),
+            // A place is counted only after a proof, so this is a session that is over.
+            (false, None) => return,
+        };
+        let quantum = self.machine.anchor().timeout_least().unwrap_or_default() / RENEWALS_PER_TIMEOUT;
+        let is_news = match (self.published, safe_until) {
+            (Some((was_online, SafeUntil::At(told))), SafeUntil::At(until)) => {
+                was_online != is_online || until < told || until >= told.saturating_add(quantum)
+            }
+            (published, _) => published != Some((is_online, safe_until)),
+        };
+        if is_news {
+            self.published = Some((is_online, safe_until));
+            match is_online {
+                true => bond.renew(safe_until),
+                false => bond.jeopardize(safe_until),
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The backend: opens sessions, and looks at queues without taking part.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, ServiceUrl,
+    Session, StoppedHolder,
+};
+
+use crate::client::Client;
+use crate::config::Config;
+use crate::dial::{Dial, TcpDial};
+use crate::lock::look::Onlooker;
+use crate::lock::session::ZooKeeperSession;
+
+const CAPABILITIES: Capabilities =
+    Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires);
+
+/// Locks on one ZooKeeper service.
+///
+/// Its queues are those of Curator or kazoo (see [`Layout`](crate::Layout)), so that their locks and ours exclude one
+/// another on one path.
+///
+/// ```
+/// use lockkeeper_core::{Backend, Keeper};
+/// use lockkeeper_zookeeper::ZooKeeperBackend;
+///
+/// let backend = ZooKeeperBackend::open(&"zk://h1:2181,h2:2181?session_timeout=20s".parse()?)?;
+/// assert_eq!(backend.capabilities().backend, "zookeeper");
+/// let keeper = Keeper::new(std::sync::Arc::new(backend));
+/// # let _ = keeper;
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+pub struct ZooKeeperBackend {
+    config: Arc<Config>,
+    dial: Arc<dyn Dial>,
+    clock: Arc<dyn Clock>,
+    onlooker: Arc<Onlooker>,
+}
+
+impl ZooKeeperBackend {
+    /// Takes the service that a `zk:` URL names. Nothing is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong.
+    pub fn open(url: &ServiceUrl) -> Result<Self> {
+        Ok(Self::with(Config::from_url(url)?, Arc::new(TcpDial), Arc::new(SystemClock)))
+    }
+
+    /// Takes a service over other connections and by another clock, which should be the keeper's too.
+    pub fn with(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
+        let config = Arc::new(config);
+        let onlooker = Arc::new(Onlooker::new(config.clone(), dial.clone(), clock.clone()));
+        Self { config, dial, clock, onlooker }
+    }
+}
+
+impl Backend for ZooKeeperBackend {
+    fn service(&self) -> String {
+        self.config.service.clone()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let config = self.config.clone();
+        let started = Client::start(&config, self.dial.clone(), self.clock.clone());
+        Box::pin(async move {
+            let fail = |error: crate::ClientError| error.into_core(Operation::Connect, None);
+            let client = started.map_err(fail)?;
+            client.until_open(&config).await.map_err(fail)?;
+            Ok(Arc::new(ZooKeeperSession::new(client, &config)) as Arc<dyn Session>)
+        })
+    }
+
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        let (onlooker, queue) = (self.onlooker.clone(), queue.clone());
+        Box::pin(async move { onlooker.inspect(&queue).await })
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
+        Box::pin(async move { onlooker.queues(&prefix).await })
+    }
+}
+
+impl fmt::Debug for ZooKeeperBackend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("ZooKeeperBackend").field(&self.config).finish()
+    }
+}

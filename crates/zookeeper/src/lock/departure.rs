@@ -1,0 +1,131 @@
+//! Waiting for the one ahead: a watch on it and one on our own node, set together.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    ContenderId, Departure, Error, Liveness, LossReason, Operation, QueueName, Result, Ticket, Version,
+};
+use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
+
+use crate::error::ClientErrorKind;
+use crate::link::{Call, Fired, Happening, Phase};
+use crate::lock::join::until_believable;
+use crate::lock::paths::QueuePath;
+use crate::lock::place::Place;
+use crate::lock::prover;
+use crate::lock::session::Inner;
+
+/// A wait under way.
+pub(super) struct Wait {
+    inner: Arc<Inner>,
+    queue: QueueName,
+    path: QueuePath,
+    mine: Option<Mine>,
+    seen: u64,
+}
+
+/// Our own place in the queue, counted as waiting while this lives.
+struct Mine {
+    inner: Arc<Inner>,
+    ticket: Ticket,
+    place: Arc<Place>,
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        self.inner.places().wait_ends(self.ticket);
+        // What now holds is proved more often than what waits.
+        self.inner.wake_prover();
+    }
+}
+
+impl Wait {
+    /// Sends the requests that set the watches: on our own node first, so that its removal is known before the other's.
+    pub(super) fn begin(
+        inner: Arc<Inner>,
+        queue: &QueueName,
+        mine: Option<&ContenderId>,
+        ahead: &ContenderId,
+        seen: Version,
+    ) -> Result<(Self, (Call, Fired))> {
+        let path = inner.path_of(queue)?;
+        let mine = mine.and_then(|mine| inner.place_of(mine)).map(|(ticket, place)| {
+            inner.places().wait_begins(ticket);
+            Mine { inner: inner.clone(), ticket, place }
+        });
+        if let Some(Mine { place, .. }) = &mine {
+            prover::watch_own(&inner, place);
+        }
+        let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
+        let watch = inner.link.call_watching(&request, path.shown());
+        Ok((Self { inner, queue: queue.clone(), path, mine, seen: seen.0 }, watch))
+    }
+
+    /// Waits until the one ahead is gone, or a new look is needed.
+    pub(super) async fn finish(self, watch: (Call, Fired)) -> Result<Departure> {
+        let removal = self.mine.as_ref().map(|mine| mine.place.removal());
+        let removal = async {
+            match removal {
+                Some(removal) => removal.await,
+                None => std::future::pending().await,
+            }
+        };
+        let departure = tokio::select! {
+            biased;
+            () = removal => {
+                self.inner.outlive(&self.path).await;
+                Departure::Recheck
+            }
+            departure = self.departed(watch) => departure?,
+        };
+        if let (Departure::Gone, Some(mine)) = (departure, &self.mine) {
+            until_believable(&self.inner, &mine.place, Operation::Wait).await?;
+        }
+        Ok(departure)
+    }
+
+    /// Waits for the one ahead alone.
+    ///
+    /// It is only gone if that was seen on the connection that the view was seen on: after a reconnection, events come in
+    /// the order of the client's own list.
+    async fn departed(&self, (call, fired): (Call, Fired)) -> Result<Departure> {
+        let answer = call.await;
+        let is_same_connection = answer.epoch == self.seen;
+        match answer.result {
+            Ok(_) if is_same_connection => {}
+            Ok(_) => return Ok(Departure::Recheck),
+            Err(error) if error.is(ErrorCode::NoNode) && is_same_connection => return Ok(Departure::Gone),
+            Err(error) if error.is(ErrorCode::NoNode) => return Ok(Departure::Recheck),
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => return self.reconnected().await,
+            Err(error) => return Err(self.inner.fail(error, Operation::Wait, &self.queue)),
+        }
+        tokio::select! {
+            biased;
+            happening = fired => match happening {
+                Some(Happening { epoch, kind: EventKind::NodeDeleted }) if epoch == self.seen => Ok(Departure::Gone),
+                Some(_) => Ok(Departure::Recheck),
+                None => Err(self.lost()),
+            },
+            // The watch goes with its connection: what it would say on the next one proves nothing.
+            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
+                self.reconnected().await
+            }
+        }
+    }
+
+    /// Waits for the next connection, until all that was missed has been told.
+    async fn reconnected(&self) -> Result<Departure> {
+        match self.inner.link.until(|status| status.phase == Phase::Restored).await.phase {
+            Phase::Over => Err(self.lost()),
+            _ => Ok(Departure::Recheck),
+        }
+    }
+
+    fn lost(&self) -> Error {
+        let reason = match self.inner.link.bond().liveness() {
+            Liveness::Lost(reason) => reason,
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Expired,
+        };
+        self.inner.lost(reason, Operation::Wait, &self.queue)
+    }
+}

@@ -1,0 +1,284 @@
+//! Our own entries: which tickets were sent, which nodes they became, and what may be believed of each.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{
+    BoxFuture, Contender, ContenderId, Liveness, LossReason, QueueName, SessionBond, Standing, Ticket,
+};
+use tokio::sync::watch;
+
+use crate::lock::paths::QueuePath;
+use crate::lock::prover;
+use crate::lock::session::Inner;
+
+/// An entry that became a node.
+pub(super) struct Place {
+    pub(super) queue: QueueName,
+    pub(super) path: QueuePath,
+    pub(super) id: ContenderId,
+    pub(super) sequence: i32,
+    pub(super) placed_at: BootInstant,
+    /// Turns true when somebody else deletes the node.
+    removed: watch::Sender<bool>,
+    withdrawn: AtomicBool,
+    /// Whether the watch on our own node is set, or being set.
+    pub(super) is_watched: AtomicBool,
+    /// Whether anybody has asked us to give up.
+    pub(super) is_revoked: AtomicBool,
+}
+
+impl Place {
+    pub(super) fn new(
+        queue: QueueName,
+        path: QueuePath,
+        id: ContenderId,
+        sequence: i32,
+        placed_at: BootInstant,
+    ) -> Self {
+        Self {
+            queue,
+            path,
+            id,
+            sequence,
+            placed_at,
+            removed: watch::Sender::new(false),
+            withdrawn: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            is_revoked: AtomicBool::new(false),
+        }
+    }
+
+    /// The node's path as the server knows it.
+    pub(super) fn on_server(&self) -> String {
+        self.path.child_on_server(self.id.as_str())
+    }
+
+    /// Notes that the node is gone: somebody else's doing, unless we are leaving ourselves.
+    pub(super) fn remove(&self) {
+        if !self.withdrawn.load(Ordering::Acquire) {
+            self.removed.send_replace(true);
+        }
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        *self.removed.borrow()
+    }
+
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody else deletes the node.
+    pub(super) fn removal(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut removed = self.removed.subscribe();
+        async move {
+            if removed.wait_for(|&removed| removed).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Place").field(&self.id).finish()
+    }
+}
+
+/// How long a loss is kept back at most until it is known whether the session went with the node.
+const REASON_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// What may be believed of one place: as much as of its session, while its node is there.
+#[derive(Debug)]
+pub(super) struct PlaceStanding {
+    inner: Arc<Inner>,
+    place: Arc<Place>,
+}
+
+impl PlaceStanding {
+    pub(super) fn new(inner: Arc<Inner>, place: Arc<Place>) -> Self {
+        Self { inner, place }
+    }
+
+    fn bond(&self) -> &SessionBond {
+        self.inner.link.bond()
+    }
+}
+
+impl Standing for PlaceStanding {
+    fn liveness(&self) -> Liveness {
+        match self.bond().liveness() {
+            lost @ Liveness::Lost(_) => lost,
+            _ if self.place.is_removed() => Liveness::Lost(LossReason::Removed),
+            held => held,
+        }
+    }
+
+    fn lost(&self) -> BoxFuture<LossReason> {
+        let (inner, place) = (self.inner.clone(), self.place.clone());
+        Box::pin(async move {
+            let bond = inner.link.bond();
+            tokio::select! {
+                biased;
+                reason = bond.lost() => return reason,
+                () = place.removal() => {}
+            }
+            let clock = inner.link.clock();
+            tokio::select! {
+                biased;
+                reason = bond.lost() => reason,
+                () = inner.outlive(&place.path) => match bond.liveness() {
+                    Liveness::Lost(reason) => reason,
+                    Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Removed,
+                },
+                () = clock.sleep_until(clock.now().saturating_add(REASON_TIME_MAX)) => LossReason::Removed,
+            }
+        })
+    }
+
+    fn notice(&self) -> Option<Duration> {
+        Some(prover::notice(&self.inner.link))
+    }
+}
+
+/// One ticket, from before it is sent until it is withdrawn.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// Its node may or may not have been made.
+    Joining,
+    /// Its node was made.
+    Placed {
+        place: Arc<Place>,
+        /// How many waits for the one ahead are under way.
+        waits: usize,
+        /// Whether its standing was handed out, and with it the session's deadline counts.
+        is_standing: bool,
+    },
+}
+
+/// All entries of one session.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    entries: HashMap<Ticket, Entry>,
+    /// Those whose own node is to be watched: the next ones to be looked at first, in the order of their making.
+    pub(super) unwatched: VecDeque<Arc<Place>>,
+    placed: usize,
+    waiting: usize,
+}
+
+impl Places {
+    /// Notes a ticket before it is sent.
+    pub(super) fn begin(&mut self, ticket: Ticket) {
+        self.entries.insert(ticket, Entry::Joining);
+    }
+
+    /// Whether a ticket was noted and not withdrawn.
+    pub(super) fn is_open(&self, ticket: Ticket) -> bool {
+        self.entries.contains_key(&ticket)
+    }
+
+    /// Notes the node that a ticket became; answers whether it is still wanted.
+    pub(super) fn place(&mut self, ticket: Ticket, place: Arc<Place>) -> bool {
+        let Some(entry) = self.entries.get_mut(&ticket) else {
+            return false;
+        };
+        self.unwatched.push_back(place.clone());
+        *entry = Entry::Placed { place, waits: 0, is_standing: false };
+        self.placed += 1;
+        true
+    }
+
+    /// Notes that a ticket's standing is handed out; answers whether it is still wanted.
+    pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
+        match self.entries.get_mut(&ticket) {
+            Some(Entry::Placed { is_standing, .. }) => {
+                *is_standing = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a ticket that is being withdrawn, or never took effect. The place is marked as left by ourselves.
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<Entry> {
+        let entry = self.entries.remove(&ticket)?;
+        if let Entry::Placed { place, waits, .. } = &entry {
+            place.withdrawn.store(true, Ordering::Release);
+            self.placed -= 1;
+            self.waiting -= usize::from(*waits > 0);
+        }
+        Some(entry)
+    }
+
+    pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+        match self.entries.get(&ticket) {
+            Some(Entry::Placed { place, .. }) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Whether some place of ours in this queue, made before `made_before`, is missing in a list of it.
+    pub(super) fn misses_any(&self, queue: &QueueName, listed: &[Contender], made_before: BootInstant) -> bool {
+        let is_meant = |entry: &&Entry| match entry {
+            Entry::Placed { place, .. } => place.queue == *queue && place.placed_at < made_before,
+            Entry::Joining => false,
+        };
+        let ours = self.entries.values().filter(is_meant).count();
+        let is_ours = |contender: &&Contender| {
+            contender.ticket.and_then(|ticket| self.entries.get(&ticket)).is_some_and(|entry| is_meant(&entry))
+        };
+        listed.iter().filter(is_ours).count() < ours
+    }
+
+    pub(super) fn wait_begins(&mut self, ticket: Ticket) {
+        if let Some(Entry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
+            self.waiting += usize::from(*waits == 0);
+            *waits += 1;
+        }
+    }
+
+    pub(super) fn wait_ends(&mut self, ticket: Ticket) {
+        if let Some(Entry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
+            *waits = waits.saturating_sub(1);
+            self.waiting -= usize::from(*waits == 0);
+        }
+    }
+
+    /// Whether there is any node of ours, and whether any of them does not merely wait.
+    pub(super) fn occupation(&self) -> Option<Occupation> {
+        match self.placed {
+            0 => None,
+            placed if placed > self.waiting => Some(Occupation::Holding),
+            _ => Some(Occupation::Waiting),
+        }
+    }
+
+    /// Returns any place that may still be checked.
+    pub(super) fn any(&self, turn: u64) -> Option<Arc<Place>> {
+        let places = self.entries.values().filter_map(|entry| match entry {
+            Entry::Placed { place, .. } if !place.is_removed() => Some(place),
+            _ => None,
+        });
+        // The map's order is arbitrary and mostly stable, so that places take turns.
+        let skip = usize::try_from(turn).unwrap_or(0) % self.placed.max(1);
+        let mut places = places.skip(skip).chain(self.entries.values().filter_map(|entry| match entry {
+            Entry::Placed { place, .. } => Some(place),
+            Entry::Joining => None,
+        }));
+        places.next().cloned()
+    }
+}
+
+/// What a session's places do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Occupation {
+    /// Some hold a lock, or may.
+    Holding,
+    /// All wait for others.
+    Waiting,
+}

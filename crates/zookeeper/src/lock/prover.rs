@@ -1,0 +1,261 @@
+//! What goes on by itself while anything of ours stands in a queue: proof writes, and the watches on our own nodes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockkeeper_core::LossReason;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_zk_proto::client::RequestError;
+use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Response};
+
+use crate::error::ClientError;
+use crate::link::{Happening, Link, Outcome, Then};
+use crate::lock::join::{finds_node_gone, proof_request};
+use crate::lock::place::{Occupation, Place};
+use crate::lock::session::Inner;
+
+/// A holder proves its session once in this part of the timeout …
+const HOLDING_DIVISOR: u32 = 6;
+
+/// … but at least so often, since a proof that is long past is of little use to whoever asks how long it holds.
+const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
+
+/// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should be
+/// worth, so that it can be granted at any moment without another write.
+const WAITING_DIVISOR: u32 = 4;
+
+/// Between two proofs at least this part of the timeout passes.
+const REST_DIVISOR: u32 = 10;
+
+/// How much earlier than needed a proof is sent, as a part of the timeout: room for its way there and back.
+const LEAD_DIVISOR: u32 = 20;
+
+/// How long a node stands before it is watched, unless its owner waits: most locks are given back sooner, and then the
+/// watch would cost more than the lock.
+pub(super) const WATCH_AFTER: Duration = Duration::from_millis(100);
+
+/// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
+const REVOKE: &[u8] = b"__REVOKE__";
+
+/// The task that proves one session.
+pub(super) struct Prover {
+    inner: Arc<Inner>,
+    /// Counts proofs, so that the places take turns.
+    turn: u64,
+    /// When the last proof was sent.
+    sent_at: Option<BootInstant>,
+    is_outstanding: Arc<AtomicBool>,
+}
+
+impl Prover {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, turn: 0, sent_at: None, is_outstanding: Arc::default() }
+    }
+
+    /// Runs until the session is lost. One that could not be proved in time is given up: nothing of it may stay behind.
+    pub(super) async fn run(mut self) {
+        let inner = self.inner.clone();
+        let mut status = inner.link.status();
+        let lost = inner.link.bond().lost();
+        tokio::pin!(lost);
+        let reason = loop {
+            // Whoever joins from here on finds that nothing is set and wakes us.
+            inner.prover_sleeps_until(None);
+            let now = inner.link.clock().now();
+            let watch_due = self.watch_those_due(now);
+            let proof_due = self.prove_if_due(now);
+            let next = [watch_due, proof_due].into_iter().flatten().min();
+            inner.prover_sleeps_until(next);
+            let sleep = async {
+                match next {
+                    Some(next) => inner.link.clock().sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                reason = &mut lost => break reason,
+                () = inner.kick.notified() => {}
+                // The sender lives in the link that we hold. What was proved on the connection before says nothing of this
+                // one.
+                _ = status.changed() => self.sent_at = None,
+                () = sleep => {}
+            }
+        };
+        if reason == LossReason::Lapsed {
+            inner.link.abandon();
+        }
+    }
+
+    /// Sets the watches that are due; answers when the next one is.
+    fn watch_those_due(&self, now: BootInstant) -> Option<BootInstant> {
+        loop {
+            let place = {
+                let mut places = self.inner.places();
+                let due = places.unwatched.front()?.placed_at.saturating_add(WATCH_AFTER);
+                let is_settled = |place: &Place| place.is_withdrawn() || place.is_watched.load(Ordering::Acquire);
+                if due > now && !places.unwatched.front().is_some_and(|place| is_settled(place)) {
+                    return Some(due);
+                }
+                places.unwatched.pop_front()?
+            };
+            if !place.is_withdrawn() {
+                watch_own(&self.inner, &place);
+            }
+        }
+    }
+
+    /// Sends a proof if one is due; answers when the next one is.
+    fn prove_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
+        let occupation = self.inner.places().occupation();
+        let Some(occupation) = occupation else {
+            // Somebody is just leaving, if it may not rest yet.
+            return (!self.inner.link.rest()).then(|| now.saturating_add(WATCH_AFTER));
+        };
+        if !self.inner.link.status_now().phase.is_online() || self.is_outstanding.load(Ordering::Acquire) {
+            // The change of either wakes us.
+            return None;
+        }
+        let due = self.due(occupation, now);
+        if due > now {
+            return Some(due);
+        }
+        let place = self.inner.places().any(self.turn)?;
+        self.turn = self.turn.wrapping_add(1);
+        self.sent_at = Some(now);
+        self.send(&place);
+        None
+    }
+
+    fn due(&self, occupation: Occupation, now: BootInstant) -> BootInstant {
+        let link = &self.inner.link;
+        let timeout = link.timeout();
+        let interval = match occupation {
+            Occupation::Holding => holding_interval(timeout),
+            Occupation::Waiting => timeout / WAITING_DIVISOR,
+        };
+        // Every write that reached the quorum is as good as a proof.
+        let Some(last) = link.last_write_at().max(self.sent_at) else {
+            return now;
+        };
+        let needed = match link.safe_until() {
+            Some(until) => until.saturating_sub(link.worth_granting() + timeout / LEAD_DIVISOR),
+            None => now,
+        };
+        last.saturating_add(interval).min(needed.max(last.saturating_add(timeout / REST_DIVISOR)))
+    }
+
+    fn send(&self, place: &Arc<Place>) {
+        self.is_outstanding.store(true, Ordering::Release);
+        let (outstanding, kick) = (self.is_outstanding.clone(), self.inner.kick.clone());
+        let (place, path) = (place.clone(), place.path.shown().to_owned());
+        let request = proof_request(&place);
+        let on_reply = {
+            let outstanding = outstanding.clone();
+            Box::new(move |outcome: Outcome| {
+                outstanding.store(false, Ordering::Release);
+                let result = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Multi, &path));
+                if finds_node_gone(&result) {
+                    place.remove();
+                }
+                kick.notify_one();
+                Then::Done
+            })
+        };
+        if self.inner.link.submit(&request, "", Some(self.inner.link.timeout()), on_reply, None).is_err() {
+            // Full, or over: the next look finds out.
+            outstanding.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// How long after a proof a holder sends the next one at the latest.
+fn holding_interval(timeout: Duration) -> Duration {
+    (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
+}
+
+/// How long before its deadline a holder certainly hears that proofs fail: what a proof is worth is used up, at worst, by
+/// the time until the next one.
+pub(super) fn notice(link: &Link) -> Duration {
+    link.worth_of_proof().saturating_sub(holding_interval(link.timeout()))
+}
+
+/// Sets the watch on our own node unless it is set: its removal must be known before that of the one ahead, so it is noted
+/// where it arrives. A change of its data is no removal; it may be a request to give up.
+pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
+    if place.is_watched.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let request = Request::GetData { path: place.on_server(), watch: true };
+    let (replied, fired) = (place.clone(), place.clone());
+    let again = Again { inner: Arc::downgrade(inner), kick: inner.kick.clone() };
+    let again_later = again.clone();
+    let on_reply = Box::new(move |outcome: Outcome| {
+        match outcome.result {
+            Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
+            Err(RequestError::Refused(ErrorCode::NoNode)) => replied.remove(),
+            // Not ours to read: proofs still find out, in their turn.
+            Ok(_) | Err(RequestError::Refused(_)) => {}
+            Err(_) => again.watch_again(replied),
+        }
+        Then::Done
+    });
+    let on_fire = Box::new(move |happening: Happening| match happening.kind {
+        EventKind::NodeDeleted => fired.remove(),
+        _ => again_later.watch_again(fired),
+    });
+    let submitted = inner.link.submit(&request, place.path.shown(), None, on_reply, Some(on_fire));
+    if submitted.is_err() {
+        place.is_watched.store(false, Ordering::Release);
+    }
+}
+
+/// Has a watch set again by the prover, since the places cannot be asked where answers arrive.
+#[derive(Clone)]
+struct Again {
+    inner: std::sync::Weak<Inner>,
+    kick: Arc<tokio::sync::Notify>,
+}
+
+impl Again {
+    fn watch_again(self, place: Arc<Place>) {
+        place.is_watched.store(false, Ordering::Release);
+        if let Some(inner) = self.inner.upgrade() {
+            inner.rewatch(place);
+        }
+        self.kick.notify_one();
+    }
+}
+
+fn note_revocation(place: &Place, data: Option<&[u8]>) {
+    if data == Some(REVOKE) && !place.is_revoked.swap(true, Ordering::AcqRel) {
+        tracing::warn!(
+            target: "lockkeeper", lock = %place.queue, contender = %place.id, "somebody asks us to give the lock up"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_holder_is_warned_earlier_the_longer_its_session_and_the_shorter_its_tick() {
+        // Of the timeout: tick/2 + 100 ms, 100 ms + T/50, T/5, and the time to the next proof.
+        for (settings, notice_ms) in [
+            ("session_timeout=20s&tick=2s", 20_000 - 1_100 - 500 - 4_000 - 3_000),
+            ("session_timeout=20s", 20_000 - 5_100 - 500 - 4_000 - 3_000),
+            ("session_timeout=60s&tick=2s", 60_000 - 1_100 - 1_300 - 12_000 - 3_000),
+            ("session_timeout=6s&tick=2s", 6_000 - 1_100 - 220 - 1_200 - 1_000),
+            ("session_timeout=3s&tick=4s", 0),
+        ] {
+            let config = Config::from_url(&format!("zk://h?{settings}").parse().unwrap()).unwrap();
+            let link = Link::new(&config, Arc::new(SystemClock));
+            assert_eq!(notice(&link), Duration::from_millis(notice_ms), "{settings}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Leaving: a deletion that goes on until it is certain.
+//!
+//! The first request leaves with the call; the session's own task does the rest, so that it matters to nobody whether the
+//! answer is awaited. It ends when the server says that the node is gone, or when the session is over and took the node
+//! along.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_zk_proto::client::RequestError;
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
+use tokio::sync::oneshot;
+
+use crate::error::{ClientError, ClientErrorKind};
+use crate::link::{Call, Outcome, Then};
+use crate::lock::paths::QueuePath;
+use crate::lock::place::{Entry, Place};
+use crate::lock::session::{Inner, Look};
+
+/// The first pause before a deletion that was refused is tried again.
+const PAUSE_BASE: Duration = Duration::from_millis(500);
+
+/// The longest pause: an operator who has given the right back should not wait long for the node to go.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// From this sequence number on, whoever leaves tries to delete the queue's node too, so that its counter starts anew; it
+/// is refused while anybody queues.
+const SEQUENCE_RENEWED: i32 = 1 << 30;
+
+/// Starts to withdraw a ticket.
+pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+    let entry = inner.places().take(ticket);
+    match entry {
+        None => Withdrawal::done(Ok(())),
+        Some(Entry::Placed { place, is_standing, .. }) => {
+            if is_standing {
+                inner.link.depend_no_more();
+            }
+            let report = delete(inner, &place);
+            Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone())))
+        }
+        Some(Entry::Joining) => match inner.path_of(queue) {
+            Ok(path) => {
+                let report = search(inner, path, ticket);
+                Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone())))
+            }
+            // Nothing can have been sent to a path that is none.
+            Err(_) => Withdrawal::done(Ok(())),
+        },
+    }
+}
+
+/// Starts to delete the node of a place that is being left.
+pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receiver<Result<(), ClientError>> {
+    let request = Request::Delete { path: place.on_server(), version: -1 };
+    let (report, reported) = oneshot::channel();
+    let (later, left) = (Arc::downgrade(inner), place.clone());
+    // Nearly always this is all: the answer goes straight to whoever waits for it.
+    let on_reply = Box::new(move |outcome: Outcome| {
+        let is_gone = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(ErrorCode::NoNode)));
+        let mut report = Some(report);
+        if is_gone && left.sequence < SEQUENCE_RENEWED {
+            tell(&mut report, Ok(()));
+            return Then::Done;
+        }
+        let Some(inner) = later.upgrade() else {
+            // Nobody waits any more, and the session is on its way out.
+            return Then::Done;
+        };
+        let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
+        Then::Chore(Box::pin(leave(inner, left, report, first)))
+    });
+    if let Err(error) = inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
+        let (report, reported) = oneshot::channel();
+        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), Some(report), Err(error))));
+        return reported;
+    }
+    reported
+}
+
+/// Goes on with a deletion after its first answer.
+async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<Response, ClientError>) {
+    let path = place.on_server();
+    delete_until_certain(&inner, &place.path, &path, first, &mut report).await;
+    if place.sequence >= SEQUENCE_RENEWED {
+        let request = Request::Delete { path: place.path.on_server(), version: -1 };
+        // Refused while anybody queues, and then somebody else will try.
+        let _ = inner.link.call(&request, place.path.shown()).response().await;
+    }
+    tell(&mut report, Ok(()));
+}
+
+/// Starts to look for a node whose making was never answered, and to delete it.
+fn search(inner: &Arc<Inner>, path: QueuePath, ticket: Ticket) -> oneshot::Receiver<Result<(), ClientError>> {
+    // Behind the request that may have made it, on the same connection or after it on the next one.
+    let first = inner.send_look(&path);
+    let (report, reported) = oneshot::channel();
+    let chore_inner = inner.clone();
+    inner.link.adopt(Box::pin(async move {
+        let mut report = Some(report);
+        let inner = chore_inner;
+        if let Some(name) = find_until_certain(&inner, &path, ticket, first, &mut report).await {
+            let node = path.child_on_server(&name);
+            let first = send_delete(&inner, &node, &path).response().await;
+            delete_until_certain(&inner, &path, &node, first, &mut report).await;
+        }
+        tell(&mut report, Ok(()));
+    }));
+    reported
+}
+
+fn send_delete(inner: &Inner, path: &str, shown: &QueuePath) -> Call {
+    let request = Request::Delete { path: path.to_owned(), version: -1 };
+    inner.link.call_without_deadline(&request, shown.shown())
+}
+
+/// Deletes until the node is gone, or the session is over and took it along.
+async fn delete_until_certain(
+    inner: &Inner,
+    shown: &QueuePath,
+    path: &str,
+    first: Result<Response, ClientError>,
+    report: &mut Report,
+) {
+    let mut outcome = first;
+    let mut pause = PAUSE_BASE;
+    loop {
+        match outcome {
+            Ok(_) => return,
+            Err(error) if error.is(ErrorCode::NoNode) => return,
+            Err(error) => {
+                if !goes_on(inner, error, &mut pause, report).await {
+                    return;
+                }
+            }
+        }
+        outcome = send_delete(inner, path, shown).response().await;
+    }
+}
+
+/// Lists until it is known whether there is a node with this ticket.
+async fn find_until_certain(
+    inner: &Inner,
+    path: &QueuePath,
+    ticket: Ticket,
+    first: Look,
+    report: &mut Report,
+) -> Option<String> {
+    let prefix = inner.layout.ticket_prefix(ticket);
+    let mut look = first;
+    let mut pause = PAUSE_BASE;
+    loop {
+        match inner.look(path, look).await {
+            Ok(listing) => return listing.children.into_iter().flatten().find(|name| name.starts_with(&prefix)),
+            Err(error) => {
+                if !goes_on(inner, error, &mut pause, report).await {
+                    return None;
+                }
+            }
+        }
+        look = inner.send_look(path);
+    }
+}
+
+type Report = Option<oneshot::Sender<Result<(), ClientError>>>;
+
+/// Says whether to try again after a failure, when that makes sense. A lost connection is tried again at once: the request
+/// waits for the next one by itself.
+async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report: &mut Report) -> bool {
+    match error.kind() {
+        ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => true,
+        ClientErrorKind::SessionLost => {
+            // It takes its nodes along; but that is certain only when it is over.
+            inner.link.until(|_| false).await;
+            false
+        }
+        _ => {
+            tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
+            // Whoever waits should not wait for an operator.
+            tell(report, Err(error));
+            let clock = inner.link.clock();
+            clock.sleep_until(clock.now().saturating_add(*pause)).await;
+            *pause = (*pause * 2).min(PAUSE_MAX);
+            true
+        }
+    }
+}
+
+fn tell(report: &mut Report, outcome: Result<(), ClientError>) {
+    if let Some(report) = report.take() {
+        // Whoever asked may have gone.
+        let _ = report.send(outcome);
+    }
+}
+
+async fn until_certain(
+    reported: oneshot::Receiver<Result<(), ClientError>>,
+    inner: Arc<Inner>,
+    queue: QueueName,
+) -> Result<()> {
+    match reported.await {
+        Ok(outcome) => outcome.map_err(|error| error.into_core(Operation::Leave, None).at(&queue)),
+        Err(_) if inner.link.is_ended_by_service() => Ok(()),
+        Err(_) => {
+            let message = "nobody is left to tell the service; the place ends with its session";
+            Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&queue))
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! All rounds, played at once on several networks, what they say together, and how it is printed.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use lockkeeper_conformance::SEED_VARIABLE;
+
+use crate::ledger::{Rule, now};
+use crate::plan::{self, NETWORKS, ROUNDS_MIN, Victim};
+use crate::round::{Outcome, Span, Stage, Whose};
+
+/// What all rounds together have shown.
+#[derive(Debug)]
+pub struct Report {
+    outcomes: Vec<Outcome>,
+    took: Duration,
+}
+
+/// Plays all rounds, and prints what they show.
+pub fn play() -> Result<Report, String> {
+    let seed = plan::seed();
+    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-zookeeper --test cut_off");
+    let begun = now();
+    let played: Result<Vec<_>, String> = thread::scope(|scope| {
+        let networks: Vec<_> = (0..NETWORKS).map(|network| scope.spawn(move || play_network(seed, network))).collect();
+        networks.into_iter().map(|network| network.join().unwrap_or_else(|panic| Err(said(&*panic)))).collect()
+    });
+    let outcomes = played?.into_iter().flatten().collect();
+    let report = Report { outcomes, took: now().saturating_duration_since(begun) };
+    println!("{report}");
+    Ok(report)
+}
+
+/// Plays the rounds of one network, one after another.
+fn play_network(seed: u64, network: usize) -> Result<Vec<Outcome>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    runtime.block_on(async {
+        let mut stage = Stage::start().await.map_err(|error| error.to_string())?;
+        let mut outcomes = Vec::new();
+        for round in plan::rounds(seed, network) {
+            let outcome = stage.play(round).await.map_err(|error| error.to_string())?;
+            println!("{outcome}");
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    })
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a network panicked").to_owned()
+}
+
+impl Report {
+    /// The library's hold ended before the rival was granted the lock, each time.
+    pub fn library_never_shared(&self) -> Result<(), String> {
+        if self.outcomes.len() < ROUNDS_MIN {
+            return Err(format!("only {} rounds were played", self.outcomes.len()));
+        }
+        let shared: Vec<_> = self.outcomes.iter().filter(|outcome| outcome.is_shared).map(ToString::to_string).collect();
+        none_of(shared, "two held at once")
+    }
+
+    /// Every naive rule would have let two hold at once, in some round: the test can see it.
+    pub fn naive_rules_shared(&self) -> Result<(), String> {
+        let unseen = Rule::NAIVE.into_iter().filter(|rule| self.shared(Whose::Bare, *rule).is_empty());
+        none_of(unseen.map(|rule| format!("{rule:?}")).collect(), "no double hold was seen under a naive rule")
+    }
+
+    /// The anchor, on the same exchanges, would not.
+    pub fn anchor_never_shared(&self) -> Result<(), String> {
+        let shared = [Whose::Library, Whose::Bare].map(|whose| self.shared(whose, Rule::Anchor));
+        none_of(shared.concat().into_iter().map(ToString::to_string).collect(), "the anchor outlasted a grant")
+    }
+
+    /// The rounds in which `rule` would have let two hold at once.
+    fn shared(&self, whose: Whose, rule: Rule) -> Vec<&Outcome> {
+        self.outcomes.iter().filter(|outcome| outcome.overlap(whose, rule) > 0.0).collect()
+    }
+
+    fn worst(&self, whose: Whose, rule: Rule) -> Span {
+        self.outcomes.iter().map(|outcome| outcome.overlap(whose, rule)).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn least_margin(&self, victim: Victim) -> Span {
+        let played = self.outcomes.iter().filter(|outcome| outcome.round.victim == victim);
+        played.map(|outcome| outcome.margin).fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn none_of(found: Vec<String>, what: &str) -> Result<(), String> {
+    if found.is_empty() { Ok(()) } else { Err(format!("{what}:\n{}", found.join("\n"))) }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, shared) = (self.outcomes.len(), self.outcomes.iter().filter(|outcome| outcome.is_shared).count());
+        writeln!(f, "cut off: {count} rounds in {:.0} s; the library: {shared} double holds", self.took.as_secs_f64())?;
+        for victim in [Victim::Follower, Victim::Leader] {
+            writeln!(f, "  {victim:?} cut off: least margin {:.2} s", self.least_margin(victim))?;
+        }
+        for rule in Rule::ALL {
+            write!(f, "  {rule:?}:")?;
+            for whose in [Whose::Bare, Whose::Library] {
+                let (shared, worst) = (self.shared(whose, rule).len(), self.worst(whose, rule));
+                write!(f, " {whose:?}: {shared} double holds, worst overlap {worst:+.2} s;")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { round, cut_after, ended_by, is_shared, margin, .. } = self;
+        let verdict = if *is_shared { "TWO HELD" } else { "ok" };
+        let [mine, bares] = cut_after.map(|after| after.as_millis());
+        write!(f, "{round}: {verdict}, {ended_by:?} {margin:.2} s before the grant; cut {mine} / {bares} ms after a write;")?;
+        for whose in [Whose::Library, Whose::Bare] {
+            write!(f, " {whose:?}")?;
+            for rule in Rule::ALL {
+                write!(f, " {rule:?} {:+.2}", self.overlap(whose, rule))?;
+            }
+        }
+        Ok(())
+    }
+}

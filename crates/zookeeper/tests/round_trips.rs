@@ -1,0 +1,147 @@
+//! What a lock costs: round trips over a slow link, and packets by the server's and the proxy's account.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lockkeeper_faults::proxy::{Direction, Operation};
+use support::{Bench, can_start, is_joined, soon};
+
+/// There and back over the slow link.
+const ROUND_TRIP: Duration = Duration::from_millis(40);
+
+#[expect(clippy::disallowed_methods, reason = "a test measures how long a call takes")]
+async fn timed<T>(future: impl Future<Output = T>) -> (T, f64) {
+    let start = Instant::now();
+    let output = future.await;
+    (output, start.elapsed().as_secs_f64() / ROUND_TRIP.as_secs_f64())
+}
+
+/// How often a warm lock is taken: enough that a busy moment of the machine does not count.
+const ROUNDS: u64 = 15;
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+/// What clients asked for since the last look, without what keeps sessions alive.
+fn asked(bench: &Bench) -> BTreeMap<Operation, u64> {
+    let mut counts = bench.proxy.counts(Direction::ToServer);
+    counts.remove(&Operation::PING);
+    counts.remove(&Operation::MULTI);
+    bench.proxy.forget();
+    counts
+}
+
+fn counts<const N: usize>(of: [(Operation, u64); N]) -> BTreeMap<Operation, u64> {
+    of.into()
+}
+
+#[tokio::test]
+async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
+    if !can_start("a_warm_lock_costs_one_round_trip_and_three_packets") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = bench.party("?tick=2s");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    bench.proxy.set_delay(ROUND_TRIP / 2);
+    bench.proxy.forget();
+    let before = bench.server.packets().await.unwrap();
+    let (mut locks, mut both) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (guard, locking) = timed(mutex.lock()).await;
+        let (released, releasing) = timed(guard.unwrap().release()).await;
+        released.unwrap();
+        locks.push(locking);
+        both.push(locking + releasing);
+    }
+    let after = bench.server.packets().await.unwrap();
+    let (lock, lock_and_release) = (median(locks), median(both));
+    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; median of {ROUNDS}");
+    assert!(lock < 1.5 && lock_and_release < 2.5, "{lock} {lock_and_release}");
+    let upkeep = bench.proxy.count(Direction::ToServer, Operation::PING)
+        + bench.proxy.count(Direction::ToServer, Operation::MULTI);
+    let expected = [(Operation::CREATE2, ROUNDS), (Operation::GET_CHILDREN, ROUNDS), (Operation::DELETE, ROUNDS)];
+    assert_eq!(asked(&bench), counts(expected));
+    // The last of the two looks counts itself.
+    assert_eq!(after.received - before.received, 3 * ROUNDS + upkeep + 1);
+}
+
+#[tokio::test]
+async fn a_first_lock_costs_one_round_trip_beside_the_session() {
+    if !can_start("a_first_lock_costs_one_round_trip_beside_the_session") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = bench.party("?tick=2s");
+    // The session is there, and neither the queue's node nor its parent.
+    assert!(ann.keeper.mutex("other").unwrap().try_lock().await.unwrap().is_some());
+    bench.proxy.set_delay(ROUND_TRIP / 2);
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let (guard, round_trips) = timed(mutex.lock()).await;
+    assert!(guard.is_ok() && round_trips < 1.5, "{round_trips}");
+}
+
+#[tokio::test]
+async fn a_failed_try_costs_one_round_trip_and_no_write() {
+    if !can_start("a_failed_try_costs_one_round_trip_and_no_write") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (bench.party("?tick=2s"), bench.neighbour());
+    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    bench.proxy.set_delay(ROUND_TRIP / 2);
+    bench.proxy.forget();
+    let (busy, round_trips) = timed(mutex.try_lock()).await;
+    assert!(busy.unwrap().is_none());
+    eprintln!("a failed try: {round_trips:.2} round trips");
+    assert!(round_trips < 1.5, "{round_trips}");
+    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::MULTI), 0, "nothing of ours stands in a queue");
+    assert_eq!(asked(&bench), counts([(Operation::SYNC, 1), (Operation::GET_CHILDREN, 1)]));
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_hand_off_costs_one_notification_and_no_list() {
+    if !can_start("a_hand_off_costs_one_notification_and_no_list") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (bench.party("?tick=2s"), bench.neighbour());
+    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    ann.journal.until(1, is_joined).await;
+    // Both watches, on the one ahead and on our own node, are answered for.
+    let watched = || (bench.proxy.count(Direction::ToClient, Operation::GET_DATA) == 2).then_some(());
+    lockkeeper_faults::wait::until("both watches", support::SOON, async || watched()).await.unwrap();
+    bench.proxy.forget();
+    held.release().await.unwrap();
+    let guard = soon("the grant", waiting).await.unwrap().unwrap();
+    assert_eq!(asked(&bench), BTreeMap::new());
+    guard.release().await.unwrap();
+    assert_eq!(asked(&bench), counts([(Operation::DELETE, 1)]));
+}
+
+#[tokio::test]
+async fn a_wait_that_is_given_up_leaves_no_watch_at_the_server() {
+    if !can_start("a_wait_that_is_given_up_leaves_no_watch_at_the_server") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (bench.party(""), bench.neighbour());
+    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    assert!(mutex.lock_timeout(Duration::from_millis(200)).await.unwrap().is_none());
+    bench.until_ephemerals(1).await;
+    // The holder's own, and no other.
+    let watches = async || (bench.server.watches().await.ok()? <= 1).then_some(());
+    lockkeeper_faults::wait::until("the end of the watches", support::SOON, watches).await.unwrap();
+    drop(held);
+}

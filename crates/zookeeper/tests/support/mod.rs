@@ -1,0 +1,14 @@
+//! What the tests against real servers share.
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses another part")]
+
+mod bench;
+pub mod fixture;
+mod party;
+pub mod sniff;
+mod waiting;
+mod way;
+
+pub use bench::Bench;
+pub use party::{Journal, Party, is_joined};
+pub use waiting::{SOON, soon};
+pub use way::{can_start, client, config, url};

@@ -1,0 +1,65 @@
+//! A keeper, and what its observer heard.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::retry::RetryPolicy;
+use lockkeeper_core::{Event, Keeper, Observer};
+use lockkeeper_zookeeper::ZooKeeperBackend;
+use tokio::sync::watch;
+
+use super::waiting::SOON;
+
+/// A keeper and what its observer heard.
+#[derive(Debug)]
+pub struct Party {
+    pub keeper: Keeper,
+    pub journal: Arc<Journal>,
+}
+
+impl Party {
+    pub fn new(address: SocketAddr, settings: &str) -> Self {
+        Self::of_servers(&address.to_string(), settings)
+    }
+
+    pub fn of_servers(servers: &str, settings: &str) -> Self {
+        let url = format!("zk://{servers}{settings}").parse().expect("a URL");
+        let backend = ZooKeeperBackend::open(&url).expect("a good URL");
+        let journal = Arc::new(Journal { events: watch::Sender::new(Vec::new()) });
+        let keeper = Keeper::builder(Arc::new(backend))
+            .observer(journal.clone())
+            .retry(RetryPolicy::forever(Duration::from_millis(50), Duration::from_millis(500)))
+            .build();
+        Self { keeper, journal }
+    }
+}
+
+/// Remembers events.
+#[derive(Debug)]
+pub struct Journal {
+    events: watch::Sender<Vec<Event>>,
+}
+
+impl Observer for Journal {
+    fn on_event(&self, event: &Event) {
+        self.events.send_modify(|events| events.push(event.clone()));
+    }
+}
+
+impl Journal {
+    pub fn count(&self, is_meant: impl Fn(&Event) -> bool) -> usize {
+        self.events.borrow().iter().filter(|event| is_meant(event)).count()
+    }
+
+    /// Waits until so many such events were heard.
+    pub async fn until(&self, count: usize, is_meant: impl Fn(&Event) -> bool + Send + Sync) {
+        let mut events = self.events.subscribe();
+        let heard = events.wait_for(|events| events.iter().filter(|event| is_meant(event)).count() >= count);
+        tokio::time::timeout(SOON, heard).await.expect("the event comes soon").expect("the journal lives");
+    }
+}
+
+pub fn is_joined(event: &Event) -> bool {
+    matches!(event, Event::Joined { .. })
+}

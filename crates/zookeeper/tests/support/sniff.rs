@@ -1,0 +1,169 @@
+//! A way to a server that remembers the sessions made on it, so that a test can have the server end them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use lockkeeper_core::BoxFuture;
+use lockkeeper_zk_proto::client::Credentials;
+use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};
+use lockkeeper_zk_proto::jute::Reader;
+use lockkeeper_zk_proto::message::{
+    ConnectRequest, ConnectResponse, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
+};
+use lockkeeper_zookeeper::{Dial, Server, Stream, TcpDial};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+
+/// What servers have answered to handshakes.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The sessions granted, oldest first; one that went on is there several times.
+    pub sessions: Vec<Credentials>,
+    /// How often a session was refused because it is over.
+    pub refusals: usize,
+}
+
+/// Dials TCP and notes what servers answer to handshakes.
+#[derive(Clone, Debug, Default)]
+pub struct SniffingDial {
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl SniffingDial {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session granted last.
+    pub fn session(&self) -> Option<Credentials> {
+        self.seen().sessions.last().cloned()
+    }
+
+    fn note(&self, response: ConnectResponse) {
+        let mut seen = self.seen();
+        match response.session_id {
+            0 => seen.refusals += 1,
+            session_id => seen.sessions.push(Credentials {
+                session_id,
+                password: response.password.unwrap_or_default(),
+                timeout_least: std::time::Duration::ZERO,
+            }),
+        }
+    }
+
+    pub fn refusals(&self) -> usize {
+        self.seen().refusals
+    }
+}
+
+impl Dial for SniffingDial {
+    fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let (dialling, seen) = (TcpDial.dial(server), self.clone());
+        Box::pin(async move {
+            let inner = dialling.await?;
+            let handshake = Some(Deframer::new(FRAME_BYTES_DEFAULT_MAX));
+            Ok(Box::new(Sniffed { inner, handshake, seen }) as Box<dyn Stream>)
+        })
+    }
+}
+
+struct Sniffed {
+    inner: Box<dyn Stream>,
+    /// Until the first frame has come.
+    handshake: Option<Deframer>,
+    seen: SniffingDial,
+}
+
+impl AsyncRead for Sniffed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if let Some(mut handshake) = self.handshake.take() {
+            handshake.push(&buffer.filled()[before..]);
+            match handshake.next_frame() {
+                Ok(None) => self.handshake = Some(handshake),
+                Ok(Some(frame)) => {
+                    if let Ok(response) = ConnectResponse::decode(frame) {
+                        self.seen.note(response);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Sniffed {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+/// How often an ending is tried: its owner may take the session back in between.
+const ENDINGS_MAX: usize = 20;
+
+/// Goes on with somebody's session on a connection of its own and closes it there: to its owner it has expired. Answers
+/// whether it was still there.
+pub async fn expire(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
+    for _ in 0..ENDINGS_MAX {
+        if let Ok(was_there) = end(server, session).await {
+            return Ok(was_there);
+        }
+    }
+    Err(io::Error::other("the session cannot be ended"))
+}
+
+async fn end(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(server).await?;
+    let connect = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout_ms: 10_000,
+        session_id: session.session_id,
+        password: Some(session.password.clone()),
+        read_only: ReadOnlyFlag::No,
+    };
+    let frame = connect.to_frame(FRAME_BYTES_DEFAULT_MAX).map_err(io::Error::other)?;
+    let close = encode_request(1, &Request::CloseSession, FRAME_BYTES_DEFAULT_MAX).map_err(io::Error::other)?;
+    stream.write_all(&[&frame[..], &close[..]].concat()).await?;
+    let mut deframer = Deframer::new(FRAME_BYTES_DEFAULT_MAX);
+    let answer = next_frame(&mut stream, &mut deframer).await?;
+    if ConnectResponse::decode(answer).is_ok_and(|response| response.session_id == 0) {
+        return Ok(false);
+    }
+    let mut closed = Reader::new(next_frame(&mut stream, &mut deframer).await?);
+    match ReplyHeader::decode(&mut closed).map_err(io::Error::other)?.error {
+        ErrorCode::Ok => Ok(true),
+        error => Err(io::Error::other(error.to_string())),
+    }
+}
+
+async fn next_frame(stream: &mut TcpStream, deframer: &mut Deframer) -> io::Result<bytes::Bytes> {
+    let mut buffer = [0; 1024];
+    loop {
+        if let Some(frame) = deframer.next_frame().map_err(io::Error::other)? {
+            return Ok(frame);
+        }
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        deframer.push(&buffer[..count]);
+    }
+}
