@@ -111,11 +111,11 @@ impl Acl {
     ///
     /// # Errors
     ///
-    /// Fails if the message ends first or a string is null.
+    /// Fails if the message ends first. A string that is null counts as empty: kazoo sends the id of `auth` as null.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             permissions: Permissions::from_bits(reader.i32("perms")?),
-            id: Id { scheme: reader.string("scheme")?, id: reader.string("id")? },
+            id: Id { scheme: reader.string_or_empty("scheme")?, id: reader.string_or_empty("id")? },
         })
     }
 

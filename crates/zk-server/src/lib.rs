@@ -1,0 +1,54 @@
+//! An embedded single-node server for ZooKeeper's client protocol, and a test double with fault hooks.
+//!
+//! It serves one machine: tests, a developer's laptop, a single host. It speaks what a standalone Apache ZooKeeper 3.8
+//! speaks, so whatever was written for it goes on to work with an ensemble.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use lockkeeper_zk_server::EmbeddedServer;
+//!
+//! let server = EmbeddedServer::start().await?;
+//! println!("connect to {}", server.url());
+//! server.restart().await; // clients reconnect and keep their sessions
+//! # Ok::<(), lockkeeper_zk_server::ServerError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! A map of the code, from the inside out: `tree`, `session`, `watch` and `auth` are the state and its rules;
+//! [`machine`] is the server without I/O; `record` and `storage` keep it on disk; `server` has the sockets and the
+//! faults.
+//!
+//! # Where it differs from Apache ZooKeeper 3.8.0
+//!
+//! Compared with Debian's package, which has the cure of CVE-2024-23944: who may not read a node hears nothing of it.
+//!
+//! - No quotas (the quota nodes are plain nodes), no reconfiguration, no SASL, no TLS, no metrics beyond `mntr`.
+//! - Events to one client about nodes that end with one session come in the order of their paths; lists of children,
+//!   of ephemeral nodes and of identities are in order too. Apache has no order there.
+//! - `checkWatches` says whether *this* connection has the watch; 3.8.0 says whether anybody has one there.
+//! - `checkWatches` on a path without a slash finds no watch; 3.8.0 fails to unmarshal it at times.
+//! - Characters beyond the basic plane, which no path may hold, are echoed as UTF-8; Java writes two halves.
+//! - A wrong password does not end the connection the session is on.
+//! - Times to live are always served; Apache asks for `zookeeper.extendedTypesEnabled`.
+//! - `createTTL` without a mode for it is refused as bad arguments; so is an unknown mode within a multi, there as a
+//!   marshalling error for the whole. Apache stops serving at the former.
+//! - `check` outside a multi, `createSession` and `deleteContainer` from a client are unknown operations.
+//! - Beyond limits of memory: access lists of more than 4096 entries are invalid, nodes beyond a settable size exceed
+//!   a quota, too many connections, sessions or watches end the connection that asked.
+//! - Replies to `auth` keep their place among the others.
+//! - The latest transaction number jumps ahead at each start, so that it never goes back.
+
+mod auth;
+mod connection_id;
+pub mod machine;
+mod record;
+mod server;
+mod session;
+mod storage;
+mod tree;
+mod watch;
+
+pub use connection_id::ConnectionId;
+pub use machine::{Counters, Seed, SeenRequest};
+pub use server::{EmbeddedServer, ServerBuilder, ServerError};
+pub use storage::StorageError;

@@ -1,0 +1,162 @@
+//! What goes into the machine and what comes out of it.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::message::{OpCode, Request};
+use lockkeeper_zk_proto::time::Timestamp;
+
+use crate::connection_id::ConnectionId;
+
+/// A point in time by both clocks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Moment {
+    /// The clock that never goes back: decides when sessions end.
+    pub now: Timestamp,
+    /// The wall clock in milliseconds since 1970: written into nodes, decides nothing but times to live.
+    pub wall_ms: i64,
+}
+
+/// Something that happened outside.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// Somebody connected; the id must be new.
+    Accepted {
+        /// The new connection.
+        connection: ConnectionId,
+        /// From where; the scheme `ip` goes by the address.
+        peer: SocketAddr,
+    },
+    /// Bytes came, cut anywhere.
+    Bytes {
+        /// From which connection.
+        connection: ConnectionId,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The connection is gone; no answer can reach it any more.
+    Closed {
+        /// Which connection.
+        connection: ConnectionId,
+    },
+    /// Time has passed; due at [`super::ServerMachine::next_wake`], harmless at other times.
+    Tick,
+    /// The session is to end now, as if nothing had been heard of it.
+    Expire {
+        /// Which session.
+        session_id: i64,
+    },
+}
+
+/// Something to be done outside, in the order in which it comes.
+#[derive(Debug)]
+pub enum Output {
+    /// What follows may only be done once this record is safely stored. Only machines that keep records say so.
+    Persist(Bytes),
+    /// Send bytes to a connection.
+    Send {
+        /// To which connection.
+        connection: ConnectionId,
+        /// The bytes.
+        bytes: Bytes,
+        /// What they are.
+        kind: SendKind,
+    },
+    /// Close a connection once everything before this was sent. Nothing more is expected of it.
+    Close {
+        /// Which connection.
+        connection: ConnectionId,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// What a server sends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SendKind {
+    /// The answer to the handshake.
+    Handshake,
+    /// The reply to a request for the operation with this number.
+    Reply(i32),
+    /// A watch event.
+    Event,
+    /// The answer to a four-letter word.
+    Report,
+}
+
+/// Why a server closes a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The client ended its session.
+    SessionClosed,
+    /// The session expired.
+    SessionExpired,
+    /// The session asked for in the handshake is over or is somebody else's.
+    SessionRefused,
+    /// The session went on on another connection.
+    SessionMoved,
+    /// The client has seen a transaction that this server does not know.
+    ClientAhead,
+    /// A frame's length is outside what is admitted.
+    FrameLength,
+    /// A handshake or a request's header could not be read.
+    Malformed,
+    /// The operation is unknown or not for clients.
+    Unimplemented,
+    /// The credentials were refused.
+    AuthFailed,
+    /// No handshake came in time.
+    HandshakeTimeout,
+    /// A four-letter word was answered.
+    Reported,
+    /// A limit on connections, sessions or watches is reached.
+    LimitReached,
+    /// New sessions cannot be stored at present.
+    NotStored,
+}
+
+/// A request as a hook sees it, just before it takes effect.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SeenRequest<'a> {
+    /// The connection it came on.
+    pub connection: ConnectionId,
+    /// The session of that connection.
+    pub session_id: i64,
+    /// The client's number for it.
+    pub xid: i32,
+    /// What is asked for.
+    pub request: &'a Request,
+}
+
+/// Sees every request just before it takes effect.
+pub type RequestHook = Box<dyn FnMut(&SeenRequest<'_>) + Send>;
+
+impl SeenRequest<'_> {
+    /// The operation asked for.
+    pub fn opcode(&self) -> OpCode {
+        self.request.opcode()
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SessionClosed => "the client ended its session",
+            Self::SessionExpired => "the session expired",
+            Self::SessionRefused => "the session asked for is over, or the password is wrong",
+            Self::SessionMoved => "the session went on on another connection",
+            Self::ClientAhead => "the client has seen a transaction unknown here",
+            Self::FrameLength => "a frame's length is outside what is admitted",
+            Self::Malformed => "a handshake or a request's header could not be read",
+            Self::Unimplemented => "the operation is unknown or not for clients",
+            Self::AuthFailed => "the credentials were refused",
+            Self::HandshakeTimeout => "no handshake came in time",
+            Self::Reported => "a four-letter word was answered",
+            Self::LimitReached => "a limit is reached",
+            Self::NotStored => "new sessions cannot be stored at present",
+        })
+    }
+}

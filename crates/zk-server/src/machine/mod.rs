@@ -1,0 +1,30 @@
+//! The server without I/O: inputs and the time go in, bytes to send and records to store come out.
+//!
+//! - `io`: the inputs and outputs;
+//! - `server`: the machine itself: connections, frames, time;
+//! - `handshake`: how sessions begin, go on and end;
+//! - `dispatch`: from a request to its reply; `reads`, `writes`, `multi`, `watching` are its parts;
+//! - `reports`: four-letter words;
+//! - `state`: what outlives the process, and how a machine is made from it.
+
+mod connection;
+mod dispatch;
+mod handshake;
+mod io;
+mod multi;
+mod reads;
+mod reports;
+mod server;
+mod settings;
+mod state;
+mod watching;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+pub use io::{CloseReason, Input, Moment, Output, RequestHook, SeenRequest, SendKind};
+pub use server::{Counters, ServerMachine};
+pub use settings::Settings;
+pub use state::Seed;
+pub(crate) use state::State;

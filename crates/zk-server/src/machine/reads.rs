@@ -1,0 +1,141 @@
+//! Requests that change nothing but watches.
+
+use lockkeeper_zk_proto::message::{ErrorCode, MultiReadOperation, MultiResult, Permissions, Request, Response};
+
+use crate::auth::{is_permitted, masked_digests};
+use crate::machine::dispatch::Caller;
+use crate::machine::server::ServerMachine;
+use crate::machine::settings::MULTI_READ_BYTES_MAX;
+use crate::tree::Node;
+
+impl ServerMachine {
+    /// Answers what changes nothing but the caller's watches.
+    pub(super) fn read(&mut self, caller: &Caller, request: Request) -> Result<Response, ErrorCode> {
+        match request {
+            Request::Exists { path, watch } => self.exists(caller, &path, watch),
+            Request::GetData { path, watch } => {
+                let node = self.readable(caller, &path)?;
+                let (data, stat) = (node.data.clone(), node.stat());
+                if watch {
+                    self.watches.watch_data(&path, caller.connection);
+                }
+                Ok(Response::GetData { data, stat })
+            }
+            Request::GetChildren { path, watch } => {
+                let children = names(self.readable(caller, &path)?);
+                if watch {
+                    self.watches.watch_children(&path, caller.connection);
+                }
+                Ok(Response::GetChildren { children })
+            }
+            Request::GetChildren2 { path, watch } => {
+                let node = self.readable(caller, &path)?;
+                let (children, stat) = (names(node), node.stat());
+                if watch {
+                    self.watches.watch_children(&path, caller.connection);
+                }
+                Ok(Response::GetChildren2 { children, stat })
+            }
+            Request::GetAcl { path } => self.get_acl(caller, &path),
+            Request::MultiRead(operations) => self.multi_read(caller, &operations).map(Response::Multi),
+            Request::Sync { path } => Ok(Response::Sync { path }),
+            Request::GetEphemerals { prefix } => Ok(self.get_ephemerals(caller, &prefix)),
+            Request::GetAllChildrenNumber { path } => {
+                self.readable(caller, &path)?;
+                let total = self.state.tree.descendants_count(&path);
+                Ok(Response::GetAllChildrenNumber { total: i32::try_from(total).unwrap_or(i32::MAX) })
+            }
+            Request::WhoAmI => Ok(Self::who_am_i(caller)),
+            Request::SetWatches(wishes) => {
+                self.set_watches(caller, &wishes);
+                Ok(Response::Done)
+            }
+            Request::AddWatch { path, mode } => {
+                self.watches.add(&path, caller.connection, mode);
+                Ok(Response::AddWatch)
+            }
+            Request::RemoveWatches { path, kind } => {
+                let removed = self.watches.remove(&path, caller.connection, kind);
+                removed.then_some(Response::Done).ok_or(ErrorCode::NoWatcher)
+            }
+            Request::CheckWatches { path, kind } => {
+                let there = self.watches.contains(&path, caller.connection, kind);
+                there.then_some(Response::Done).ok_or(ErrorCode::NoWatcher)
+            }
+            Request::Ping => Ok(Response::Done),
+            _ => Err(ErrorCode::Unimplemented),
+        }
+    }
+
+    /// Anybody may ask whether a node exists; the watch is set even if it does not.
+    fn exists(&mut self, caller: &Caller, path: &str, watch: bool) -> Result<Response, ErrorCode> {
+        if path.contains('\0') {
+            return Err(ErrorCode::BadArguments);
+        }
+        if watch {
+            self.watches.watch_data(path, caller.connection);
+        }
+        let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
+        Ok(Response::Stat(node.stat()))
+    }
+
+    fn get_acl(&self, caller: &Caller, path: &str) -> Result<Response, ErrorCode> {
+        let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
+        let may = |wanted| is_permitted(&node.access, wanted, &caller.identities);
+        if !may(Permissions::READ | Permissions::ADMIN) {
+            return Err(ErrorCode::NoAuth);
+        }
+        let acl = if may(Permissions::ADMIN) { node.access.to_vec() } else { masked_digests(&node.access) };
+        Ok(Response::GetAcl { acl, stat: node.stat() })
+    }
+
+    fn get_ephemerals(&self, caller: &Caller, prefix: &str) -> Response {
+        let is_all = matches!(prefix.trim(), "" | "/");
+        let ephemerals = self
+            .state
+            .tree
+            .ephemerals_of(caller.session_id)
+            .filter(|path| is_all || path.starts_with(prefix))
+            .map(str::to_owned)
+            .collect();
+        Response::GetEphemerals { ephemerals }
+    }
+
+    /// Does several reads, as long as the answers are not too long together.
+    fn multi_read(&self, caller: &Caller, operations: &[MultiReadOperation]) -> Result<Vec<MultiResult>, ErrorCode> {
+        let mut results = Vec::with_capacity(operations.len());
+        let mut bytes = 0;
+        for operation in operations {
+            let (MultiReadOperation::GetData { path } | MultiReadOperation::GetChildren { path }) = operation;
+            let result = self.readable(caller, path).map(|node| match operation {
+                MultiReadOperation::GetData { .. } => {
+                    bytes += node.data_bytes();
+                    MultiResult::GetData { data: node.data.clone(), stat: node.stat() }
+                }
+                MultiReadOperation::GetChildren { .. } => {
+                    bytes += node.children.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>();
+                    MultiResult::GetChildren { children: names(node) }
+                }
+            });
+            if bytes > MULTI_READ_BYTES_MAX {
+                return Err(ErrorCode::ThrottledOp);
+            }
+            results.push(result.unwrap_or_else(MultiResult::Error));
+        }
+        Ok(results)
+    }
+
+    /// The node at a path, if there is one and the caller may read it.
+    fn readable(&self, caller: &Caller, path: &str) -> Result<&Node, ErrorCode> {
+        let node = self.state.tree.get(path).ok_or(ErrorCode::NoNode)?;
+        if is_permitted(&node.access, Permissions::READ, &caller.identities) {
+            Ok(node)
+        } else {
+            Err(ErrorCode::NoAuth)
+        }
+    }
+}
+
+fn names(node: &Node) -> Vec<String> {
+    node.children.iter().map(|name| name.to_string()).collect()
+}

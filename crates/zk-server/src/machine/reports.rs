@@ -1,0 +1,224 @@
+//! Four-letter words: what an operator, or a load balancer, asks over a bare connection.
+//!
+//! Lines and their order are those of Apache's standalone server, for tools that read them.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+use crate::connection_id::ConnectionId;
+use crate::machine::connection::Connection;
+use crate::machine::io::{CloseReason, Moment, SendKind};
+use crate::machine::server::ServerMachine;
+
+/// The version whose protocol is spoken, in the form in which clients look for it, and our own.
+const VERSION: &str = concat!("3.8.0-lockkeeper-", env!("CARGO_PKG_VERSION"), ", built on 2022-02-25 08:49 UTC");
+
+/// The words Apache knows and this server does not answer.
+const SILENT_WORDS: [&[u8; 4]; 9] = [b"conf", b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"stmk", b"wchc", b"cdig"];
+
+/// The words that are answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Word {
+    Ruok,
+    Srvr,
+    Stat,
+    Mntr,
+    Cons,
+    Dump,
+    Wchs,
+    Wchp,
+    Envi,
+    Isro,
+}
+
+impl Word {
+    fn parse(head: &[u8]) -> Option<Self> {
+        Some(match head {
+            b"ruok" => Self::Ruok,
+            b"srvr" => Self::Srvr,
+            b"stat" => Self::Stat,
+            b"mntr" => Self::Mntr,
+            b"cons" => Self::Cons,
+            b"dump" => Self::Dump,
+            b"wchs" => Self::Wchs,
+            b"wchp" => Self::Wchp,
+            b"envi" => Self::Envi,
+            b"isro" => Self::Isro,
+            _ => return None,
+        })
+    }
+}
+
+impl ServerMachine {
+    /// Answers the first four bytes of a connection if they are a word, and closes it; `false` if they are none.
+    pub(super) fn report(&mut self, moment: Moment, id: ConnectionId, head: &[u8]) -> bool {
+        let text = match Word::parse(head) {
+            Some(word) => {
+                self.count_received(id);
+                self.text(word, moment)
+            }
+            None if SILENT_WORDS.iter().any(|word| head == *word) => {
+                self.count_received(id);
+                let word = String::from_utf8_lossy(head);
+                format!("{word} is not executed because it is not in the whitelist.\n")
+            }
+            None => return false,
+        };
+        self.send(id, Bytes::from(text), SendKind::Report);
+        self.close(id, CloseReason::Reported);
+        true
+    }
+
+    fn count_received(&mut self, id: ConnectionId) {
+        self.counters.received += 1;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.received_count += 1;
+        }
+    }
+
+    fn text(&self, word: Word, moment: Moment) -> String {
+        let mut text = String::new();
+        let written = match word {
+            Word::Ruok => text.write_str("imok"),
+            Word::Isro => text.write_str("rw"),
+            Word::Srvr => self.write_server(&mut text),
+            Word::Stat => self.write_stat(&mut text),
+            Word::Mntr => self.write_monitor(&mut text),
+            Word::Cons => self.write_connections(&mut text),
+            Word::Dump => self.write_dump(&mut text, moment),
+            Word::Wchs => self.write_watch_summary(&mut text),
+            Word::Wchp => self.write_watches(&mut text),
+            Word::Envi => write_environment(&mut text),
+        };
+        written.expect("writing into a string cannot fail");
+        text
+    }
+
+    fn write_server(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "Zookeeper version: {VERSION}")?;
+        self.write_statistics(text)
+    }
+
+    fn write_stat(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "Zookeeper version: {VERSION}\nClients:")?;
+        for connection in self.connections.values() {
+            writeln!(text, "{})", brief(connection))?;
+        }
+        writeln!(text)?;
+        self.write_statistics(text)
+    }
+
+    fn write_statistics(&self, text: &mut String) -> std::fmt::Result {
+        // A request is answered in the same step in which it comes in: there is no latency here to measure.
+        writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
+        writeln!(text, "Received: {}", self.counters.received)?;
+        writeln!(text, "Sent: {}", self.counters.sent)?;
+        writeln!(text, "Connections: {}", self.connections.len())?;
+        writeln!(text, "Outstanding: 0")?;
+        writeln!(text, "Zxid: {:#x}", self.state.zxid)?;
+        writeln!(text, "Mode: standalone")?;
+        writeln!(text, "Node count: {}", self.apache_nodes_count())
+    }
+
+    fn write_monitor(&self, text: &mut String) -> std::fmt::Result {
+        let ephemerals = self.state.tree.ephemerals().values().map(|paths| paths.len()).sum::<usize>();
+        let numbers = [
+            ("packets_received", self.counters.received.to_string()),
+            ("packets_sent", self.counters.sent.to_string()),
+            ("num_alive_connections", self.connections.len().to_string()),
+            ("outstanding_requests", "0".to_owned()),
+            ("znode_count", self.apache_nodes_count().to_string()),
+            ("watch_count", self.watches.len().to_string()),
+            ("ephemerals_count", ephemerals.to_string()),
+            ("approximate_data_size", self.state.tree.data_bytes().to_string()),
+            ("global_sessions", self.state.sessions.len().to_string()),
+            ("min_latency", "0".to_owned()),
+            ("avg_latency", "0.0".to_owned()),
+            ("max_latency", "0".to_owned()),
+        ];
+        writeln!(text, "zk_version\t{VERSION}\nzk_server_state\tstandalone")?;
+        for (name, value) in numbers {
+            writeln!(text, "zk_{name}\t{value}")?;
+        }
+        Ok(())
+    }
+
+    fn write_connections(&self, text: &mut String) -> std::fmt::Result {
+        for connection in self.connections.values() {
+            text.write_str(&brief(connection))?;
+            if connection.session_id != 0 {
+                let last = connection.last;
+                write!(
+                    text,
+                    ",sid={:#x},lop={},est={},to={}",
+                    connection.session_id, last.operation, connection.established_ms, connection.timeout_ms
+                )?;
+                if last.xid > 0 {
+                    write!(text, ",lcxid={:#x}", last.xid)?;
+                }
+                write!(text, ",lzxid={:#x},lresp={},llat=0,minlat=0,avglat=0,maxlat=0", last.zxid, last.at_ms)?;
+            }
+            writeln!(text, ")")?;
+        }
+        writeln!(text)
+    }
+
+    fn write_dump(&self, text: &mut String, moment: Moment) -> std::fmt::Result {
+        let buckets = self.state.sessions.expiry().buckets();
+        writeln!(text, "SessionTracker dump:")?;
+        writeln!(text, "Session Sets ({})/({}):", buckets.len(), self.state.sessions.len())?;
+        let now_ms = moment.now.as_nanos() / 1_000_000;
+        for (end_ms, sessions) in buckets {
+            writeln!(text, "{} expire in {} ms:", sessions.len(), end_ms.saturating_sub(now_ms))?;
+            for session_id in sessions {
+                writeln!(text, "\t{session_id:#x}")?;
+            }
+        }
+        let ephemerals = self.state.tree.ephemerals();
+        writeln!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", ephemerals.len())?;
+        for (session_id, paths) in ephemerals {
+            writeln!(text, "{session_id:#x}:")?;
+            for path in paths {
+                writeln!(text, "\t{path}")?;
+            }
+        }
+        writeln!(text, "Connections dump:\nConnections ({}):", self.connections.len())?;
+        for connection in self.connections.values() {
+            writeln!(text, "\tip: /{} sessionId: {:#x}", connection.peer, connection.session_id)?;
+        }
+        Ok(())
+    }
+
+    fn write_watch_summary(&self, text: &mut String) -> std::fmt::Result {
+        let watches = self.watches.data();
+        let (connections, paths) = (watches.connections_count(), watches.paths().len());
+        let total = watches.paths().map(|(_, watchers)| watchers.count()).sum::<usize>();
+        writeln!(text, "{connections} connections watching {paths} paths\nTotal watches:{total}")
+    }
+
+    fn write_watches(&self, text: &mut String) -> std::fmt::Result {
+        for (path, watchers) in self.watches.data().paths() {
+            writeln!(text, "{path}")?;
+            for connection in watchers {
+                let session_id = self.connections.get(&connection).map_or(0, |one| one.session_id);
+                writeln!(text, "\t{session_id:#x}")?;
+            }
+        }
+        writeln!(text)
+    }
+
+    /// Apache counts the root twice, once under its other name.
+    fn apache_nodes_count(&self) -> usize {
+        self.state.tree.len() + 1
+    }
+}
+
+fn brief(connection: &Connection) -> String {
+    format!(" /{}[1](queued=0,recved={},sent={}", connection.peer, connection.received_count, connection.sent_count)
+}
+
+fn write_environment(text: &mut String) -> std::fmt::Result {
+    writeln!(text, "Environment:\nzookeeper.version={VERSION}")?;
+    writeln!(text, "os.name={}\nos.arch={}", std::env::consts::OS, std::env::consts::ARCH)
+}

@@ -1,0 +1,412 @@
+//! The machine: its connections, the frames they send, and the passing of time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_zk_proto::frame::FrameError;
+use lockkeeper_zk_proto::message::{EventKind, Permissions, WatcherEvent, encode_event};
+use lockkeeper_zk_proto::time::Timestamp;
+
+use crate::auth::is_permitted;
+use crate::connection_id::ConnectionId;
+use crate::machine::connection::{Connection, HEAD_BYTES, Stage};
+use crate::machine::io::{CloseReason, Input, Moment, Output, RequestHook, SendKind};
+use crate::machine::settings::{ANSWERED_BYTES_MAX, CONNECTIONS_MAX, HANDSHAKE_TIMEOUT, Settings};
+use crate::machine::state::{Seed, State};
+use crate::record::encode_transaction;
+use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
+use crate::watch::Watches;
+
+/// The zxid in the header of events; clients of 3.8 expect no better.
+const EVENT_ZXID: i64 = -1;
+/// What is sent is never limited here: a list of children may be longer than any request.
+pub(super) const SENT_BYTES_MAX: usize = i32::MAX as usize;
+
+/// A change that was done, and who may hear of it: the access lists of the node and of its parent.
+#[derive(Debug)]
+pub(super) struct Done {
+    change: Change,
+    node: Option<AccessList>,
+    parent: Option<AccessList>,
+}
+
+/// Counts packets as Apache does: one a frame or four-letter word, each way.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Frames and words that came.
+    pub received: u64,
+    /// Replies and events that were sent.
+    pub sent: u64,
+}
+
+/// A ZooKeeper server without I/O.
+///
+/// Everything is decided in [`ServerMachine::handle`]; afterwards all outputs are to be taken by
+/// [`ServerMachine::poll_output`] and done in order. Time must not run backwards. The same inputs give the same
+/// outputs: the machine reads no clock and rolls no dice.
+pub struct ServerMachine {
+    pub(super) settings: Settings,
+    pub(super) state: State,
+    pub(super) watches: Watches,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    pub(super) counters: Counters,
+    pub(super) hook: Option<RequestHook>,
+    /// While set, nothing may change: what cannot be stored is refused.
+    pub(super) refuses_writes: bool,
+    outputs: VecDeque<Output>,
+    /// How many bytes in the outputs are to be sent.
+    answered_bytes: usize,
+    /// Connections without a session, by when they must have one.
+    handshakes: BTreeSet<(Timestamp, ConnectionId)>,
+    container_check_at: Timestamp,
+}
+
+impl fmt::Debug for ServerMachine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ServerMachine")
+            .field("zxid", &format_args!("{:#x}", self.state.zxid))
+            .field("nodes", &self.state.tree.len())
+            .field("sessions", &self.state.sessions.len())
+            .field("connections", &self.connections.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerMachine {
+    /// A server that has never run.
+    pub fn new(settings: Settings, seed: Seed, moment: Moment) -> Self {
+        let state = State::new(settings.tick, seed);
+        Self::from_state(settings, state, moment)
+    }
+
+    /// A server that goes on from a state. Its sessions have their whole timeout again, as after a restart of Apache.
+    pub(crate) fn from_state(settings: Settings, mut state: State, moment: Moment) -> Self {
+        let sessions: Vec<_> = state.sessions.iter().map(|(id, session)| (id, session.timeout_ms)).collect();
+        for (id, timeout_ms) in sessions {
+            state.sessions.attach(id, None);
+            state.sessions.touch(id, timeout_ms, moment.now);
+        }
+        let container_check_at = moment.now.after(settings.container_check);
+        Self {
+            settings,
+            state,
+            watches: Watches::default(),
+            connections: BTreeMap::new(),
+            counters: Counters::default(),
+            hook: None,
+            refuses_writes: false,
+            outputs: VecDeque::new(),
+            answered_bytes: 0,
+            handshakes: BTreeSet::new(),
+            container_check_at,
+        }
+    }
+
+    /// Takes note of what happened. (The one place where inputs come in.)
+    pub fn handle(&mut self, moment: Moment, input: Input<'_>) {
+        match input {
+            Input::Accepted { connection, peer } => self.accept(moment, connection, peer),
+            Input::Bytes { connection, bytes } => self.take_bytes(moment, connection, bytes),
+            Input::Closed { connection } => {
+                self.forget_connection(connection);
+            }
+            Input::Tick => self.pass_time(moment),
+            Input::Expire { session_id } => {
+                if self.state.sessions.get(session_id).is_some() {
+                    self.expire(moment, session_id);
+                }
+            }
+        }
+    }
+
+    /// The next thing to be done outside.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.outputs.pop_front()?;
+        if let Output::Send { bytes, .. } = &output {
+            self.answered_bytes -= bytes.len();
+        }
+        Some(output)
+    }
+
+    /// How many bytes wait to be taken by [`ServerMachine::poll_output`] and sent.
+    pub const fn answered_bytes(&self) -> usize {
+        self.answered_bytes
+    }
+
+    /// When [`Input::Tick`] is due, if nothing else comes.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        let handshake = self.handshakes.first().map(|(deadline, _)| *deadline);
+        let containers = self.state.tree.has_containers().then_some(self.container_check_at);
+        [self.state.sessions.next_expiry(), handshake, containers].into_iter().flatten().min()
+    }
+
+    /// Has every request shown to `hook` just before it takes effect.
+    pub fn set_hook(&mut self, hook: Option<RequestHook>) {
+        self.hook = hook;
+    }
+
+    /// Says whether changes can be stored at present; while they cannot, writes and new sessions are refused.
+    pub fn set_refuses_writes(&mut self, refuses: bool) {
+        self.refuses_writes = refuses;
+    }
+
+    /// The packets so far.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The number of the latest transaction.
+    pub const fn zxid(&self) -> i64 {
+        self.state.zxid
+    }
+
+    /// The sessions there are, in order.
+    pub fn session_ids(&self) -> Vec<i64> {
+        self.state.sessions.iter().map(|(id, _)| id).collect()
+    }
+
+    /// How many watches are set.
+    pub const fn watches_count(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// How many nodes there are, the service's own included.
+    pub fn nodes_count(&self) -> usize {
+        self.state.tree.len()
+    }
+
+    /// Begins a new life with the same nodes and sessions, without connections and watches.
+    pub(crate) fn restarted(self, moment: Moment) -> Self {
+        let Self { settings, mut state, hook, .. } = self;
+        state.begin_life(moment.wall_ms);
+        let machine = Self::from_state(settings, state, moment);
+        Self { hook, ..machine }
+    }
+
+    /// Goes back to an earlier state, without connections and watches. Numbers still go on from the latest.
+    pub(crate) fn gone_back(self, mut state: State, moment: Moment) -> Self {
+        state.zxid = state.zxid.max(self.state.zxid);
+        let machine = Self::from_state(self.settings, state, moment);
+        Self { hook: self.hook, counters: self.counters, ..machine }
+    }
+
+    /// The state as it is.
+    pub(crate) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn accept(&mut self, moment: Moment, id: ConnectionId, peer: SocketAddr) {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.outputs.push_back(Output::Close { connection: id, reason: CloseReason::LimitReached });
+            return;
+        }
+        let deadline = moment.now.after(HANDSHAKE_TIMEOUT);
+        let connection = Connection::new(peer, self.settings.frame_bytes_max, moment, deadline);
+        self.connections.insert(id, connection);
+        self.handshakes.insert((deadline, id));
+    }
+
+    fn take_bytes(&mut self, moment: Moment, id: ConnectionId, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let mut bytes = bytes;
+        if connection.stage == Stage::Head {
+            let missing = HEAD_BYTES - connection.head.len();
+            let (head, rest) = bytes.split_at(missing.min(bytes.len()));
+            connection.head.extend_from_slice(head);
+            bytes = rest;
+            if connection.head.len() < HEAD_BYTES {
+                return;
+            }
+            let head = std::mem::take(&mut connection.head);
+            if self.report(moment, id, &head) {
+                return;
+            }
+            let Some(connection) = self.connections.get_mut(&id) else {
+                return;
+            };
+            connection.stage = Stage::Handshake;
+            connection.deframer.push(&head);
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.deframer.push(bytes);
+        }
+        self.take_frames(moment, id);
+    }
+
+    fn take_frames(&mut self, moment: Moment, id: ConnectionId) {
+        loop {
+            // A frame can end its own connection; the frames after it are nobody's.
+            let Some(connection) = self.connections.get_mut(&id) else {
+                return;
+            };
+            match connection.deframer.next_frame() {
+                Ok(Some(_)) if self.answered_bytes > ANSWERED_BYTES_MAX => {
+                    return self.close(id, CloseReason::LimitReached);
+                }
+                Ok(None) => return,
+                Err(_) => return self.close(id, CloseReason::FrameLength),
+                Ok(Some(frame)) => {
+                    connection.received_count += 1;
+                    self.counters.received += 1;
+                    match connection.stage {
+                        Stage::Head | Stage::Handshake => self.shake_hands(moment, id, frame),
+                        Stage::Serving => self.serve(moment, id, frame),
+                    }
+                }
+            }
+        }
+    }
+
+    fn pass_time(&mut self, moment: Moment) {
+        for session_id in self.state.sessions.take_expired(moment.now) {
+            self.expire(moment, session_id);
+        }
+        while let Some((deadline, id)) = self.handshakes.first().copied()
+            && deadline <= moment.now
+        {
+            self.handshakes.remove(&(deadline, id));
+            self.close(id, CloseReason::HandshakeTimeout);
+        }
+        if self.container_check_at <= moment.now {
+            self.container_check_at = moment.now.after(self.settings.container_check);
+            if !self.refuses_writes {
+                for path in self.state.tree.expired_containers(moment.wall_ms) {
+                    self.commit_one(moment, Change::Delete { path });
+                }
+            }
+        }
+    }
+
+    /// The number of the next transaction.
+    pub(super) const fn take_zxid(&mut self) -> i64 {
+        self.state.zxid += 1;
+        self.state.zxid
+    }
+
+    /// Does a change that was found to be allowed, in a transaction of its own.
+    pub(super) fn commit_one(&mut self, moment: Moment, change: Change) {
+        let zxid = self.take_zxid();
+        self.commit(moment, zxid, vec![change]);
+    }
+
+    /// Does changes that were found to be allowed, in one transaction.
+    pub(super) fn commit(&mut self, moment: Moment, zxid: i64, changes: Vec<Change>) {
+        let mut done = Vec::with_capacity(changes.len());
+        for change in changes {
+            let applied = self.apply(moment, zxid, change);
+            debug_assert!(applied.is_ok(), "{applied:?}");
+            done.extend(applied.map(|(one, _)| one));
+        }
+        self.publish(moment, zxid, done);
+    }
+
+    /// Does a change, and notes who may hear of it.
+    pub(super) fn apply(&mut self, moment: Moment, zxid: i64, change: Change) -> Result<(Done, Undo), ChangeError> {
+        let tree = &mut self.state.tree;
+        let undo = tree.apply(&change, zxid, moment.wall_ms)?;
+        let access_of = |path: &str| tree.get(path).map(|node| node.access.clone());
+        let (node, parent) = match (&change, &undo) {
+            (Change::Create { path, access, .. }, _) => (Some(access.clone()), split_parent(path)),
+            (Change::Delete { path }, Undo::Deleted { node, .. }) => (Some(node.access.clone()), split_parent(path)),
+            (Change::SetData { path, .. }, _) => (access_of(path), None),
+            _ => (None, None),
+        };
+        let parent = parent.and_then(|(parent, _)| access_of(parent));
+        Ok((Done { change, node, parent }, undo))
+    }
+
+    /// Has changes that were done stored, and their watches fired. Who may not read a node hears nothing of it, though
+    /// the watch is over.
+    pub(super) fn publish(&mut self, moment: Moment, zxid: i64, done: Vec<Done>) {
+        let mut changes = Vec::with_capacity(done.len());
+        let mut events = Vec::new();
+        for Done { change, node, parent } in done {
+            self.watches.fire(&change, |fired| {
+                let of_parent = fired.kind == EventKind::NodeChildrenChanged;
+                let access = if of_parent { parent.clone() } else { node.clone() };
+                events.push((WatcherEvent::new(fired.kind, fired.path), access, fired.connections));
+            });
+            changes.push(change);
+        }
+        if self.settings.keeps_records {
+            let transaction = Transaction { zxid, time_ms: moment.wall_ms, changes };
+            self.outputs.push_back(Output::Persist(encode_transaction(&transaction)));
+        }
+        for (event, access, mut connections) in events {
+            connections.retain(|id| self.may_hear(*id, access.as_ref()));
+            self.send_event(&event, connections);
+        }
+    }
+
+    fn may_hear(&self, id: ConnectionId, access: Option<&AccessList>) -> bool {
+        let Some(connection) = self.connections.get(&id) else {
+            return false;
+        };
+        access.is_none_or(|list| is_permitted(list, Permissions::READ, &connection.identities))
+    }
+
+    /// Notes that a connection has its session.
+    pub(super) fn begin_serving(&mut self, id: ConnectionId, session_id: i64, timeout_ms: i32) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.handshakes.remove(&(connection.handshake_deadline, id));
+            connection.stage = Stage::Serving;
+            connection.session_id = session_id;
+            connection.timeout_ms = timeout_ms;
+        }
+    }
+
+    /// Sends an event to those it is for.
+    pub(super) fn send_event(&mut self, event: &WatcherEvent, to: impl IntoIterator<Item = ConnectionId>) {
+        debug_assert_ne!(event.kind, EventKind::None);
+        let Ok(frame) = encode_event(EVENT_ZXID, event, SENT_BYTES_MAX) else {
+            return;
+        };
+        let bytes = frame.freeze();
+        for connection in to {
+            self.send(connection, bytes.clone(), SendKind::Event);
+        }
+    }
+
+    /// Sends a frame; one that could not be closed, being too long, ends the connection.
+    pub(super) fn send_frame(&mut self, id: ConnectionId, frame: Result<BytesMut, FrameError>, kind: SendKind) {
+        match frame {
+            Ok(frame) => self.send(id, frame.freeze(), kind),
+            Err(_) => self.close(id, CloseReason::FrameLength),
+        }
+    }
+
+    /// Sends bytes to a connection, if it is still there.
+    pub(super) fn send(&mut self, id: ConnectionId, bytes: Bytes, kind: SendKind) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.sent_count += 1;
+            self.counters.sent += 1;
+            self.answered_bytes += bytes.len();
+            self.outputs.push_back(Output::Send { connection: id, bytes, kind });
+        }
+    }
+
+    /// Closes a connection. Its session lives on.
+    pub(super) fn close(&mut self, id: ConnectionId, reason: CloseReason) {
+        if self.forget_connection(id) {
+            self.outputs.push_back(Output::Close { connection: id, reason });
+        }
+    }
+
+    fn forget_connection(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.remove(&id) else {
+            return false;
+        };
+        self.handshakes.remove(&(connection.handshake_deadline, id));
+        self.watches.remove_connection(id);
+        let session = self.state.sessions.get(connection.session_id);
+        if session.is_some_and(|session| session.connection == Some(id)) {
+            self.state.sessions.attach(connection.session_id, None);
+        }
+        true
+    }
+}

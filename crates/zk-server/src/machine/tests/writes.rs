@@ -1,0 +1,161 @@
+//! Changes: versions, counts, transactions, and nodes the service deletes by itself.
+
+use std::time::Duration;
+
+use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult, Request, Response, Stat};
+
+use super::service::*;
+use crate::machine::Settings;
+use crate::tree::NodeRecord;
+
+fn stat(service: &mut Service, peer: &Peer, path: &str) -> Stat {
+    match service.ask(peer, exists(path, false)) {
+        Ok(Response::Stat(stat)) => stat,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_new_service_has_the_nodes_of_apache() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    let root = stat(&mut service, &peer, "/");
+    assert_eq!((root.cversion, root.num_children, root.czxid), (-1, 1, 0));
+    let config = stat(&mut service, &peer, "/zookeeper/config");
+    assert_eq!((config.aversion, config.cversion), (-1, 0));
+    let count = service.ask(&peer, Request::GetAllChildrenNumber { path: "/".into() });
+    assert_eq!(count, Ok(Response::GetAllChildrenNumber { total: 3 }));
+    assert_eq!(service.ask(&peer, delete("/zookeeper/quota")), Err(ErrorCode::BadArguments));
+}
+
+#[test]
+fn sequence_numbers_count_creations_and_cversion_counts_both() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    service.ask(&peer, create("/q")).unwrap();
+    for number in 0..3 {
+        let sequential = Request::Create(node("/q/n-", CreateMode::PersistentSequential));
+        let path = format!("/q/n-{number:010}");
+        assert_eq!(service.ask(&peer, sequential), Ok(Response::Create { path: path.clone() }));
+        service.ask(&peer, delete(&path)).unwrap();
+    }
+    let queue = stat(&mut service, &peer, "/q");
+    assert_eq!((queue.cversion, queue.num_children), (6, 0));
+    assert_eq!(queue.pzxid, service.machine.zxid());
+}
+
+#[test]
+fn a_failed_write_takes_a_number_and_leaves_no_record() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    let (zxid, records) = (service.machine.zxid(), service.records.len());
+    let (header, answer) = service.ask_seen(&peer, delete("/none"));
+    assert_eq!((answer, header.zxid), (Err(ErrorCode::NoNode), zxid + 1));
+    assert_eq!(service.records.len(), records);
+}
+
+#[test]
+fn a_transaction_of_checks_is_a_transaction_and_changes_nothing() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    service.ask(&peer, create_ephemeral("/mine")).unwrap();
+    let zxid = service.machine.zxid();
+    let check = |path: &str| MultiOperation::Check { path: path.into(), version: -1 };
+    let (header, answer) = service.ask_seen(&peer, Request::Multi(vec![check("/mine")]));
+    assert_eq!(answer, Ok(Response::Multi(vec![MultiResult::Check])));
+    assert_eq!(header.zxid, zxid + 1);
+    let answer = service.ask(&peer, Request::Multi(vec![check("/mine"), check("/no"), check("/nor")]));
+    let results = [ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
+    assert_eq!(answer, Ok(Response::Multi(results.to_vec())));
+}
+
+#[test]
+fn operations_of_a_transaction_see_one_another_and_share_its_number() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    let zxid = service.machine.zxid();
+    let operations = vec![
+        MultiOperation::Create(node("/a", CreateMode::Persistent)),
+        MultiOperation::Create(node("/a/b", CreateMode::Persistent)),
+        MultiOperation::SetData { path: "/a/b".into(), data: None, version: 0 },
+    ];
+    service.ask(&peer, Request::Multi(operations)).unwrap();
+    let child = stat(&mut service, &peer, "/a/b");
+    assert_eq!((child.czxid, child.mzxid, child.version), (zxid + 1, zxid + 1, 1));
+    assert_eq!(stat(&mut service, &peer, "/a").pzxid, zxid + 1);
+}
+
+#[test]
+fn containers_go_after_their_last_child_and_nodes_with_a_time_to_live_when_it_is_over() {
+    let mut service = Service::with(Settings { container_check: Duration::from_secs(5), ..Settings::default() });
+    let peer = service.connect();
+    service.ask(&peer, Request::CreateContainer(node("/used", CreateMode::Container))).unwrap();
+    service.ask(&peer, Request::CreateContainer(node("/new", CreateMode::Container))).unwrap();
+    let ttl = Request::CreateTtl { create: node("/ttl", CreateMode::PersistentWithTtl), ttl_ms: 7_000 };
+    service.ask(&peer, ttl).unwrap();
+    service.ask(&peer, create("/used/child")).unwrap();
+    assert_eq!(stat(&mut service, &peer, "/ttl").ephemeral_owner, 0);
+    service.pass(Duration::from_secs(6));
+    assert!(service.exists(&peer, "/used") && service.exists(&peer, "/ttl"));
+    service.ask(&peer, delete("/used/child")).unwrap();
+    service.pass(Duration::from_secs(5));
+    assert!(!service.exists(&peer, "/used") && !service.exists(&peer, "/ttl"));
+    assert!(service.exists(&peer, "/new"), "a container that never had a child is kept");
+}
+
+#[test]
+fn nothing_grows_beyond_the_limit_on_memory_but_deleting_goes_on() {
+    let mut service = Service::with(Settings { tree_bytes_max: 20_000, ..Settings::default() });
+    let peer = service.connect();
+    let mut count = 0;
+    let refused = loop {
+        match service.ask(&peer, create(&format!("/n{count}"))) {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+        assert!(count < 1_000);
+    };
+    assert_eq!(refused, ErrorCode::QuotaExceeded);
+    service.ask(&peer, delete("/n0")).unwrap();
+    service.ask(&peer, create("/n0")).unwrap();
+}
+
+#[test]
+fn while_nothing_can_be_stored_reads_go_on_and_writes_are_refused() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    service.machine.set_refuses_writes(true);
+    assert_eq!(service.ask(&peer, create("/a")), Err(ErrorCode::SystemError));
+    service.ask(&peer, exists("/", false)).unwrap();
+    assert!(service.resume(&peer).is_some(), "a session can be resumed: nothing is stored for it");
+    let (_, response) = service.shake_hands(&new_session());
+    assert_eq!(response, None);
+    service.pass(TIMEOUT * 2);
+    assert_eq!(service.machine.session_ids().len(), 1, "an end that cannot be stored waits");
+    service.machine.set_refuses_writes(false);
+    service.pass(TIMEOUT);
+    assert_eq!(service.machine.session_ids(), Vec::<i64>::new());
+}
+
+#[test]
+fn the_count_of_children_stands_still_at_its_largest() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    service.ask(&peer, create("/q")).unwrap();
+    let queue = service.machine.state.tree.get("/q").unwrap().clone();
+    let record = NodeRecord { children_created: i32::MAX - 1, ..queue.record };
+    service.machine.state.tree.restore("/q".into(), None, queue.access, record);
+    let names: Vec<_> = ["a-", "b-", "c-"]
+        .iter()
+        .map(|name| {
+            let path = format!("/q/{name}");
+            match service.ask(&peer, Request::Create(node(&path, CreateMode::PersistentSequential))) {
+                Ok(Response::Create { path }) => path,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    assert_eq!(names, ["/q/a-2147483646", "/q/b-2147483647", "/q/c-2147483647"]);
+    let again = service.ask(&peer, Request::Create(node("/q/c-", CreateMode::PersistentSequential)));
+    assert_eq!(again, Err(ErrorCode::NodeExists));
+}

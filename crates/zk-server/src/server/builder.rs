@@ -1,0 +1,185 @@
+//! How a server is set up.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::auth::digest_identity;
+use crate::machine::{RequestHook, Seed, SeenRequest, ServerMachine, Settings, State};
+use crate::server::clock::Clock;
+use crate::server::core::{ARRIVALS_MAX, Core};
+use crate::server::embedded::{EmbeddedServer, Parts};
+use crate::server::error::ServerError;
+use crate::storage::Storage;
+
+/// Sets up an [`EmbeddedServer`].
+///
+/// Without anything set: any free port of the loopback address, memory only, a tick of two seconds.
+#[must_use = "a builder does nothing until start()"]
+pub struct ServerBuilder {
+    settings: Settings,
+    listen: Option<SocketAddr>,
+    data_dir: Option<PathBuf>,
+    seed: Option<Seed>,
+    hook: Option<RequestHook>,
+}
+
+impl std::fmt::Debug for ServerBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ServerBuilder")
+            .field("settings", &self.settings)
+            .field("listen", &self.listen)
+            .field("data_dir", &self.data_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            data_dir: None,
+            seed: None,
+            hook: None,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Listens on `address`; port 0 is any free one.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Listens on no socket: clients come by [`EmbeddedServer::connect_duplex`] alone, as virtual time needs it.
+    pub fn without_listener(mut self) -> Self {
+        self.listen = None;
+        self
+    }
+
+    /// Keeps everything in `directory`, which is made if need be, flushed before it is answered.
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(directory.into());
+        self
+    }
+
+    /// Sets the tick: sessions expire in steps of it, their timeouts are between 2 and 20 of it.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.settings.tick = tick;
+        self
+    }
+
+    /// Looks at containers and nodes with a time to live this often; a minute by default, as Apache does.
+    pub fn container_check(mut self, interval: Duration) -> Self {
+        self.settings.container_check = interval;
+        self
+    }
+
+    /// Admits requests of at most this many bytes (`jute.maxbuffer`).
+    pub fn frame_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.frame_bytes_max = bytes;
+        self
+    }
+
+    /// Refuses to create nodes and set data (quota exceeded) when the nodes take this much memory; 1 GiB by default.
+    pub fn tree_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.tree_bytes_max = bytes;
+        self
+    }
+
+    /// Lets whoever authenticates by `digest` as `super` with this password do everything.
+    pub fn super_password(mut self, password: &str) -> Self {
+        let identity = digest_identity(format!("super:{password}").as_bytes());
+        self.settings.super_digest = Some(identity.id);
+        self
+    }
+
+    /// Grows a new service from a seed instead of from chance and the clock: the same inputs then give the same
+    /// session ids, passwords and transaction numbers.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Shows every request to `hook` just before it takes effect.
+    pub fn on_request(mut self, hook: impl FnMut(&SeenRequest<'_>) + Send + 'static) -> Self {
+        self.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Starts the server on the runtime this is called on; it is up when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address or the data directory cannot be used.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before it is ready, it leaves nothing running.
+    ///
+    /// # Ordering
+    ///
+    /// Clients are let in when this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: it opens no connection.
+    pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
+        let Self { mut settings, listen, data_dir, seed, hook } = self;
+        let listener = match listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let clock = Clock::start(seed.map(|seed| seed.wall_ms));
+        let moment = clock.moment_at(Instant::now());
+        let seed = match seed {
+            Some(seed) => seed,
+            None => Seed { secret: random_secret()?, wall_ms: moment.wall_ms },
+        };
+        let tick = settings.tick;
+        let first_state = move || State::new(tick, seed);
+        let (storage, state) = match data_dir {
+            None => (None, first_state()),
+            Some(directory) => {
+                settings.keeps_records = true;
+                let open = move || Storage::open(&directory, tick, moment.wall_ms, first_state);
+                let opened = tokio::task::spawn_blocking(open).await.map_err(|_| ServerError::Stopped)?;
+                let (storage, state) = opened?;
+                (Some(storage), state)
+            }
+        };
+        let mut machine = ServerMachine::from_state(settings, state, moment);
+        machine.set_hook(hook);
+        let (controls, control_receiver) = mpsc::unbounded_channel();
+        let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
+        let core = Core::new(machine, clock, storage, control_receiver, arrival_receiver);
+        let core = tokio::spawn(core.run());
+        Ok(EmbeddedServer::new(Parts {
+            controls,
+            arrivals,
+            listener: listener.map(|(listener, address)| (Arc::new(listener), address)),
+            core,
+        }))
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error| ServerError::Listen { address, source: Arc::new(error) };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+fn random_secret() -> Result<[u8; 32], ServerError> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|_| ServerError::Randomness)?;
+    Ok(secret)
+}

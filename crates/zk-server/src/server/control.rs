@@ -1,0 +1,67 @@
+//! How the core is spoken to, besides by clients.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lockkeeper_zk_proto::message::OpCode;
+use tokio::sync::oneshot;
+
+use crate::connection_id::ConnectionId;
+use crate::machine::{Counters, RequestHook};
+use crate::server::link::Link;
+
+/// What the core is told or asked.
+pub(super) enum Control {
+    /// Somebody connected.
+    Accepted { id: ConnectionId, peer: SocketAddr, link: Link },
+    /// Show every request to this.
+    SetHook(Option<RequestHook>),
+    /// End a session now; says whether there was one.
+    ExpireSession(i64, oneshot::Sender<bool>),
+    /// Cut the connection instead of sending the next reply to this operation.
+    DropNextReply(OpCode),
+    /// Let every byte leave this much later.
+    Delay(Duration),
+    /// Let nothing in or out, while time goes on.
+    Blackhole(bool),
+    /// Let nothing happen at all, time included.
+    Pause(bool),
+    /// Cut all connections; says how many there were.
+    ResetConnections(oneshot::Sender<usize>),
+    /// Begin a new life with the same state.
+    Restart(oneshot::Sender<()>),
+    /// Tell how things stand.
+    Inspect(oneshot::Sender<Inspection>),
+    /// Send what is to be sent, store what is to be stored, and end.
+    Shutdown(oneshot::Sender<()>),
+}
+
+/// How things stand in a server.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Inspection {
+    pub(super) counters: Counters,
+    pub(super) session_ids: Vec<i64>,
+    pub(super) watches_count: usize,
+    pub(super) nodes_count: usize,
+    pub(super) connections_count: usize,
+    pub(super) zxid: i64,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Accepted { .. } => "Accepted",
+            Self::SetHook(_) => "SetHook",
+            Self::ExpireSession(..) => "ExpireSession",
+            Self::DropNextReply(_) => "DropNextReply",
+            Self::Delay(_) => "Delay",
+            Self::Blackhole(_) => "Blackhole",
+            Self::Pause(_) => "Pause",
+            Self::ResetConnections(_) => "ResetConnections",
+            Self::Restart(_) => "Restart",
+            Self::Inspect(_) => "Inspect",
+            Self::Shutdown(_) => "Shutdown",
+        })
+    }
+}

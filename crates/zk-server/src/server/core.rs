@@ -1,0 +1,296 @@
+//! The one task that owns the machine: takes in what connections and handles say, and lets the answers out.
+
+use std::future::pending;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::machine::{Input, Moment, ServerMachine};
+use crate::server::clock::Clock;
+use crate::server::control::{Control, Inspection};
+use crate::server::delivery::Delivery;
+use crate::server::link::Arrival;
+use crate::storage::{Storage, StorageEvent};
+
+/// How many arrivals wait for the core before connections are read no further.
+pub(super) const ARRIVALS_MAX: usize = 1024;
+/// How many arrivals are handled before their outputs leave and their records are stored together.
+const BATCH_ARRIVALS_MAX: usize = 256;
+
+/// How many bytes of answers end a batch early, in bytes: they should be on their way instead of in memory.
+const ANSWERED_BYTES: usize = 1 << 20;
+
+/// The machine and everything around it.
+#[derive(Debug)]
+pub(super) struct Core {
+    machine: Option<ServerMachine>,
+    clock: Clock,
+    delivery: Delivery,
+    storage: Option<Storage>,
+    controls: mpsc::UnboundedReceiver<Control>,
+    arrivals: mpsc::Receiver<Arrival>,
+    paused_at: Option<Instant>,
+}
+
+/// What the core woke up for.
+enum Wake {
+    Control(Option<Control>),
+    Arrivals(Vec<Arrival>),
+    Storage(StorageEvent),
+    Time,
+}
+
+impl Core {
+    pub(super) fn new(
+        machine: ServerMachine,
+        clock: Clock,
+        storage: Option<Storage>,
+        controls: mpsc::UnboundedReceiver<Control>,
+        arrivals: mpsc::Receiver<Arrival>,
+    ) -> Self {
+        Self {
+            machine: Some(machine),
+            clock,
+            delivery: Delivery::default(),
+            storage,
+            controls,
+            arrivals,
+            paused_at: None,
+        }
+    }
+
+    /// Runs until it is told to end, or nobody is left to tell it.
+    pub(super) async fn run(mut self) {
+        loop {
+            match self.wake().await {
+                Wake::Control(None) => return,
+                Wake::Control(Some(Control::Shutdown(done))) => {
+                    self.finish().await;
+                    let _ = done.send(());
+                    return;
+                }
+                Wake::Control(Some(control)) => self.obey(control),
+                Wake::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| self.arrive(arrival)),
+                Wake::Storage(event) => {
+                    if !self.hear_of_storage(event) {
+                        return;
+                    }
+                }
+                Wake::Time => self.handle(Input::Tick),
+            }
+            self.let_out();
+        }
+    }
+
+    async fn wake(&mut self) -> Wake {
+        let is_paused = self.paused_at.is_some();
+        let takes_in = !is_paused && !self.delivery.is_blackholed && !self.delivery.is_full();
+        let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
+        let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
+        let mut batch = Vec::new();
+        // In this order: whoever holds the handle first, then what is due, then clients.
+        tokio::select! {
+            biased;
+            control = self.controls.recv() => Wake::Control(control),
+            event = next_event(self.storage.as_mut()) => Wake::Storage(event),
+            () = sleep_until_some(next_wake) => Wake::Time,
+            _ = self.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Bytes(connection, bytes) => {
+                self.handle(Input::Bytes { connection, bytes: &bytes });
+                if self.machine.as_ref().is_some_and(|machine| machine.answered_bytes() > ANSWERED_BYTES) {
+                    self.let_out();
+                }
+            }
+            Arrival::Closed(connection) => {
+                self.handle(Input::Closed { connection });
+                // What was asked for before may still be on its way out: the link goes after it.
+                self.let_out();
+                self.delivery.forget(connection);
+            }
+        }
+    }
+
+    fn obey(&mut self, control: Control) {
+        match control {
+            Control::Accepted { id, peer, link } => {
+                self.delivery.add(id, link);
+                self.handle(Input::Accepted { connection: id, peer });
+            }
+            Control::SetHook(hook) => {
+                if let Some(machine) = &mut self.machine {
+                    machine.set_hook(hook);
+                }
+            }
+            Control::ExpireSession(session_id, done) => {
+                let session_ids = self.machine.as_ref().map(ServerMachine::session_ids).unwrap_or_default();
+                self.handle(Input::Expire { session_id });
+                self.let_out();
+                let _ = done.send(session_ids.contains(&session_id));
+            }
+            Control::DropNextReply(opcode) => self.delivery.drop_next_reply(opcode),
+            Control::Delay(delay) => self.delivery.delay = delay,
+            Control::Blackhole(is_on) => self.delivery.is_blackholed = is_on,
+            Control::Pause(true) => self.paused_at = self.paused_at.or_else(|| Some(Instant::now())),
+            Control::Pause(false) => {
+                if let Some(paused_at) = self.paused_at.take() {
+                    self.clock.skip(paused_at.elapsed());
+                }
+            }
+            Control::ResetConnections(done) => {
+                let _ = done.send(self.cut_all());
+            }
+            Control::Restart(done) => {
+                self.restart();
+                let _ = done.send(());
+            }
+            Control::Inspect(done) => self.inspect(done),
+            Control::Shutdown(_) => (),
+        }
+    }
+
+    /// The time, which stands still during a pause.
+    fn moment(&self) -> Moment {
+        self.clock.moment_at(self.paused_at.unwrap_or_else(Instant::now))
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        let moment = self.moment();
+        if let Some(machine) = &mut self.machine {
+            machine.handle(moment, input);
+        }
+    }
+
+    /// Stores the records of what was done, and lets answers out as far as they may.
+    fn let_out(&mut self) {
+        let Some(machine) = &mut self.machine else {
+            return;
+        };
+        let mut records: Vec<Bytes> = Vec::new();
+        while let Some(output) = machine.poll_output() {
+            records.extend(self.delivery.take(output));
+        }
+        if let Some(storage) = &mut self.storage {
+            storage.append(records);
+            if storage.wants_snapshot() {
+                storage.take_snapshot(machine.state());
+            }
+        }
+        for connection in self.delivery.flush() {
+            self.handle(Input::Closed { connection });
+        }
+    }
+
+    /// Cuts all connections; their sessions live on.
+    fn cut_all(&mut self) -> usize {
+        self.let_out();
+        let connections = self.delivery.cut_all_links();
+        for connection in &connections {
+            self.handle(Input::Closed { connection: *connection });
+        }
+        connections.len()
+    }
+
+    fn restart(&mut self) {
+        self.let_out();
+        self.delivery.cut_all_links();
+        if let Some(machine) = self.machine.take() {
+            self.machine = Some(machine.restarted(self.moment()));
+        }
+    }
+
+    fn inspect(&self, done: oneshot::Sender<Inspection>) {
+        if let Some(machine) = &self.machine {
+            let _ = done.send(Inspection {
+                counters: machine.counters(),
+                session_ids: machine.session_ids(),
+                watches_count: machine.watches_count(),
+                nodes_count: machine.nodes_count(),
+                connections_count: self.delivery.connections_count(),
+                zxid: machine.zxid(),
+            });
+        }
+    }
+
+    /// Takes note of what became of records; `false` if the server cannot go on.
+    fn hear_of_storage(&mut self, event: StorageEvent) -> bool {
+        match event {
+            StorageEvent::Stored(count) => self.delivery.stored(count),
+            StorageEvent::Room => self.refuse_writes(false),
+            StorageEvent::Refused { reason } => {
+                tracing::error!(%reason, "records could not be stored: writes are refused until they can");
+                return self.go_back();
+            }
+            StorageEvent::Failed { reason } => {
+                tracing::error!(%reason, "the log cannot be trusted any more: the server stops");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Goes back to what is stored: what was done since was answered to nobody.
+    fn go_back(&mut self) -> bool {
+        self.delivery.cut_all();
+        let moment = self.moment();
+        let (Some(machine), Some(storage)) = (self.machine.take(), &mut self.storage) else {
+            return false;
+        };
+        match storage.reload() {
+            Ok(state) => {
+                self.machine = Some(machine.gone_back(state, moment));
+                self.refuse_writes(true);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the log cannot be read back: the server stops");
+                false
+            }
+        }
+    }
+
+    fn refuse_writes(&mut self, refuses: bool) {
+        if let Some(machine) = &mut self.machine {
+            machine.set_refuses_writes(refuses);
+        }
+    }
+
+    /// Ends in order: what was taken in is stored and answered.
+    async fn finish(&mut self) {
+        self.let_out();
+        while !self.delivery.is_all_stored() {
+            let event = next_event(self.storage.as_mut()).await;
+            let is_lost = matches!(event, StorageEvent::Refused { .. });
+            if !self.hear_of_storage(event) || is_lost {
+                break;
+            }
+            self.let_out();
+        }
+        let closing = match (self.storage.take(), &self.machine) {
+            (Some(storage), Some(machine)) => Some(storage.close(machine.state())),
+            _ => None,
+        };
+        if let Some(closing) = closing {
+            closing.await;
+        }
+    }
+}
+
+async fn next_event(storage: Option<&mut Storage>) -> StorageEvent {
+    match storage {
+        Some(storage) => storage.next_event().await,
+        None => pending().await,
+    }
+}
+
+async fn sleep_until_some(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,160 @@
+//! How outputs leave the core: in order, none before what it depends on is stored, and through the faults asked for.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::message::OpCode;
+use tokio::time::Instant;
+
+use crate::connection_id::ConnectionId;
+use crate::machine::{CloseReason, Output, SendKind};
+use crate::server::link::Link;
+
+/// How many bytes of answers may wait to be stored before nothing more is taken in, in bytes.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// An output, and how many records must be stored before it may leave.
+#[derive(Debug)]
+struct Held {
+    after_record: u64,
+    what: Leaving,
+}
+
+/// What leaves.
+#[derive(Debug)]
+enum Leaving {
+    Send(ConnectionId, Bytes, SendKind),
+    Close(ConnectionId, CloseReason),
+}
+
+/// The connections, and what is on its way to them.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    links: HashMap<ConnectionId, Link>,
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// How many records were handed out to be stored.
+    records_out: u64,
+    /// How many of them are stored.
+    records_stored: u64,
+    pub(super) delay: Duration,
+    pub(super) is_blackholed: bool,
+    drop_replies: VecDeque<OpCode>,
+}
+
+impl Delivery {
+    pub(super) fn add(&mut self, id: ConnectionId, link: Link) {
+        self.links.insert(id, link);
+    }
+
+    /// Forgets a connection whose task has ended.
+    pub(super) fn forget(&mut self, id: ConnectionId) {
+        self.links.remove(&id);
+    }
+
+    pub(super) fn connections_count(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn drop_next_reply(&mut self, opcode: OpCode) {
+        self.drop_replies.push_back(opcode);
+    }
+
+    /// Whether so much waits to be stored that nothing more should be taken in.
+    pub(super) const fn is_full(&self) -> bool {
+        self.held_bytes > HELD_BYTES_MAX
+    }
+
+    /// Whether everything that was handed out is stored.
+    pub(super) const fn is_all_stored(&self) -> bool {
+        self.records_out == self.records_stored
+    }
+
+    /// Takes an output; a record is handed back to be stored.
+    pub(super) fn take(&mut self, output: Output) -> Option<Bytes> {
+        let what = match output {
+            Output::Persist(record) => {
+                self.records_out += 1;
+                return Some(record);
+            }
+            Output::Send { connection, bytes, kind } => {
+                self.held_bytes += bytes.len();
+                Leaving::Send(connection, bytes, kind)
+            }
+            Output::Close { connection, reason } => Leaving::Close(connection, reason),
+        };
+        self.held.push_back(Held { after_record: self.records_out, what });
+        None
+    }
+
+    /// Notes that so many more records are stored.
+    pub(super) fn stored(&mut self, count: u64) {
+        self.records_stored += count;
+    }
+
+    /// Cuts all connections and forgets what was on its way to them; answers which they were.
+    pub(super) fn cut_all_links(&mut self) -> Vec<ConnectionId> {
+        self.held.clear();
+        self.held_bytes = 0;
+        let cut = |(id, link): (ConnectionId, Link)| {
+            link.reset();
+            id
+        };
+        self.links.drain().map(cut).collect()
+    }
+
+    /// Cuts all connections and forgets the records too: none of what is under way will be stored.
+    pub(super) fn cut_all(&mut self) {
+        self.cut_all_links();
+        self.records_stored = self.records_out;
+    }
+
+    /// Lets everything go that may; answers the connections that were cut on the way.
+    pub(super) fn flush(&mut self) -> Vec<ConnectionId> {
+        let mut cut = Vec::new();
+        while !self.is_blackholed
+            && let Some(held) = self.held.front()
+            && held.after_record <= self.records_stored
+            && let Some(held) = self.held.pop_front()
+        {
+            match held.what {
+                Leaving::Send(id, bytes, kind) => {
+                    self.held_bytes -= bytes.len();
+                    if !self.send(id, bytes, kind) {
+                        cut.push(id);
+                    }
+                }
+                Leaving::Close(id, reason) => {
+                    tracing::debug!(connection = %id, %reason, "closing");
+                    self.links.remove(&id);
+                }
+            }
+        }
+        cut
+    }
+
+    /// Sends bytes; `false` if the connection was cut instead.
+    fn send(&mut self, id: ConnectionId, bytes: Bytes, kind: SendKind) -> bool {
+        let is_dropped = self.is_to_be_dropped(kind);
+        let Some(link) = self.links.get(&id) else {
+            return true;
+        };
+        let due = (!self.delay.is_zero()).then(|| Instant::now() + self.delay);
+        if !is_dropped && link.send(bytes, due) {
+            return true;
+        }
+        if let Some(link) = self.links.remove(&id) {
+            link.reset();
+        }
+        false
+    }
+
+    fn is_to_be_dropped(&mut self, kind: SendKind) -> bool {
+        let SendKind::Reply(code) = kind else {
+            return false;
+        };
+        let at = self.drop_replies.iter().position(|opcode| opcode.code() == code);
+        at.is_some_and(|at| self.drop_replies.remove(at).is_some())
+    }
+}

@@ -1,0 +1,476 @@
+//! The handle of a running server, with its fault hooks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockkeeper_zk_proto::message::OpCode;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::connection_id::ConnectionId;
+use crate::machine::{Counters, SeenRequest};
+use crate::server::builder::ServerBuilder;
+use crate::server::control::{Control, Inspection};
+use crate::server::error::ServerError;
+use crate::server::link::{Arrival, link};
+
+/// How much an in-memory connection holds each way, in bytes: as much as a socket.
+const DUPLEX_BYTES: usize = 64 << 10;
+/// How long accepting pauses when the system has no more descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Where clients on in-memory connections seem to come from.
+const DUPLEX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// A ZooKeeper server in this process.
+///
+/// It serves as long as this value lives; dropping it closes all connections at once. With a data directory
+/// [`EmbeddedServer::shutdown`] is the orderly way to end, but no other way loses anything that was answered.
+///
+/// The faults below take effect in the order of the calls, and no later than an answer to any of the calls that wait.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use lockkeeper_zk_server::EmbeddedServer;
+///
+/// let server = EmbeddedServer::start().await?;
+/// assert!(server.url().starts_with("zk://127.0.0.1:"));
+/// # Ok::<(), lockkeeper_zk_server::ServerError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct EmbeddedServer {
+    entrance: Entrance,
+    address: Option<SocketAddr>,
+    core: JoinHandle<()>,
+    listening: Option<AbortHandle>,
+}
+
+/// What a server is put together from.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) controls: mpsc::UnboundedSender<Control>,
+    pub(super) arrivals: mpsc::Sender<Arrival>,
+    pub(super) listener: Option<(Arc<TcpListener>, SocketAddr)>,
+    pub(super) core: JoinHandle<()>,
+}
+
+/// Where connections come in.
+#[derive(Clone, Debug)]
+struct Entrance {
+    controls: mpsc::WeakUnboundedSender<Control>,
+    /// Held by the handle alone: without it the core ends.
+    _alive: Option<mpsc::UnboundedSender<Control>>,
+    arrivals: mpsc::Sender<Arrival>,
+    next_id: Arc<AtomicU64>,
+    /// How many bytes wait for clients.
+    queued_bytes: Arc<AtomicUsize>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server on any free port of the loopback address, in memory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system lets it listen on no port.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before it is ready, it leaves nothing running.
+    ///
+    /// # Ordering
+    ///
+    /// Clients are let in when this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: it opens no connection.
+    pub async fn start() -> Result<Self, ServerError> {
+        Self::builder().start().await
+    }
+
+    /// Sets up a server.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    pub(super) fn new(parts: Parts) -> Self {
+        let entrance = Entrance {
+            controls: parts.controls.downgrade(),
+            _alive: Some(parts.controls),
+            arrivals: parts.arrivals,
+            next_id: Arc::new(AtomicU64::new(1)),
+            queued_bytes: Arc::new(AtomicUsize::new(0)),
+        };
+        let address = parts.listener.as_ref().map(|(_, address)| *address);
+        let listening = parts.listener.map(|(listener, _)| {
+            let entrance = Entrance { _alive: None, ..entrance.clone() };
+            tokio::spawn(listen(listener, entrance)).abort_handle()
+        });
+        Self { entrance, address, core: parts.core, listening }
+    }
+
+    /// The address it listens on; `None` without a listener.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The URL Lockkeeper connects to; `zk:` alone without a listener.
+    pub fn url(&self) -> String {
+        match self.address {
+            Some(address) => format!("zk://{address}"),
+            None => "zk:".to_owned(),
+        }
+    }
+
+    /// A new connection that needs no socket; works under paused time.
+    pub fn connect_duplex(&self) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
+        self.serve(server, DUPLEX_PEER);
+        client
+    }
+
+    /// Serves a client on any stream, TLS for instance; `peer` is what the scheme `ip` goes by.
+    pub fn serve<S>(&self, stream: S, peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.entrance.serve(stream, peer, |_| ());
+    }
+
+    /// Ends a session now, as if nothing had been heard of it for its timeout; says whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// None; a server that has stopped does nothing.
+    ///
+    /// # Cancellation
+    ///
+    /// It takes effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// It has taken effect when this returns, before anything that is asked of the server later.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn expire_session(&self, session_id: i64) -> bool {
+        self.ask(|done| Control::ExpireSession(session_id, done)).await.unwrap_or_default()
+    }
+
+    /// Cuts the connection instead of sending the next reply to this operation, which has taken effect by then.
+    ///
+    /// Several calls stand for several replies.
+    pub fn drop_next_reply(&self, operation: OpCode) {
+        self.tell(Control::DropNextReply(operation));
+    }
+
+    /// Lets everything it sends leave this much later from now on; zero ends it.
+    pub fn delay(&self, delay: Duration) {
+        self.tell(Control::Delay(delay));
+    }
+
+    /// Lets nothing in or out, as a broken network path does, while sessions expire; what was sent arrives when it
+    /// ends.
+    pub fn blackhole(&self, is_on: bool) {
+        self.tell(Control::Blackhole(is_on));
+    }
+
+    /// Stops everything, the server's time included, as stopping its process does, until [`EmbeddedServer::resume`].
+    pub fn pause(&self) {
+        self.tell(Control::Pause(true));
+    }
+
+    /// Goes on after [`EmbeddedServer::pause`]; no session has come nearer to its end meanwhile.
+    pub fn resume(&self) {
+        self.tell(Control::Pause(false));
+    }
+
+    /// Cuts all connections without a farewell; sessions live on. Says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// None; a server that has stopped does nothing.
+    ///
+    /// # Cancellation
+    ///
+    /// It takes effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// It has taken effect when this returns, before anything that is asked of the server later.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn reset_connections(&self) -> usize {
+        self.ask(Control::ResetConnections).await.unwrap_or_default()
+    }
+
+    /// Restarts: connections and watches end; nodes and sessions are kept, and sessions have their whole timeout
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// None; a server that has stopped does nothing.
+    ///
+    /// # Cancellation
+    ///
+    /// It takes effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// It has taken effect when this returns, before anything that is asked of the server later.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn restart(&self) {
+        self.ask(Control::Restart).await;
+    }
+
+    /// Shows every request to `hook` from now on, just before it takes effect.
+    pub fn set_request_hook(&self, hook: impl FnMut(&SeenRequest<'_>) + Send + 'static) {
+        self.tell(Control::SetHook(Some(Box::new(hook))));
+    }
+
+    /// The packets so far, as Apache counts them; zero once the server has stopped.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn counters(&self) -> Counters {
+        self.inspect().await.map(|seen| seen.counters).unwrap_or_default()
+    }
+
+    /// The sessions there are.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn session_ids(&self) -> Vec<i64> {
+        self.inspect().await.map(|seen| seen.session_ids).unwrap_or_default()
+    }
+
+    /// How many watches are set.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn watches_count(&self) -> usize {
+        self.inspect().await.map(|seen| seen.watches_count).unwrap_or_default()
+    }
+
+    /// How many nodes there are, the four of the service included.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn nodes_count(&self) -> usize {
+        self.inspect().await.map(|seen| seen.nodes_count).unwrap_or_default()
+    }
+
+    /// How many connections there are.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn connections_count(&self) -> usize {
+        self.inspect().await.map(|seen| seen.connections_count).unwrap_or_default()
+    }
+
+    /// The number of the latest transaction; 0 once the server has stopped.
+    ///
+    /// # Errors
+    ///
+    /// None; the answer of a server that has stopped is the empty one.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// What was asked of the server before has taken effect.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn zxid(&self) -> i64 {
+        self.inspect().await.map(|seen| seen.zxid).unwrap_or_default()
+    }
+
+    /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Can be dropped and called again.
+    ///
+    /// # Ordering
+    ///
+    /// Nothing is answered any more when this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn stopped(&self) {
+        self.entrance.arrivals.closed().await;
+    }
+
+    /// Ends in order: what was taken in is answered and stored, and a snapshot makes the next start short.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, the server ends as if this value had been dropped.
+    ///
+    /// # Ordering
+    ///
+    /// Everything that was asked of the server before comes first.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn shutdown(mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
+        }
+        self.ask(Control::Shutdown).await;
+        let _ = (&mut self.core).await;
+    }
+
+    async fn inspect(&self) -> Option<Inspection> {
+        self.ask(Control::Inspect).await
+    }
+
+    fn tell(&self, control: Control) {
+        self.entrance.tell(control);
+    }
+
+    /// Asks the core; `None` if it has stopped.
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
+        let (done, answered) = oneshot::channel();
+        self.tell(question(done));
+        answered.await.ok()
+    }
+}
+
+impl Drop for EmbeddedServer {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
+        }
+    }
+}
+
+impl Entrance {
+    fn tell(&self, control: Control) {
+        if let Some(controls) = self.controls.upgrade() {
+            // A core that has stopped is told nothing more.
+            let _ = controls.send(control);
+        }
+    }
+
+    fn serve<S>(&self, stream: S, peer: SocketAddr, cut: fn(&S))
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
+        self.tell(Control::Accepted { id, peer, link });
+        tokio::spawn(task.run(stream, cut));
+    }
+}
+
+async fn listen(listener: Arc<TcpListener>, entrance: Entrance) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Without it small answers would wait for more to come.
+                let _ = stream.set_nodelay(true);
+                entrance.serve(stream, peer, cut);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Has the connection reset instead of closed, as a dying host does.
+fn cut(stream: &TcpStream) {
+    // Best effort: a connection that is closed instead ends just as well.
+    let _ = stream.set_zero_linger();
+}

@@ -1,0 +1,20 @@
+//! The server with its sockets: what tests start, and what `lockkeeper server` runs.
+//!
+//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks;
+//! - `builder`: how one is set up;
+//! - `core`: the one task that owns the machine; `control` is how it is spoken to, `delivery` how outputs leave;
+//! - `link`: one task a connection, over any byte stream;
+//! - `clock`: tokio's time, so that a paused runtime pauses the server too.
+
+mod builder;
+mod clock;
+mod control;
+mod core;
+mod delivery;
+mod embedded;
+mod error;
+mod link;
+
+pub use builder::ServerBuilder;
+pub use embedded::EmbeddedServer;
+pub use error::ServerError;

@@ -1,0 +1,6 @@
+//! Sessions: who they are, until when they live, and which connection they are on.
+
+mod expiry;
+mod table;
+
+pub(crate) use table::SessionTable;

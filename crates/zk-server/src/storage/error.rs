@@ -1,0 +1,66 @@
+//! Why a data directory could not be used.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Says why a data directory could not be used, and which file of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// Another server uses the directory.
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A file could not be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// A file is damaged where nothing but a failing disk or a foreign hand damages it: going on would lose what was
+    /// acknowledged. Restore the directory from a copy, or remove it to begin anew.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl StorageError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { directory } => write!(formatter, "another server uses {}", directory.display()),
+            Self::Io { path, source } => write!(formatter, "{}: {source}", path.display()),
+            Self::Damaged { path, what } => write!(
+                formatter,
+                "{} is damaged: {what}; restore the directory from a copy, or remove it to begin anew",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Error for StorageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(&**source),
+            Self::InUse { .. } | Self::Damaged { .. } => None,
+        }
+    }
+}

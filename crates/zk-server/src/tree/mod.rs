@@ -1,0 +1,15 @@
+//! The nodes and what they hold: pure data, changed by [`Change`]s alone.
+//!
+//! What a client may do is decided elsewhere; here a change that makes no sense is an error, never a half-done change.
+
+mod access;
+mod change;
+mod data_tree;
+mod node;
+mod paths;
+
+pub(crate) use access::AccessList;
+pub(crate) use change::{Change, Transaction};
+pub(crate) use data_tree::{ChangeError, DataTree, Undo};
+pub(crate) use node::{Node, NodeRecord, Owner, TTL_MS_MAX};
+pub(crate) use paths::{is_system_path, split_parent};

@@ -1,0 +1,6 @@
+//! Watches: which connection hears of what.
+
+mod table;
+mod watches;
+
+pub(crate) use watches::Watches;

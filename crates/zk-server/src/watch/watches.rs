@@ -1,0 +1,205 @@
+//! What connections watch, and whom an event is for.
+//!
+//! As in Apache there are two tables, one for data and existence and one for sets of children. A persistent watch
+//! stands in both. In each table a connection has at most one watch on a path, and the latest wish decides its mode.
+
+use std::collections::BTreeSet;
+
+use lockkeeper_zk_proto::message::{AddWatchMode, EventKind, WatcherKind};
+
+use crate::connection_id::ConnectionId;
+use crate::tree::{Change, split_parent};
+use crate::watch::table::{WatchMode, WatchTable};
+
+/// All watches of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    data: WatchTable,
+    children: WatchTable,
+}
+
+/// An event and the connections it is for, in order.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Fired<'a> {
+    pub(crate) kind: EventKind,
+    pub(crate) path: &'a str,
+    pub(crate) connections: BTreeSet<ConnectionId>,
+}
+
+impl Watches {
+    /// Sets a one-shot watch on data and existence.
+    pub(crate) fn watch_data(&mut self, path: &str, connection: ConnectionId) {
+        self.data.add(path, connection, WatchMode::OneShot);
+    }
+
+    /// Sets a one-shot watch on the set of children.
+    pub(crate) fn watch_children(&mut self, path: &str, connection: ConnectionId) {
+        self.children.add(path, connection, WatchMode::OneShot);
+    }
+
+    /// Sets a watch that stays.
+    pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: AddWatchMode) {
+        let mode = match mode {
+            AddWatchMode::Persistent => WatchMode::Persistent,
+            AddWatchMode::PersistentRecursive => WatchMode::Recursive,
+        };
+        self.data.add(path, connection, mode);
+        self.children.add(path, connection, mode);
+    }
+
+    /// Whether the connection has such a watch on the path.
+    pub(crate) fn contains(&self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
+        let (data, children) = tables(kind);
+        (data && self.data.contains(path, connection)) || (children && self.children.contains(path, connection))
+    }
+
+    /// Removes such watches of the connection; says whether there were any.
+    pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
+        let (data, children) = tables(kind);
+        let was_in_children = children && self.children.remove(path, connection);
+        let was_in_data = data && self.data.remove(path, connection);
+        was_in_children || was_in_data
+    }
+
+    /// Removes all watches of a connection.
+    pub(crate) fn remove_connection(&mut self, connection: ConnectionId) {
+        self.data.remove_connection(connection);
+        self.children.remove_connection(connection);
+    }
+
+    /// How many watches there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.data.len() + self.children.len()
+    }
+
+    /// What all watches are reckoned to take in memory, in bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.data.bytes() + self.children.bytes()
+    }
+
+    /// What a connection's watches are reckoned to take in memory, in bytes.
+    pub(crate) fn bytes_of(&self, connection: ConnectionId) -> usize {
+        self.data.bytes_of(connection) + self.children.bytes_of(connection)
+    }
+
+    /// The watches on data and existence, for the reports on watches.
+    pub(crate) const fn data(&self) -> &WatchTable {
+        &self.data
+    }
+
+    /// Fires the watches that a change touches; one-shot ones are over with it.
+    ///
+    /// A deletion is told once to a connection that watches the node in both tables.
+    pub(crate) fn fire<'a>(&mut self, change: &'a Change, mut tell: impl FnMut(Fired<'a>)) {
+        let mut send = |kind, path, connections: BTreeSet<ConnectionId>| {
+            if !connections.is_empty() {
+                tell(Fired { kind, path, connections });
+            }
+        };
+        match change {
+            Change::Create { path, .. } => {
+                send(EventKind::NodeCreated, path, self.data.trigger(path, true));
+                if let Some((parent, _)) = split_parent(path) {
+                    send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
+                }
+            }
+            Change::Delete { path } => {
+                let told = self.data.trigger(path, true);
+                let mut others = self.children.trigger(path, true);
+                others.retain(|connection| !told.contains(connection));
+                send(EventKind::NodeDeleted, path, told);
+                send(EventKind::NodeDeleted, path, others);
+                if let Some((parent, _)) = split_parent(path) {
+                    send(EventKind::NodeChildrenChanged, parent, self.children.trigger(parent, false));
+                }
+            }
+            Change::SetData { path, .. } => {
+                send(EventKind::NodeDataChanged, path, self.data.trigger(path, true));
+            }
+            Change::SetAccess { .. } | Change::OpenSession { .. } | Change::CloseSession { .. } => (),
+        }
+    }
+}
+
+/// Which tables a kind of watches stands in: data, children.
+const fn tables(kind: WatcherKind) -> (bool, bool) {
+    match kind {
+        WatcherKind::Children => (false, true),
+        WatcherKind::Data => (true, false),
+        WatcherKind::Any | WatcherKind::Persistent | WatcherKind::PersistentRecursive => (true, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: ConnectionId = ConnectionId::new(1);
+    const TWO: ConnectionId = ConnectionId::new(2);
+
+    fn delete(path: &str) -> Change {
+        Change::Delete { path: path.into() }
+    }
+
+    fn fired(watches: &mut Watches, change: &Change) -> Vec<(EventKind, String, Vec<ConnectionId>)> {
+        let mut all = Vec::new();
+        watches.fire(change, |fired| {
+            all.push((fired.kind, fired.path.to_owned(), fired.connections.into_iter().collect()));
+        });
+        all
+    }
+
+    #[test]
+    fn a_deletion_is_told_once_to_whoever_watches_data_and_children() {
+        let mut watches = Watches::default();
+        watches.watch_data("/a", ONE);
+        watches.watch_children("/a", ONE);
+        watches.watch_children("/a", TWO);
+        watches.watch_children("/", TWO);
+        assert_eq!(
+            fired(&mut watches, &delete("/a")),
+            [
+                (EventKind::NodeDeleted, "/a".into(), vec![ONE]),
+                (EventKind::NodeDeleted, "/a".into(), vec![TWO]),
+                (EventKind::NodeChildrenChanged, "/".into(), vec![TWO]),
+            ]
+        );
+        assert_eq!(watches.len(), 0);
+    }
+
+    #[test]
+    fn a_recursive_watch_hears_of_descendants_but_not_of_sets_of_children() {
+        let mut watches = Watches::default();
+        watches.add("/a", ONE, AddWatchMode::PersistentRecursive);
+        for _ in 0..2 {
+            assert_eq!(fired(&mut watches, &delete("/a/b/c")), [(EventKind::NodeDeleted, "/a/b/c".into(), vec![ONE])]);
+        }
+        assert_eq!(fired(&mut watches, &delete("/ab")), []);
+    }
+
+    #[test]
+    fn a_one_shot_wish_takes_the_place_of_a_persistent_watch_as_in_apache_before_3_9() {
+        let mut watches = Watches::default();
+        watches.add("/a", ONE, AddWatchMode::Persistent);
+        watches.watch_data("/a", ONE);
+        assert_eq!(fired(&mut watches, &delete("/a")).len(), 1);
+        assert!(!watches.contains("/a", ONE, WatcherKind::Data));
+        assert!(watches.contains("/a", ONE, WatcherKind::Children));
+        assert!(watches.remove("/a", ONE, WatcherKind::Any));
+        assert!(!watches.remove("/a", ONE, WatcherKind::Any));
+    }
+
+    #[test]
+    fn a_connection_that_goes_takes_its_watches_along() {
+        let mut watches = Watches::default();
+        watches.watch_data("/a", ONE);
+        watches.add("/b", ONE, AddWatchMode::Persistent);
+        watches.watch_data("/a", TWO);
+        watches.remove_connection(ONE);
+        assert_eq!((watches.len(), watches.bytes_of(ONE)), (1, 0));
+        assert_eq!(watches.bytes(), watches.bytes_of(TWO));
+        assert_eq!(fired(&mut watches, &delete("/b")), []);
+        assert_eq!(fired(&mut watches, &delete("/a")).len(), 1);
+        assert_eq!((watches.len(), watches.bytes(), watches.bytes_of(TWO)), (0, 0, 0));
+    }
+}

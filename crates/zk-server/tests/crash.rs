@@ -1,0 +1,215 @@
+//! A server that is killed under load, again and again: what was acknowledged is there, and no more than was asked for.
+//!
+//! `LOCKKEEPER_CRASH_KILLS` sets how often it is killed. The server is this test's own program, started again.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::frame::Deframer;
+use lockkeeper_zk_proto::jute::Reader;
+use lockkeeper_zk_proto::message::{
+    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Request,
+    Response, decode_reply_body, encode_request,
+};
+use lockkeeper_zk_server::EmbeddedServer;
+
+/// How often the server is killed unless the environment says otherwise.
+const KILLS_DEFAULT: usize = 10;
+/// Tells the program that it is to be the server, and where its data is.
+const DIRECTORY_VARIABLE: &str = "LOCKKEEPER_CRASH_DIRECTORY";
+/// How many clients write at once.
+const WRITERS: usize = 4;
+/// How many writes each client has under way.
+const PIPELINED: usize = 16;
+/// How many nodes are there, of all clients together, before the server is killed; some more each time.
+const WRITTEN_BEFORE_KILL: usize = 60;
+/// How long anything may take before the test fails.
+const DEADLINE: Duration = Duration::from_secs(30);
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The server's part: serves until it is killed.
+#[tokio::test]
+async fn the_server_that_is_killed() {
+    let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE) else {
+        return;
+    };
+    let server = EmbeddedServer::builder().data_dir(PathBuf::from(directory)).start().await.unwrap();
+    println!("\nlistening {}", server.address().unwrap());
+    std::io::stdout().flush().unwrap();
+    server.stopped().await;
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_however_often_the_server_is_killed() {
+    let kills = std::env::var("LOCKKEEPER_CRASH_KILLS").map_or(KILLS_DEFAULT, |text| text.parse().expect("a number"));
+    let folder = tempfile::tempdir().unwrap();
+    let (mut acknowledged, mut asked) = (BTreeSet::new(), BTreeSet::new());
+    let mut zxid = 0;
+    for turn in 0..kills {
+        let (mut server, address) = start(folder.path());
+        let found = check(address, &acknowledged, &asked, &mut zxid);
+        // What survived without being acknowledged is there to stay.
+        acknowledged = found;
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| std::thread::spawn(move || write_until_killed(address, turn, writer))).collect();
+        // Killed at another point each time, with writes under way.
+        let enough = acknowledged.len() + WRITTEN_BEFORE_KILL + turn * 7 % 200;
+        while count_of(address) < enough {}
+        server.kill().unwrap();
+        server.wait().unwrap();
+        for writer in writers {
+            let (asked_here, acknowledged_here) = writer.join().unwrap();
+            asked.extend(asked_here);
+            acknowledged.extend(acknowledged_here);
+        }
+    }
+    let (mut server, address) = start(folder.path());
+    let found = check(address, &acknowledged, &asked, &mut zxid);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    eprintln!("{kills} kills: {} writes asked for, {} acknowledged or found, none lost", asked.len(), found.len());
+}
+
+fn start(directory: &Path) -> (Child, SocketAddr) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_server_that_is_killed", "--nocapture"])
+        .env(DIRECTORY_VARIABLE, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let address = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("listening ").map(|address| address.parse().unwrap()))
+        .expect("the server says where it listens");
+    (child, address)
+}
+
+/// Compares what is there with what must be and what may be; answers what is there.
+fn check(
+    address: SocketAddr,
+    acknowledged: &BTreeSet<String>,
+    asked: &BTreeSet<String>,
+    zxid: &mut i64,
+) -> BTreeSet<String> {
+    let mut client = Client::connect(address).unwrap();
+    client.send(&Request::GetChildren { path: "/".into(), watch: false }).unwrap();
+    let (header, answer) = client.answer(OpCode::GetChildren).unwrap();
+    let Ok(Response::GetChildren { children }) = answer else {
+        panic!("{answer:?}");
+    };
+    let found: BTreeSet<_> = children.into_iter().filter(|name| name != "zookeeper").collect();
+    let lost: Vec<_> = acknowledged.difference(&found).collect();
+    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let invented: Vec<_> = found.difference(asked).collect();
+    assert!(invented.is_empty(), "never asked for: {invented:?}");
+    assert!(header.zxid > *zxid, "numbers never go back");
+    *zxid = header.zxid;
+    found
+}
+
+/// How many nodes there are at the top, by a client of its own; none if the server is gone.
+fn count_of(address: SocketAddr) -> usize {
+    let Some(mut client) = Client::connect(address) else {
+        return usize::MAX;
+    };
+    let asked = client.send(&Request::GetAllChildrenNumber { path: "/".into() });
+    match asked.and_then(|()| client.answer(OpCode::GetAllChildrenNumber)) {
+        Some((_, Ok(Response::GetAllChildrenNumber { total }))) => total as usize - 3,
+        _ => usize::MAX,
+    }
+}
+
+/// Writes as fast as it goes until the server is gone; answers what was asked for and what was acknowledged.
+fn write_until_killed(address: SocketAddr, turn: usize, writer: usize) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut asked, mut acknowledged) = (BTreeSet::new(), BTreeSet::new());
+    let Some(mut client) = Client::connect(address) else {
+        return (asked, acknowledged);
+    };
+    for round in 0.. {
+        let names: Vec<_> = (0..PIPELINED).map(|number| format!("t{turn}-w{writer}-{round}-{number}")).collect();
+        for name in &names {
+            asked.insert(name.clone());
+            let create = Request::Create(Create {
+                path: format!("/{name}"),
+                data: Some(Bytes::from(name.clone())),
+                acl: vec![Acl::open()],
+                mode: CreateMode::Persistent,
+            });
+            if client.send(&create).is_none() {
+                return (asked, acknowledged);
+            }
+        }
+        for name in names {
+            let Some((_, answer)) = client.answer(OpCode::Create) else {
+                return (asked, acknowledged);
+            };
+            assert!(answer.is_ok(), "{answer:?}");
+            acknowledged.insert(name);
+        }
+    }
+    (asked, acknowledged)
+}
+
+/// A client whose every step is `None` once the server is gone.
+struct Client {
+    stream: TcpStream,
+    deframer: Deframer,
+    xid: i32,
+}
+
+impl Client {
+    fn connect(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).ok()?;
+        let mut client = Self { stream, deframer: Deframer::new(FRAME_BYTES_MAX), xid: 0 };
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: 0,
+            timeout_ms: 4_000,
+            session_id: 0,
+            password: None,
+            read_only: ReadOnlyFlag::No,
+        };
+        client.stream.write_all(&request.to_frame(FRAME_BYTES_MAX).unwrap()).ok()?;
+        let response = ConnectResponse::decode(client.frame()?).unwrap();
+        assert_ne!(response.session_id, 0);
+        Some(client)
+    }
+
+    fn send(&mut self, request: &Request) -> Option<()> {
+        self.xid += 1;
+        let frame = encode_request(self.xid, request, FRAME_BYTES_MAX).unwrap();
+        self.stream.write_all(&frame).ok()
+    }
+
+    fn answer(&mut self, opcode: OpCode) -> Option<(ReplyHeader, Result<Response, ErrorCode>)> {
+        let mut reader = Reader::new(self.frame()?);
+        let header = ReplyHeader::decode(&mut reader).unwrap();
+        Some((header, decode_reply_body(header, opcode, &mut reader).unwrap()))
+    }
+
+    fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.deframer.next_frame().unwrap() {
+                return Some(frame);
+            }
+            let mut buffer = [0; 16 << 10];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(length) => self.deframer.push(&buffer[..length]),
+                Err(error) => {
+                    assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "an answer within {DEADLINE:?}");
+                    return None;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Random scripts of several clients against Apache ZooKeeper and the embedded server: everything a client can see is
+//! the same, but for times, absolute transaction numbers, session ids, and what `lib.rs` states as differences.
+//!
+//! `LOCKKEEPER_DIFFERENTIAL_OPERATIONS` sets how many operations are tried, `LOCKKEEPER_DIFFERENTIAL_SEED` repeats one
+//! run. A difference is printed with its seed and what went before it.
+
+mod client;
+mod normal;
+mod random;
+mod run;
+mod script;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lockkeeper_faults::zookeeper::{Server, Setup, availability};
+use lockkeeper_zk_server::EmbeddedServer;
+
+use crate::run::run;
+use crate::script::{Script, script};
+
+/// How many operations are tried unless the environment says otherwise.
+const OPERATIONS_DEFAULT: usize = 2_000;
+/// How many operations a script has: a difference is then found near its beginning.
+const OPERATIONS_PER_SCRIPT: usize = 500;
+/// Short, so that sessions expire within a second or two.
+const TICK: Duration = Duration::from_millis(500);
+/// The password of the super user on both servers, and its digest.
+const SUPER_PASSWORD: &str = "admin";
+const SUPER_DIGEST: &str = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=";
+/// How many lines before a difference are shown.
+const CONTEXT_LINES: usize = 12;
+/// How many lines from a difference on are shown of each server.
+const LINES_AFTER: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_scripts_look_the_same_on_apache_and_on_the_embedded_server() {
+    if !availability().or_skip("random_scripts_look_the_same_on_apache_and_on_the_embedded_server") {
+        return;
+    }
+    let setup = Setup::new()
+        .tick(TICK)
+        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
+        .property("zookeeper.extendedTypesEnabled", "true")
+        .property("znode.container.checkIntervalMs", "3600000")
+        .property("zookeeper.forceSync", "no")
+        .entry("maxClientCnxns", "0");
+    let apache = Server::standalone(setup).await.unwrap();
+    let embedded = EmbeddedServer::builder()
+        .tick(TICK)
+        .container_check(Duration::from_secs(3_600))
+        .super_password(SUPER_PASSWORD)
+        .start()
+        .await
+        .unwrap();
+    let seed = number("LOCKKEEPER_DIFFERENTIAL_SEED");
+    let operations = number("LOCKKEEPER_DIFFERENTIAL_OPERATIONS").map_or(OPERATIONS_DEFAULT, |count| count as usize);
+    let first_seed = seed.unwrap_or_else(|| u64::from(std::process::id()) << 20);
+    let count = if seed.is_some() { 1 } else { operations.div_ceil(OPERATIONS_PER_SCRIPT) };
+    let (mut done, mut lines_count) = (0, 0);
+    for seed in (first_seed..).take(count) {
+        let script = script(seed, OPERATIONS_PER_SCRIPT);
+        done += script.operations_count();
+        lines_count += compare(seed, script, apache.address(), embedded.address().unwrap()).await;
+    }
+    eprintln!("{done} operations from seed {first_seed}: {lines_count} lines seen by clients are the same");
+}
+
+/// Runs a script on both servers; answers how many lines were compared.
+async fn compare(seed: u64, script: Script, apache: SocketAddr, embedded: SocketAddr) -> usize {
+    let other = script.clone();
+    let on_apache = tokio::task::spawn_blocking(move || run(&script, apache));
+    let on_embedded = tokio::task::spawn_blocking(move || run(&other, embedded));
+    let (on_apache, on_embedded) = tokio::join!(on_apache, on_embedded);
+    let broken = format!("a run broke off; LOCKKEEPER_DIFFERENTIAL_SEED={seed} repeats it");
+    let (on_apache, on_embedded) = (on_apache.expect(&broken), on_embedded.expect(&broken));
+    let differs = on_apache.iter().zip(&on_embedded).position(|(theirs, ours)| !theirs.admits(ours));
+    let at = differs.or_else(|| (on_apache.len() != on_embedded.len()).then(|| on_apache.len().min(on_embedded.len())));
+    if let Some(at) = at {
+        for line in &on_apache[at.saturating_sub(CONTEXT_LINES)..at] {
+            eprintln!("       both {line}");
+        }
+        for (whose, lines) in [("  apache", &on_apache), ("embedded", &on_embedded)] {
+            for line in &lines[at.min(lines.len())..(at + LINES_AFTER).min(lines.len())] {
+                eprintln!("   {whose} {line}");
+            }
+        }
+        panic!("the servers differ at line {at}; LOCKKEEPER_DIFFERENTIAL_SEED={seed} repeats it");
+    }
+    on_apache.len()
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}

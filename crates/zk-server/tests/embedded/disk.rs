@@ -1,0 +1,179 @@
+//! What is on disk outlives the server.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use lockkeeper_faults::skip::skip;
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Request};
+use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
+use tokio::net::TcpStream;
+
+use crate::client::{Client, create, create_as, exists};
+
+/// The size of the file system that is filled: room for a snapshot, a log and some records.
+const DISK_BYTES: usize = 4 << 20;
+/// How long the server may take to notice that there is room again.
+const ROOM_WITHIN: Duration = Duration::from_secs(20);
+
+async fn server(folder: &Path) -> EmbeddedServer {
+    EmbeddedServer::builder().data_dir(folder).start().await.unwrap()
+}
+
+#[tokio::test]
+async fn nodes_and_sessions_outlive_an_orderly_end_and_a_sudden_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = server(folder.path()).await;
+    let mut client = Client::tcp(&first).await;
+    client.ask(create("/kept")).await.unwrap().unwrap();
+    client.ask(create_as("/mine", CreateMode::Ephemeral)).await.unwrap().unwrap();
+    let mut zxid = first.zxid().await;
+    let mut running = Some(first);
+    for turn in 0..4 {
+        let ending = running.take().unwrap();
+        if turn % 2 == 0 {
+            ending.shutdown().await;
+        } else {
+            drop(ending);
+        }
+        let next = reopened(folder.path()).await;
+        assert!(next.zxid().await > zxid);
+        let stream = TcpStream::connect(next.address().unwrap()).await.unwrap();
+        client = client.resume(stream).await.unwrap();
+        assert!(client.ask(exists("/kept", false)).await.unwrap().is_ok());
+        assert!(client.ask(exists("/mine", false)).await.unwrap().is_ok());
+        client.ask(create(&format!("/turn{turn}"))).await.unwrap().unwrap();
+        zxid = next.zxid().await;
+        running = Some(next);
+    }
+    client.ask(Request::CloseSession).await.unwrap().unwrap();
+    running.unwrap().shutdown().await;
+    let last = server(folder.path()).await;
+    assert_eq!(last.session_ids().await, []);
+    assert_eq!(last.nodes_count().await, 4 + 1 + 4);
+}
+
+/// Starts anew as soon as the server before, which was only dropped, has let go of the directory.
+async fn reopened(folder: &Path) -> EmbeddedServer {
+    loop {
+        match EmbeddedServer::builder().data_dir(folder).start().await {
+            Ok(server) => return server,
+            Err(ServerError::Storage(StorageError::InUse { .. })) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = server(folder.path()).await;
+    let error = EmbeddedServer::builder().data_dir(folder.path()).start().await.unwrap_err();
+    assert!(matches!(error, ServerError::Storage(StorageError::InUse { .. })));
+    first.shutdown().await;
+    server(folder.path()).await;
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = server(folder.path()).await;
+    let mut client = Client::tcp(&first).await;
+    client.ask(create("/a")).await.unwrap().unwrap();
+    first.shutdown().await;
+    let is_snapshot = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with("snapshot.");
+    let mut paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let snapshot = paths.find(|path| is_snapshot(path)).unwrap();
+    let mut bytes = fs::read(&snapshot).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&snapshot, bytes).unwrap();
+    let error = EmbeddedServer::builder().data_dir(folder.path()).start().await.unwrap_err();
+    match error {
+        ServerError::Storage(StorageError::Damaged { path, .. }) => assert_eq!(path, snapshot),
+        other => panic!("{other}"),
+    }
+}
+
+/// A file system of its own with little room; gone with this value.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None` where no file system can be mounted.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = format!("size={DISK_BYTES}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        skip("disk::on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room", "no file system can be mounted");
+        return;
+    };
+    let data = disk.0.path().join("data");
+    let server = server(&data).await;
+    let mut client = Client::tcp(&server).await;
+    client.ask(create("/before")).await.unwrap().unwrap();
+    let ballast = disk.0.path().join("ballast");
+    let mut filling = fs::File::create(&ballast).unwrap();
+    while filling.write_all(&[1; 4096]).is_ok() {}
+    drop(filling);
+
+    let mut acknowledged = Vec::new();
+    let refused = loop {
+        let path = format!("/n{}", acknowledged.len());
+        let large = Request::Create(Create {
+            path: path.clone(),
+            data: Some(vec![5; 100_000].into()),
+            acl: vec![Acl::open()],
+            mode: CreateMode::Persistent,
+        });
+        match client.ask(large).await {
+            Ok(Ok(_)) => acknowledged.push(path),
+            Ok(Err(error)) => break Some(error),
+            Err(_) => break None,
+        }
+        assert!(acknowledged.len() < 1_000, "the disk is full at some point");
+    };
+    assert_eq!(refused, None, "what could not be stored is answered to nobody");
+    let unstored = format!("/n{}", acknowledged.len());
+    let mut client = resumed(&server, &client).await;
+    assert!(client.ask(exists(&unstored, false)).await.unwrap().is_err(), "it did not take effect");
+    for path in &acknowledged {
+        assert!(client.ask(exists(path, false)).await.unwrap().is_ok(), "{path}: reads go on");
+    }
+    assert_eq!(client.ask(create("/refused")).await.unwrap(), Err(ErrorCode::SystemError));
+
+    fs::remove_file(&ballast).unwrap();
+    let goes_on = async {
+        while client.ask(create("/after")).await.unwrap().is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(ROOM_WITHIN, goes_on).await.expect("the service resumes when there is room");
+    drop(server);
+    let server = reopened(&data).await;
+    let mut client = resumed(&server, &client).await;
+    for path in acknowledged.iter().map(String::as_str).chain(["/before", "/after"]) {
+        assert!(client.ask(exists(path, false)).await.unwrap().is_ok(), "{path} is on disk");
+    }
+    assert!(client.ask(exists("/refused", false)).await.unwrap().is_err());
+    server.shutdown().await;
+}
+
+async fn resumed(server: &EmbeddedServer, client: &Client) -> Client {
+    let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    client.resume(stream).await.unwrap()
+}

@@ -1,0 +1,99 @@
+//! The test double's own faults, over real sockets.
+
+use std::sync::{Arc, Mutex};
+
+use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, EventKind, OpCode, Request, Response};
+use lockkeeper_zk_server::EmbeddedServer;
+use tokio::net::TcpStream;
+
+use crate::client::{Client, create, create_as, exists};
+
+async fn reconnect(server: &EmbeddedServer, client: &Client) -> Client {
+    let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    client.resume(stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_dropped_reply_is_lost_after_it_took_effect_and_cuts_the_connection() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut client = Client::tcp(&server).await;
+    server.drop_next_reply(OpCode::Create);
+    client.ask(exists("/", false)).await.unwrap().unwrap();
+    assert!(client.ask(create("/a")).await.is_err());
+    let mut client = reconnect(&server, &client).await;
+    assert_eq!(client.ask(create("/a")).await.unwrap(), Err(ErrorCode::NodeExists));
+    assert!(client.ask(create("/b")).await.unwrap().is_ok(), "one reply alone is dropped");
+}
+
+#[tokio::test]
+async fn an_expired_session_loses_its_nodes_at_once() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let (mut holder, mut waiter) = (Client::tcp(&server).await, Client::tcp(&server).await);
+    holder.ask(create_as("/lock", CreateMode::Ephemeral)).await.unwrap().unwrap();
+    waiter.ask(exists("/lock", true)).await.unwrap().unwrap();
+    assert!(server.expire_session(holder.session_id).await);
+    assert!(!server.expire_session(holder.session_id).await);
+    assert_eq!(waiter.event().await.unwrap().kind, EventKind::NodeDeleted);
+    assert!(holder.ask(Request::Ping).await.is_err());
+    let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    assert!(holder.resume(stream).await.is_err());
+}
+
+#[tokio::test]
+async fn cut_connections_leave_their_sessions() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut client = Client::tcp(&server).await;
+    client.ask(create_as("/mine", CreateMode::Ephemeral)).await.unwrap().unwrap();
+    client.ask(exists("/mine", true)).await.unwrap().unwrap();
+    assert_eq!(server.reset_connections().await, 1);
+    assert!(client.ask(Request::Ping).await.is_err());
+    assert_eq!((server.watches_count().await, server.connections_count().await), (0, 0));
+    let mut client = reconnect(&server, &client).await;
+    assert!(client.ask(exists("/mine", false)).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_restart_keeps_sessions_and_nodes_and_numbers_grow_over_it() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut client = Client::tcp(&server).await;
+    client.ask(create_as("/mine", CreateMode::Ephemeral)).await.unwrap().unwrap();
+    let (before, nodes) = (server.zxid().await, server.nodes_count().await);
+    server.restart().await;
+    assert!(client.ask(Request::Ping).await.is_err());
+    assert!(server.zxid().await > before);
+    let mut client = reconnect(&server, &client).await;
+    assert_eq!(server.nodes_count().await, nodes);
+    let owned = client.ask(Request::GetEphemerals { prefix: String::new() }).await.unwrap();
+    assert_eq!(owned, Ok(Response::GetEphemerals { ephemerals: vec!["/mine".into()] }));
+}
+
+#[tokio::test]
+async fn the_hook_sees_every_request_before_it_takes_effect() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let server = EmbeddedServer::builder()
+        .on_request(move |request| log.lock().unwrap().push((request.session_id, request.opcode())))
+        .start()
+        .await
+        .unwrap();
+    let mut client = Client::tcp(&server).await;
+    client.ask(create("/a")).await.unwrap().unwrap();
+    client.ask(Request::Ping).await.unwrap().unwrap();
+    let id = client.session_id;
+    assert_eq!(*seen.lock().unwrap(), [(id, OpCode::Create), (id, OpCode::Ping)]);
+    let counters = server.counters().await;
+    assert_eq!((counters.received, counters.sent), (3, 3));
+}
+
+#[tokio::test]
+async fn a_dropped_server_closes_its_connections_and_its_port() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let address = server.address().unwrap();
+    let mut client = Client::tcp(&server).await;
+    drop(server);
+    assert!(client.frame().await.is_err());
+    // The listening task ends in its own time, which is at its next turn.
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}

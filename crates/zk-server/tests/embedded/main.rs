@@ -1,0 +1,7 @@
+//! The server as its users meet it: over sockets and in memory, with its faults, and on disk.
+
+mod client;
+mod disk;
+mod faults;
+mod sockets;
+mod virtual_time;

@@ -1,0 +1,115 @@
+//! Bad clients, many clients, and words, over real sockets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, Request};
+use lockkeeper_zk_server::{EmbeddedServer, ServerError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::client::{Client, create, exists};
+
+/// How long anything may take here before the test fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How many malformed frames a live server is sent.
+const MALFORMED_FRAMES: u32 = 10_000;
+
+#[tokio::test]
+async fn ten_thousand_malformed_frames_leave_other_clients_unharmed() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut good = Client::tcp(&server).await;
+    let mut state = 0x9e37_79b9_u32;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    let mut bad = Client::tcp(&server).await;
+    for number in 0..MALFORMED_FRAMES {
+        let length = random() % 24;
+        let body: Vec<u8> = (0..length).map(|_| random() as u8).collect();
+        let claimed = match random() % 8 {
+            0 => random(),
+            1 => length + 1,
+            _ => length,
+        };
+        let frame = [&claimed.to_be_bytes(), &body[..]].concat();
+        let is_cut = bad.write(&frame).await.is_err();
+        if is_cut || random() % 4 == 0 {
+            bad = Client::tcp(&server).await;
+        }
+        if number % 500 == 0 {
+            good.ask(exists("/", false)).await.unwrap().unwrap();
+        }
+    }
+    good.ask(create("/still")).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_read_no_further_and_expires() {
+    let server = EmbeddedServer::builder().tick(Duration::from_millis(100)).start().await.unwrap();
+    let mut greedy = Client::tcp(&server).await;
+    let big = Request::Create(Create {
+        path: "/big".into(),
+        data: Some(vec![7; 500_000].into()),
+        acl: vec![Acl::open()],
+        mode: CreateMode::Persistent,
+    });
+    greedy.ask(big).await.unwrap().unwrap();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&seen);
+    server.set_request_hook(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let read = Request::GetData { path: "/big".into(), watch: false };
+    let flood = async { while greedy.send(&read).await.is_ok() {} };
+    timeout(DEADLINE, flood).await.expect("its session expires, for nothing more is heard of it");
+    let seen = seen.load(Ordering::Relaxed);
+    assert!(seen < 1_000, "{seen} half-megabyte answers were made for a client that reads none");
+    let mut other = Client::tcp(&server).await;
+    other.ask(Request::Ping).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_word_is_answered_even_if_the_client_closes_its_side_at_once() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    stream.write_all(b"ruok").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer, "imok");
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_reported() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let again = EmbeddedServer::builder().listen(server.address().unwrap()).start().await;
+    assert!(matches!(again, Err(ServerError::Listen { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn pipelined_requests_of_many_clients_are_all_answered_in_order() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut tasks = Vec::new();
+    for number in 0..20 {
+        let mut client = Client::tcp(&server).await;
+        tasks.push(tokio::spawn(async move {
+            for turn in 0..200 {
+                client.send(&create(&format!("/c{number}-{turn}"))).await.unwrap();
+            }
+            for turn in 1..=200_i32 {
+                assert_eq!(client.frame().await.unwrap()[..4], turn.to_be_bytes());
+            }
+            client
+        }));
+    }
+    for task in tasks {
+        timeout(DEADLINE, task).await.unwrap().unwrap();
+    }
+    assert_eq!(server.nodes_count().await, 4 + 20 * 200);
+}

@@ -1,0 +1,92 @@
+//! Real clients of other makes: Curator and kazoo take and pass on locks here, and come back after a restart with the
+//! same session.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
+use lockkeeper_faults::{Availability, Result};
+use lockkeeper_zk_proto::message::OpCode;
+use lockkeeper_zk_server::EmbeddedServer;
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a lock may take before the test fails.
+const WITHIN: Duration = Duration::from_secs(30);
+const LOCK: &str = "/locks/one";
+const ROUNDS: u32 = 25;
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug)]
+enum Make {
+    Curator,
+    Kazoo,
+}
+
+impl Make {
+    fn availability(self) -> Availability {
+        match self {
+            Self::Curator => curator::availability(),
+            Self::Kazoo => kazoo::availability(),
+        }
+    }
+
+    async fn start(self, server: &EmbeddedServer) -> Result<Peer> {
+        let address = server.address().expect("it listens").to_string();
+        match self {
+            Self::Curator => curator::start(&address, SESSION_TIMEOUT).await,
+            Self::Kazoo => kazoo::start(&address, SESSION_TIMEOUT).await,
+        }
+    }
+}
+
+/// One holds, the other waits; the lock is handed over; both survive a restart; nobody is inside with another.
+async fn plays_by_the_rules(make: Make) {
+    let server = EmbeddedServer::start().await.unwrap();
+    let (mut one, mut other) = (make.start(&server).await.unwrap(), make.start(&server).await.unwrap());
+    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    assert!(!other.try_lock(Kind::Mutex, LOCK).await.unwrap());
+    one.release(Kind::Mutex, LOCK).await.unwrap();
+    assert!(other.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+
+    let sessions = server.session_ids().await;
+    server.restart().await;
+    assert!(!one.try_lock(Kind::Mutex, LOCK).await.unwrap(), "{make:?}: the lock is still held after a restart");
+    other.release(Kind::Mutex, LOCK).await.unwrap();
+    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    one.release(Kind::Mutex, LOCK).await.unwrap();
+    assert_eq!(server.session_ids().await, sessions, "{make:?}: the sessions went on");
+
+    // A reply that is lost after it took effect leaves neither a second contender nor a forgotten one.
+    server.drop_next_reply(match make {
+        Make::Curator => OpCode::Create2,
+        Make::Kazoo => OpCode::Create,
+    });
+    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    one.release(Kind::Mutex, LOCK).await.unwrap();
+    assert!(other.try_lock(Kind::Mutex, LOCK).await.unwrap());
+    other.release(Kind::Mutex, LOCK).await.unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let file: &Path = &folder.path().join("count");
+    std::fs::write(file, "0").unwrap();
+    let (first, second) = tokio::join!(
+        one.count(Kind::Mutex, LOCK, file, ROUNDS, WITHIN),
+        other.count(Kind::Mutex, LOCK, file, ROUNDS, WITHIN)
+    );
+    first.and(second).unwrap();
+    assert_eq!(std::fs::read_to_string(file).unwrap().trim(), (2 * ROUNDS).to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_plays_by_the_rules() {
+    if Make::Curator.availability().or_skip("curator_plays_by_the_rules") {
+        plays_by_the_rules(Make::Curator).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kazoo_plays_by_the_rules() {
+    if Make::Kazoo.availability().or_skip("kazoo_plays_by_the_rules") {
+        plays_by_the_rules(Make::Kazoo).await;
+    }
+}
