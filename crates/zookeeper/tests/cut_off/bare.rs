@@ -22,9 +22,9 @@ use crate::waiting::soon;
 const NAME: &str = "_c_00000000-0000-4000-8000-000000000001-lock-";
 
 /// A holder whose node stands first in the queue.
-pub struct BareHolder {
+pub(crate) struct BareHolder {
     /// What went over its session.
-    pub ledger: Ledger,
+    pub(crate) ledger: Ledger,
     begin: oneshot::Sender<BootInstant>,
     write: oneshot::Sender<()>,
     written: oneshot::Receiver<()>,
@@ -32,14 +32,14 @@ pub struct BareHolder {
 }
 
 /// The last write, and what goes on after it until this is dropped.
-pub struct LastWrite {
+pub(crate) struct LastWrite {
     write: oneshot::Sender<()>,
     written: oneshot::Receiver<()>,
     task: Ending,
 }
 
 /// Ends a task.
-pub struct Ending(JoinHandle<()>);
+pub(crate) struct Ending(JoinHandle<()>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -49,7 +49,7 @@ impl Drop for Ending {
 
 impl BareHolder {
     /// Makes a session through `server`, and the node in `queue`, a path.
-    pub async fn start(server: SocketAddr, queue: &str, round: &Round) -> Self {
+    pub(crate) async fn start(server: SocketAddr, queue: &str, round: &Round) -> Self {
         let ledger = Ledger::new();
         let mut session = soon("a bare session", Bare::connect(server, ledger.clone())).await;
         let node = soon("a bare node", session.create_contender(queue)).await;
@@ -73,7 +73,7 @@ impl BareHolder {
     }
 
     /// Has the traffic begin, whose last write is due about `moment`.
-    pub fn begin(self, moment: BootInstant) -> LastWrite {
+    pub(crate) fn begin(self, moment: BootInstant) -> LastWrite {
         let Self { begin, write, written, task, .. } = self;
         begin.send(moment).expect("the bare holder lives");
         LastWrite { write, written, task }
@@ -82,7 +82,7 @@ impl BareHolder {
 
 impl LastWrite {
     /// Has the last write done, and waits for its acknowledgement.
-    pub async fn now(self) -> Ending {
+    pub(crate) async fn now(self) -> Ending {
         self.write.send(()).expect("the bare holder lives");
         soon("the last acknowledgement", self.written).await.expect("the bare holder lives");
         self.task

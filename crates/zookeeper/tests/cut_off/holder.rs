@@ -21,23 +21,23 @@ use crate::waiting::{SOON, soon};
 const ENDED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A client of one server that holds the lock.
-pub struct Holder {
-    pub hold: Hold,
+pub(crate) struct Holder {
+    pub(crate) hold: Hold,
     /// What went over its session.
-    pub ledger: Ledger,
+    pub(crate) ledger: Ledger,
     begin: oneshot::Sender<BootInstant>,
     rest: Running,
 }
 
 /// The thread, which ends when this is dropped.
-pub struct Running {
+pub(crate) struct Running {
     _stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Holder {
     /// Takes the lock through `server` alone.
-    pub async fn start(server: SocketAddr, queue: &str, round: &Round) -> Self {
+    pub(crate) async fn start(server: SocketAddr, queue: &str, round: &Round) -> Self {
         let (ledger, round) = (Ledger::new(), round.clone());
         let (held, holding) = oneshot::channel();
         let (begin, begun) = oneshot::channel();
@@ -67,7 +67,7 @@ impl Holder {
     }
 
     /// Has the traffic begin, whose last write is due at `moment`.
-    pub fn begin(self, moment: BootInstant) -> Running {
+    pub(crate) fn begin(self, moment: BootInstant) -> Running {
         self.begin.send(moment).expect("the holder lives");
         self.rest
     }
@@ -75,7 +75,7 @@ impl Holder {
 
 impl Running {
     /// Ends the thread and waits until it has ended.
-    pub async fn end(self) {
+    pub(crate) async fn end(self) {
         let Self { _stop: stop, thread } = self;
         drop(stop);
         let joining = tokio::task::spawn_blocking(move || thread.join());
@@ -106,7 +106,7 @@ async fn keep_busy(keeper: &Keeper, queue: &str, round: Round, begun: oneshot::R
         Traffic::Steady => steady(&beside, round.random).await,
         Traffic::Mixed => mixed(&own, &beside, round.random).await,
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn steady(beside: &Mutex, mut random: Random) {

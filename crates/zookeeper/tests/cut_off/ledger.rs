@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use crate::plan::{SESSION_TIMEOUT, TICK};
 
 /// How many proofs a holder writes in each timeout, as the library does.
-pub const PROOFS_PER_TIMEOUT: u32 = 6;
+pub(crate) const PROOFS_PER_TIMEOUT: u32 = 6;
 
 /// How long a session may be believed, by one way of reckoning or another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// A timeout from when the last answer to a ping came.
     PingAnswered,
     /// A timeout, less a margin, from when the last ping that was answered was sent.
@@ -35,48 +35,48 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub const NAIVE: [Self; 3] = [Self::PingAnswered, Self::PingSent, Self::LastWrite];
-    pub const ALL: [Self; 4] = [Self::PingAnswered, Self::PingSent, Self::LastWrite, Self::Anchor];
+    pub(crate) const NAIVE: [Self; 3] = [Self::PingAnswered, Self::PingSent, Self::LastWrite];
+    pub(crate) const ALL: [Self; 4] = [Self::PingAnswered, Self::PingSent, Self::LastWrite, Self::Anchor];
 }
 
 /// Reads the clock by which everything here is measured.
-pub fn now() -> BootInstant {
+pub(crate) fn now() -> BootInstant {
     SystemClock.now()
 }
 
-pub fn timestamp(instant: BootInstant) -> Timestamp {
+pub(crate) fn timestamp(instant: BootInstant) -> Timestamp {
     Timestamp::from_nanos(instant.as_nanos())
 }
 
-pub fn instant(timestamp: Timestamp) -> BootInstant {
+pub(crate) fn instant(timestamp: Timestamp) -> BootInstant {
     BootInstant::from_nanos(timestamp.as_nanos())
 }
 
 /// An account that the one who moves the bytes and the one who judges share.
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     account: Arc<Mutex<Account>>,
     /// When the last acknowledged write was sent.
     acknowledged: Arc<watch::Sender<Option<BootInstant>>>,
 }
 
 impl Ledger {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { account: Arc::new(Mutex::new(Account::new())), acknowledged: Arc::new(watch::Sender::new(None)) }
     }
 
     /// The connection is a new one.
-    pub fn connected(&self) {
+    pub(crate) fn connected(&self) {
         self.account().connected();
     }
 
     /// Takes bytes that were written; `sent_at` was read before.
-    pub fn sent(&self, sent_at: BootInstant, bytes: &[u8]) {
+    pub(crate) fn sent(&self, sent_at: BootInstant, bytes: &[u8]) {
         self.account().sent(timestamp(sent_at), bytes);
     }
 
     /// Takes bytes that were read; `received_at` was read after.
-    pub fn received(&self, received_at: BootInstant, bytes: &[u8]) {
+    pub(crate) fn received(&self, received_at: BootInstant, bytes: &[u8]) {
         let write = {
             let mut account = self.account();
             account.received(timestamp(received_at), bytes);
@@ -86,12 +86,12 @@ impl Ledger {
     }
 
     /// Tells when the last acknowledged write was sent.
-    pub fn acknowledged(&self) -> watch::Receiver<Option<BootInstant>> {
+    pub(crate) fn acknowledged(&self) -> watch::Receiver<Option<BootInstant>> {
         self.acknowledged.subscribe()
     }
 
     /// Until when the session is believed by `rule` on what was exchanged so far.
-    pub fn believed_until(&self, rule: Rule) -> Option<BootInstant> {
+    pub(crate) fn believed_until(&self, rule: Rule) -> Option<BootInstant> {
         self.account().believed_until(rule).map(instant)
     }
 

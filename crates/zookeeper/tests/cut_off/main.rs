@@ -27,9 +27,12 @@ use lockkeeper_faults::{namespaces, zookeeper};
 
 use crate::report::Report;
 
+/// Says what is wrong with the rounds played, if anything is.
+type Judge = fn(&Report) -> Result<(), String>;
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, fn(&Report) -> Result<(), String>); 3] = [
+    let tests: [(&str, Judge); 3] = [
         ("a_holder_cut_off_with_its_server_has_ended_before_the_next_is_granted", Report::library_never_shared),
         ("rules_that_trust_pings_or_the_last_write_let_two_hold_at_once", Report::naive_rules_shared),
         ("the_anchor_lets_no_two_hold_on_the_same_exchanges", Report::anchor_never_shared),
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.into()).exit_code()
 }
 
-fn judged(name: &str, judge: fn(&Report) -> Result<(), String>) -> Result<(), Failed> {
+fn judged(name: &str, judge: Judge) -> Result<(), Failed> {
     static REPORT: OnceLock<Result<Report, String>> = OnceLock::new();
     if !zookeeper::availability().and(namespaces::availability).or_skip(name) {
         return Ok(());

@@ -8,23 +8,23 @@ use std::time::Duration;
 use lockkeeper_conformance::{Random, SEED_VARIABLE};
 
 /// The ensembles' tick: short, so that a partition is noticed, and a session expires, within seconds.
-pub const TICK: Duration = Duration::from_millis(500);
+pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// Every session's timeout: ten ticks. What a stall gives away to the rules that overlook it grows with it.
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many ensembles are partitioned at the same time, each in a network of its own.
-pub const NETWORKS: usize = 3;
+pub(crate) const NETWORKS: usize = 3;
 
 /// How many rounds at least must be played for the result to say anything.
-pub const ROUNDS_MIN: usize = 20;
+pub(crate) const ROUNDS_MIN: usize = 20;
 
 /// How long after the moment of the last write the network is cut at most.
 const CUT_AFTER_MAX: Duration = Duration::from_millis(10);
 
 /// What goes over the session of a holder before the cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Traffic {
+pub(crate) enum Traffic {
     /// Locks beside the one that is held, many in a second.
     Steady,
     /// The whole process stands still until just before the last write.
@@ -37,7 +37,7 @@ pub enum Traffic {
 
 /// What goes over the session of a holder that keeps its own account.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum BareTraffic {
+pub(crate) enum BareTraffic {
     /// Writes at the usual interval, then the process stands still until the last write.
     Stalled,
     /// Pings, as seldom as the protocol allows, until the last write.
@@ -46,34 +46,34 @@ pub enum BareTraffic {
 
 /// Which server is cut off from its peers; both holders are connected to it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Victim {
+pub(crate) enum Victim {
     Follower,
     Leader,
 }
 
 /// One partition: who is cut off, and when, after what.
 #[derive(Clone, Debug)]
-pub struct Round {
-    pub network: usize,
-    pub number: usize,
-    pub victim: Victim,
-    pub traffic: Traffic,
-    pub bare_traffic: BareTraffic,
+pub(crate) struct Round {
+    pub(crate) network: usize,
+    pub(crate) number: usize,
+    pub(crate) victim: Victim,
+    pub(crate) traffic: Traffic,
+    pub(crate) bare_traffic: BareTraffic,
     /// How long the traffic goes on before the last write.
-    pub prelude: Duration,
+    pub(crate) prelude: Duration,
     /// The last part of the prelude, in which a stalled holder of the library stands still.
-    pub stall: Duration,
+    pub(crate) stall: Duration,
     /// The last part of the prelude, in which a stalled bare holder stands still.
-    pub bare_stall: Duration,
+    pub(crate) bare_stall: Duration,
     /// How long after the last acknowledgement the network is cut.
-    pub cut_after: Duration,
+    pub(crate) cut_after: Duration,
     /// For the choices within the traffic.
-    pub random: Random,
+    pub(crate) random: Random,
 }
 
 impl Round {
     /// A name that no other round has.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.network, self.number)
     }
 }
@@ -86,7 +86,7 @@ impl fmt::Display for Round {
 }
 
 /// The seed of this run: the environment's, or a new one.
-pub fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     match env::var(SEED_VARIABLE) {
         Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
         Err(_) => getrandom::u64().expect("the system gives randomness"),
@@ -94,7 +94,7 @@ pub fn seed() -> u64 {
 }
 
 /// The rounds of one network: every traffic once with the follower and then with the leader cut off, in random order.
-pub fn rounds(seed: u64, network: usize) -> Vec<Round> {
+pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
     let mut random = Random::new(seed ^ (network as u64 + 1));
     let mut traffics = [Traffic::Steady, Traffic::Stalled, Traffic::Idle, Traffic::Mixed];
     for last in (1..traffics.len()).rev() {
@@ -118,7 +118,7 @@ pub fn rounds(seed: u64, network: usize) -> Vec<Round> {
 }
 
 /// A random part of `whole`, from `least` to `most` per cent of it.
-pub fn part(random: &mut Random, whole: Duration, least: u32, most: u32) -> Duration {
+pub(crate) fn part(random: &mut Random, whole: Duration, least: u32, most: u32) -> Duration {
     let percent = least + random.below(u64::from(most - least) + 1) as u32;
     whole * percent / 100
 }

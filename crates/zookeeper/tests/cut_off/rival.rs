@@ -1,12 +1,12 @@
 //! The second contender: the library, connected to the servers that keep their quorum.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::retry::RetryPolicy;
 use lockkeeper_core::{Event, Keeper, Observer};
 use lockkeeper_zookeeper::ZooKeeperBackend;
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -15,19 +15,19 @@ use crate::plan::{SESSION_TIMEOUT, TICK};
 use crate::waiting::soon;
 
 /// The URL of these servers, with the settings of this test.
-pub fn url(servers: &str) -> String {
+pub(crate) fn url(servers: &str) -> String {
     let (timeout, tick) = (SESSION_TIMEOUT.as_millis(), TICK.as_millis());
     format!("zk://{servers}?session_timeout={timeout}ms&tick={tick}ms")
 }
 
 /// A client that waits for what the holders have.
-pub struct Rival {
+pub(crate) struct Rival {
     keeper: Keeper,
     joined: Arc<Joined>,
 }
 
 impl Rival {
-    pub fn new(servers: &str) -> Self {
+    pub(crate) fn new(servers: &str) -> Self {
         let backend = ZooKeeperBackend::open(&url(servers).parse().expect("a URL")).expect("good settings");
         let joined = Arc::new(Joined { places: watch::Sender::new(Vec::new()) });
         let keeper = Keeper::builder(Arc::new(backend))
@@ -38,7 +38,7 @@ impl Rival {
     }
 
     /// Queues for a lock; `look` is called first thing when it is granted.
-    pub fn contend<T: Send + 'static>(
+    pub(crate) fn contend<T: Send + 'static>(
         &self,
         queue: &str,
         look: impl FnOnce(BootInstant) -> T + Send + 'static,
@@ -53,13 +53,13 @@ impl Rival {
     }
 
     /// Waits until it stands in so many queues, right behind the one who holds.
-    pub async fn queued(&self, count: usize) {
+    pub(crate) async fn queued(&self, count: usize) {
         let mut places = self.joined.places.subscribe();
         let places = soon("queueing", places.wait_for(|places| places.len() >= count)).await.expect("ours lives");
         assert!(places.iter().all(|ahead| *ahead == 1), "each lock is held by one, and nobody else waits: {places:?}");
     }
 
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         soon("closing", self.keeper.close()).await.expect("the majority serves");
     }
 }

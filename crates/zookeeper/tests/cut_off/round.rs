@@ -22,52 +22,57 @@ const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What happened in one round.
 #[derive(Debug)]
-pub struct Outcome {
-    pub round: Round,
+pub(crate) struct Outcome {
+    pub(crate) round: Round,
     /// How long after the last acknowledged write of each the server was cut off: the library's, then the bare holder's.
-    pub cut_after: [Duration; 2],
+    pub(crate) cut_after: [Duration; 2],
     /// Why the library's hold ended.
-    pub ended_by: LossReason,
+    pub(crate) ended_by: LossReason,
     /// Whether the library's hold still stood when the rival was granted its lock.
-    pub is_shared: bool,
+    pub(crate) is_shared: bool,
     /// How long before the rival's grant the library's hold had ended.
-    pub margin: Span,
+    pub(crate) margin: Span,
     library: Overlaps,
     bare: Overlaps,
 }
 
 /// Whose exchanges a rule is applied to.
 #[derive(Clone, Copy, Debug)]
-pub enum Whose {
+pub(crate) enum Whose {
     Library,
     Bare,
 }
 
 impl Outcome {
     /// By how much a rule's belief in a holder's session outlasted the grant of its lock to the rival; negative if it had
-    /// ended before.
-    pub fn overlap(&self, whose: Whose, rule: Rule) -> Span {
+    /// ended before, none if there never was one.
+    pub(crate) fn overlap(&self, whose: Whose, rule: Rule) -> Option<Span> {
         match whose {
             Whose::Library => self.library[rule as usize],
             Whose::Bare => self.bare[rule as usize],
         }
     }
+
+    /// Whether a rule's belief outlasted the grant: two would have held at once.
+    pub(crate) fn shares(&self, whose: Whose, rule: Rule) -> bool {
+        self.overlap(whose, rule).is_some_and(|overlap| overlap > 0.0)
+    }
 }
 
 /// A span of time with a sign, in seconds.
-pub type Span = f64;
+pub(crate) type Span = f64;
 
-/// The overlap under each rule.
-type Overlaps = [Span; Rule::ALL.len()];
+/// The overlap under each rule; none if it never believed in the session.
+type Overlaps = [Option<Span>; Rule::ALL.len()];
 
 /// An ensemble in a network that can be cut.
-pub struct Stage {
+pub(crate) struct Stage {
     network: Arc<Network>,
     ensemble: Ensemble,
 }
 
 impl Stage {
-    pub async fn start() -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         let network = Arc::new(Network::new(3)?);
         // Without these a server that comes back waits for seconds before it speaks up.
         let setup = Setup::new()
@@ -79,7 +84,7 @@ impl Stage {
     }
 
     /// Plays one round, and has all servers serve again.
-    pub async fn play(&mut self, mut round: Round) -> Result<Outcome> {
+    pub(crate) async fn play(&mut self, mut round: Round) -> Result<Outcome> {
         let (victim, others) = self.cast(&mut round).await?;
         let server = self.ensemble.servers()[victim].address();
         let (queue, bare_queue) = (format!("/library-{}", round.name()), format!("/bare-{}", round.name()));
@@ -142,9 +147,7 @@ fn look(hold: Hold, ledger: Ledger) -> impl FnOnce(BootInstant) -> (bool, BootIn
 
 /// What each rule believes of a session when the rival is granted the lock.
 fn judge(ledger: Ledger) -> impl FnOnce(BootInstant) -> Overlaps {
-    move |granted_at| {
-        Rule::ALL.map(|rule| span(granted_at, ledger.believed_until(rule).expect("pings and writes were answered")))
-    }
+    move |granted_at| Rule::ALL.map(|rule| ledger.believed_until(rule).map(|until| span(granted_at, until)))
 }
 
 /// Waits until the hold is lost: when that was seen, which is not earlier than when it was so, and why.

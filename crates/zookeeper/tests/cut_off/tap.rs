@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, now};
 
 /// Dials TCP and accounts for every byte.
 #[derive(Debug)]
-pub struct TappedDial(pub Ledger);
+pub(crate) struct TappedDial(pub(crate) Ledger);
 
 impl Dial for TappedDial {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
