@@ -3,6 +3,7 @@
 //! Options that do not work yet are not here. What a name or a URL may be is not decided here.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +86,22 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     /// Say what the service promises
     #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
     Capabilities,
+    /// Run a ZooKeeper server for this machine
+    #[command(after_help = "\
+Example: lockkeeper server --data-dir /srv/zookeeper
+It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one
+machine, run Apache ZooKeeper. TERM stops it in order.")]
+    Server {
+        /// Where to listen, as in 127.0.0.1:2181; port 0 is any free one
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:2181")]
+        listen: SocketAddr,
+        /// Where to keep the data; without it, in memory until the end
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+        /// The tick: session timeouts lie between 2 and 20 of it, as in 500ms
+        #[arg(long, value_name = "DUR", default_value = "2s", value_parser = tick)]
+        tick: Duration,
+    },
     /// Print the completions for a shell
     #[command(after_help = "Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper")]
     Completions {
@@ -133,15 +150,10 @@ pub(crate) struct RunArgs {
     /// The exit code when the lock is not acquired in time, as in `-E 0`
     #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
-    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s
-    #[arg(
-        long,
-        value_name = "DUR",
-        default_value = "5s",
-        value_parser = lockkeeper::parse_duration,
-        allow_negative_numbers = true
-    )]
-    pub(crate) grace: Duration,
+    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given, 5s,
+    /// or half of what the session's timeout leaves where that is less
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub(crate) grace: Option<Duration>,
     /// What happens to the command when the lock is lost, as in `--on-loss warn`
     #[arg(long, value_enum, default_value_t = OnLoss::Stop)]
     pub(crate) on_loss: OnLoss,
@@ -184,6 +196,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             _ => Err(Failure::ours(describe(&error))),
         },
     }
+}
+
+/// Reads a tick; one of less than a millisecond cannot be told to clients.
+fn tick(text: &str) -> Result<Duration, String> {
+    let tick = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
+    if tick < Duration::from_millis(1) { Err("a tick has at least a millisecond".to_owned()) } else { Ok(tick) }
 }
 
 fn help_text(error: &clap::Error) -> String {
@@ -268,7 +286,7 @@ mod tests {
             assert_eq!(args.name, "nightly");
             assert_eq!(args.wait, Some(Duration::from_millis(2_500)));
             assert_eq!(args.conflict_exit_code, 7);
-            assert_eq!(args.grace, Duration::from_secs(10));
+            assert_eq!(args.grace, Some(Duration::from_secs(10)));
             assert_eq!(args.on_loss, OnLoss::Warn);
             assert!(args.quiet && !args.no_wait);
             assert_eq!(args.command, ["sh", "-c", "-n", "--json"]);
@@ -279,7 +297,7 @@ mod tests {
     fn what_is_not_said_has_its_default() {
         let args = run("lockkeeper run x -- true");
         assert_eq!((args.wait, args.no_wait, args.conflict_exit_code), (None, false, 124));
-        assert_eq!((args.grace, args.on_loss), (Duration::from_secs(5), OnLoss::Stop));
+        assert_eq!((args.grace, args.on_loss), (None, OnLoss::Stop));
     }
 
     #[test]

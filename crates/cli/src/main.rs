@@ -6,6 +6,7 @@ mod config;
 mod exit;
 mod held;
 mod interruption;
+mod log;
 mod output;
 mod run;
 mod voice;

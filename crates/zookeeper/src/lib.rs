@@ -1,4 +1,39 @@
-//! Lockkeeper on Apache ZooKeeper.
+//! Lockkeeper on Apache ZooKeeper: fair, fenced locks, and a ZooKeeper client for tokio.
+//!
+//! Most programs use the crate `lockkeeper` and give it a URL. This one is for those who want the parts:
+//!
+//! - [`ZooKeeperBackend`]: a backend of `lockkeeper-core`. Its queues are byte for byte those of Apache Curator (or of
+//!   kazoo, see [`Layout`]), so that programs in Java, Go, Python and Rust exclude one another on one path. An uncontended
+//!   lock costs one round trip, and a hand-off one notification.
+//! - [`Client`]: the client below it. One session, kept alive over lost connections; typed requests that are on their way
+//!   when they are called; one-shot watches as futures; errors that say whether trying again can help.
+//! - [`Dial`]: how servers are reached; TCP, or whatever a test puts in its place.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lockkeeper_core::Error> {
+//! use std::sync::Arc;
+//!
+//! use lockkeeper_core::Keeper;
+//! use lockkeeper_zookeeper::ZooKeeperBackend;
+//!
+//! let keeper = Keeper::new(Arc::new(ZooKeeperBackend::open(&"zk://h1,h2,h3?session_timeout=20s".parse()?)?));
+//! let guard = keeper.mutex("nightly-backup")?.lock().await?;
+//! println!("ours, with token {}", guard.fencing_token());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
+//! session shared with the one task that has the socket, the `driver`; `dial` and `hosts` find it a server; `layout` is
+//! pure and knows the names. What the protocol is, and until when a session may be believed, is `lockkeeper-zk-proto`'s.
+//!
+//! # What others can do
+//!
+//! Nodes are made open to everybody, as Curator and kazoo make them by default: whoever reaches the service can delete a
+//! contender, or ask it to give up. A user in the URL is authenticated on each connection, for services whose nodes were
+//! made for certain users.
+
 mod alarm;
 mod client;
 mod config;

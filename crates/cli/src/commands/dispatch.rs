@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tokio::runtime;
 
-use super::{check, look, run, texts, wait};
+use super::{check, look, run, server, texts, wait};
 use crate::args::{self, Cli, Command, Global, Request};
 use crate::exit::Failure;
 use crate::output;
@@ -35,6 +35,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Wait { name, wait } => wait::wait(&global, &name, wait),
         Command::Check => check::check(&global),
         Command::Capabilities => look::capabilities(&global),
+        Command::Server { listen, data_dir, tick } => server::server(listen, data_dir, tick),
         Command::Completions { shell } => texts::completions(shell),
         Command::Man => texts::man(),
     }
@@ -46,6 +47,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Ls { .. } | Command::Show { .. } | Command::Check | Command::Capabilities => return Ok(()),
         Command::Run(_) => "run",
         Command::Wait { .. } => "wait",
+        Command::Server { .. } => "server",
         Command::Completions { .. } => "completions",
         Command::Man => "man",
     };

@@ -7,12 +7,14 @@
 //! | `look` | `ls`, `show`, `capabilities`: looking at the service |
 //! | `wait` | `wait` |
 //! | `check` | `check` |
+//! | `server` | `server` |
 //! | `texts` | `completions`, `man` |
 
 mod check;
 mod dispatch;
 mod look;
 mod run;
+mod server;
 mod texts;
 mod wait;
 

@@ -19,8 +19,9 @@ use crate::config::Settings;
 use crate::exit::{self, Failure};
 use crate::held::{Held, HeldLocks};
 use crate::interruption::Interruption;
+use crate::log;
 use crate::run::hold_socket::{self, Answer, HoldSocket};
-use crate::run::{OnLoss, Outcome, Supervision, supervise};
+use crate::run::{OnLoss, Outcome, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 use crate::wait_line::narrate;
 
@@ -32,6 +33,7 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let name = QueueName::new(&args.name)?;
     let settings = Settings::load(global)?;
     let voice = Arc::new(Voice::new(if args.quiet { Talk::Quiet } else { talk(global) }));
+    log::listen(voice.clone());
     let keeper = settings.keeper()?.owner(owner(&args.command)).observer(voice.clone()).build();
     let held = HeldLocks::around_us();
     held.refuse(&keeper.service(), name.as_str())?;
@@ -102,7 +104,10 @@ impl Run {
             }
         };
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
-        let outcome = self.supervised(guard.hold()).await;
+        let outcome = match self.grace(guard.hold()) {
+            Ok(grace) => self.supervised(guard.hold(), grace).await,
+            Err(failure) => Err(failure),
+        };
         let is_loss_told = matches!(outcome, Ok(Outcome::LockLost(_))) || self.args.on_loss == args::OnLoss::Warn;
         self.release(guard, is_loss_told).await;
         end(outcome?, self.mutex.name())
@@ -141,8 +146,18 @@ impl Run {
         self.args.conflict_exit_code
     }
 
+    /// Settles on the grace, now that the session's timeout is known. A command that outlives its lock is not ended for
+    /// it, so nothing has to fit.
+    fn grace(&self, hold: &Hold) -> Result<Duration, Failure> {
+        let notice = if self.args.on_loss == args::OnLoss::Stop { hold.notice() } else { None };
+        settle_grace(self.args.grace, notice).map_err(|too_long| {
+            let (name, service) = (self.mutex.name(), self.keeper.service());
+            Failure::ours(format!("{name} ({service}): {too_long}; the command was not run"))
+        })
+    }
+
     /// Runs the command; comes back when it has ended.
-    async fn supervised(&mut self, hold: &Hold) -> Result<Outcome, Failure> {
+    async fn supervised(&mut self, hold: &Hold, grace: Duration) -> Result<Outcome, Failure> {
         let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
@@ -154,7 +169,7 @@ impl Run {
                 let hold = hold.clone();
                 move || hold.liveness().safe_until().unwrap_or_else(|| SafeUntil::At(SystemClock.now()))
             }),
-            grace: self.args.grace,
+            grace,
             on_loss: match self.args.on_loss {
                 args::OnLoss::Stop => OnLoss::Stop,
                 args::OnLoss::Warn => OnLoss::Warn,
@@ -187,16 +202,18 @@ impl Run {
 
     /// Gives the lock back and closes the session, within the bound.
     async fn release(&self, guard: MutexGuard, is_loss_told: bool) {
+        let mut released = None;
         let releasing = async {
-            let released = guard.release().await;
-            let closed = self.keeper.close().await;
-            released.and(closed)
+            released = Some(guard.release().await);
+            // A session that cannot be closed ends by itself, and nothing of ours is left in it.
+            let _ = self.keeper.close().await;
         };
-        match timeout(RELEASE_MAX, releasing).await {
-            Ok(Err(error)) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
-            Ok(Err(error)) => self.voice.say(&error.to_string()),
-            Ok(Ok(())) => {}
-            Err(_) => self.voice.say(&format!(
+        let _ = timeout(RELEASE_MAX, releasing).await;
+        match released {
+            Some(Err(error)) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
+            Some(Err(error)) => self.voice.say(&error.to_string()),
+            Some(Ok(())) => {}
+            None => self.voice.say(&format!(
                 "{}: giving the lock back took longer than {RELEASE_MAX:?}; it ends with the session",
                 self.mutex.name()
             )),

@@ -1,5 +1,6 @@
 //! `wait`: until nobody holds a lock or queues for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::{Keeper, QueueName};
@@ -8,6 +9,7 @@ use super::dispatch::{block_on, talk};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::{Failure, NOT_ACQUIRED};
+use crate::log;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
@@ -15,7 +17,8 @@ use crate::wait_line::narrate;
 pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let keeper = Settings::load(global)?.keeper()?.build();
-    let voice = Voice::new(talk(global));
+    let voice = Arc::new(Voice::new(talk(global)));
+    log::listen(voice.clone());
     voice.mention(&format!("using {}", keeper.service()));
     let is_vacant = block_on(async {
         tokio::select! {

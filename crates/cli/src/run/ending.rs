@@ -2,6 +2,7 @@
 //!
 //! The watchdog decides by it step by step. The runner only asks when the watchdog should have acted and did not.
 
+use std::fmt;
 use std::time::Duration;
 
 use lockkeeper::SafeUntil;
@@ -18,6 +19,46 @@ const TAKE_OVER_BEFORE_END_MS: u64 = 250;
 
 /// How much longer than the grace the runner waits for the watchdog after a loss, in milliseconds.
 const TAKE_OVER_AFTER_GRACE_MS: u64 = 1_000;
+
+/// How long a command may take to end if nobody says, in milliseconds.
+const GRACE_DEFAULT_MS: u64 = 5_000;
+
+/// A grace that a hold does not leave time for; says so in words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct GraceTooLong {
+    wanted: Option<Duration>,
+    fits: Duration,
+}
+
+/// Settles on the grace under a hold that gives this much `notice` before its deadline, if it has one.
+///
+/// What does not fit would have a command ended although its hold is renewed as it should be.
+///
+/// # Errors
+///
+/// The grace that is wanted does not fit, or none would.
+pub(crate) fn settle_grace(wanted: Option<Duration>, notice: Option<Duration>) -> Result<Duration, GraceTooLong> {
+    let default = Duration::from_millis(GRACE_DEFAULT_MS);
+    let Some(notice) = notice else {
+        return Ok(wanted.unwrap_or(default));
+    };
+    let fits = notice.saturating_sub(Duration::from_millis(KILL_BEFORE_END_MS));
+    let grace = wanted.unwrap_or_else(|| default.min(fits / 2));
+    if fits.is_zero() || grace > fits { Err(GraceTooLong { wanted, fits }) } else { Ok(grace) }
+}
+
+impl fmt::Display for GraceTooLong {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, fits } = self;
+        let cure = "ask for a longer session timeout";
+        match wanted {
+            Some(wanted) if !fits.is_zero() => {
+                write!(formatter, "a grace of {wanted:?} does not fit into the session: {fits:?} would; or {cure}")
+            }
+            _ => write!(formatter, "the session's timeout leaves no time to end the command in; {cure}"),
+        }
+    }
+}
 
 /// How far a command's ending has gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -111,6 +152,38 @@ mod tests {
 
     fn running(safe_until: SafeUntil) -> Situation {
         Situation { safe_until, grace: Duration::from_millis(2_000), must_end: false, progress: Progress::Running }
+    }
+
+    #[test]
+    fn a_grace_fits_if_the_notice_has_room_for_it_and_for_the_kill() {
+        let ms = Duration::from_millis;
+        for (wanted_ms, notice_ms, settled_ms) in [
+            (None, None, Some(5_000)),
+            (Some(90_000), None, Some(90_000)),
+            (None, Some(20_000), Some(5_000)),
+            (None, Some(10_500), Some(5_000)),
+            (None, Some(2_500), Some(1_000)),
+            (Some(2_000), Some(2_500), Some(2_000)),
+            (Some(2_001), Some(2_500), None),
+            (Some(0), Some(501), Some(0)),
+            (Some(0), Some(500), None),
+            (None, Some(500), None),
+            (None, Some(0), None),
+        ] {
+            let settled = settle_grace(wanted_ms.map(ms), notice_ms.map(ms)).ok();
+            assert_eq!(settled, settled_ms.map(ms), "{wanted_ms:?} in {notice_ms:?}");
+        }
+    }
+
+    #[test]
+    fn a_grace_that_does_not_fit_is_refused_with_what_would() {
+        let text =
+            |wanted, notice_ms| settle_grace(wanted, Some(Duration::from_millis(notice_ms))).unwrap_err().to_string();
+        let wanted = Some(Duration::from_secs(9));
+        let long = "a grace of 9s does not fit into the session: 1.5s would; or ask for a longer session timeout";
+        assert_eq!(text(wanted, 2_000), long);
+        let none = "the session's timeout leaves no time to end the command in; ask for a longer session timeout";
+        assert_eq!((text(wanted, 300), text(None, 300)), (none.to_owned(), none.to_owned()));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | `terminal` | who has the terminal; Ctrl-Z |
 //! | `signals` | which signals reach the command |
 //! | `watchdog`, `launcher` | the two hidden steps |
-//! | `ending` | when to ask the command to end and when to kill it: pure |
+//! | `ending` | which grace fits, when to ask the command to end and when to kill it: pure |
 //! | `group` | the command's processes, in its group and strayed from it: kill them, see them gone |
 //! | `processes` | the process table |
 //! | `channel` | the messages between the three |
@@ -37,6 +37,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
+pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
 pub(crate) use supervision::{OnLoss, Outcome, Supervision};
 

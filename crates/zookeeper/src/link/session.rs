@@ -358,7 +358,8 @@ impl Link {
 
     /// Whether the present connection is still of use.
     pub(crate) fn is_attached(&self) -> bool {
-        matches!(self.state().machine.state(), SessionState::Handshake | SessionState::Online)
+        let state = self.state();
+        !state.is_done && matches!(state.machine.state(), SessionState::Handshake | SessionState::Online)
     }
 
     /// Whether the session is over and the driver has nothing more to do.

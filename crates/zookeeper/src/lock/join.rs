@@ -67,6 +67,7 @@ impl Join {
             acl: vec![Acl::open()],
             mode: CreateMode::EphemeralSequential,
         };
+        inner.report_nesting(queue, &path);
         inner.places().begin(entry.ticket);
         let join = Self { inner, queue: queue.clone(), path, ticket: entry.ticket, create };
         let sent = join.send();

@@ -31,6 +31,11 @@ impl QueuePath {
         Ok(Self { path, chroot: chroot.clone() })
     }
 
+    /// Whether it lies in the path of a lock below the base: each takes the other's nodes for its contenders.
+    pub(super) fn is_nested_below(&self, base: &ZnodePath) -> bool {
+        !base.is_root() && base.contains(&self.path) && self.path.parent().as_ref() != Some(base)
+    }
+
     /// The path as people know it, for errors and log lines.
     pub(super) fn shown(&self) -> &str {
         self.path.as_str()
@@ -90,5 +95,13 @@ mod tests {
             assert_eq!(path_of(name, "/").unwrap_err().kind(), ErrorKind::InvalidName, "{name}");
         }
         assert!(path_of("/zookeeper", "/app").is_ok());
+    }
+
+    #[test]
+    fn a_path_inside_another_locks_path_is_told_apart() {
+        let base = ZnodePath::parse("/lockkeeper").unwrap();
+        let is_nested = |name| path_of(name, "/app").unwrap().is_nested_below(&base);
+        assert!(is_nested("/lockkeeper/reports/nightly"));
+        assert!(!is_nested("/lockkeeper/reports") && !is_nested("reports") && !is_nested("/fleet/locks/a"));
     }
 }

@@ -140,9 +140,21 @@ impl Inner {
         Ok(QueueView { version: Version(listing.epoch), contenders: reading.contenders.into() })
     }
 
-    fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
+    /// Warns of a queue that lies in another one's path.
+    pub(super) fn report_nesting(&self, queue: &QueueName, path: &QueuePath) {
+        if path.is_nested_below(&self.base) && self.is_news(queue) {
+            tracing::warn!(target: "lockkeeper", lock = %queue, "lies in the path of another lock");
+        }
+    }
+
+    /// Whether nothing was reported of this queue yet.
+    fn is_news(&self, queue: &QueueName) -> bool {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.len() < REPORTED_MAX && reported.insert(queue.clone()) {
+        reported.len() < REPORTED_MAX && reported.insert(queue.clone())
+    }
+
+    fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
+        if self.is_news(queue) {
             tracing::warn!(target: "lockkeeper", lock = %queue, name, count, "passed over children that are no contenders");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
 use lockkeeper_faults::zookeeper::{Ensemble, Server, Setup};
+use lockkeeper_zk_proto::message::ErrorCode;
+use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 use tokio::sync::Mutex;
 
@@ -28,6 +31,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 pub enum Service {
     Standalone(Server),
     Ensemble(Ensemble),
+    Embedded(EmbeddedServer),
 }
 
 impl Service {
@@ -39,15 +43,16 @@ impl Service {
         Self::Ensemble(Ensemble::start(3, Setup::new().tick(TICK)).await.expect("an ensemble"))
     }
 
-    fn servers(&self) -> Vec<&Server> {
-        match self {
-            Self::Standalone(server) => vec![server],
-            Self::Ensemble(ensemble) => ensemble.servers().iter().collect(),
-        }
+    pub async fn embedded() -> Self {
+        Self::Embedded(EmbeddedServer::builder().tick(TICK).start().await.expect("a server"))
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.servers().into_iter().map(Server::address).collect()
+        match self {
+            Self::Standalone(server) => vec![server.address()],
+            Self::Ensemble(ensemble) => ensemble.servers().iter().map(Server::address).collect(),
+            Self::Embedded(server) => vec![server.address().expect("it listens")],
+        }
     }
 
     async fn restart(&mut self) -> lockkeeper_faults::Result<()> {
@@ -62,6 +67,10 @@ impl Service {
                     ensemble.server_mut(index).start()?;
                 }
                 ensemble.serving().await
+            }
+            Self::Embedded(server) => {
+                server.restart().await;
+                Ok(())
             }
         }
     }
@@ -175,17 +184,29 @@ impl Fixture for ZooKeeperFixture {
         Some(SESSION_TIMEOUT + TICK * 3 / 2)
     }
 
-    /// The ephemeral nodes below the case's subtree, by the servers' own account.
+    /// The nodes in the queues of the case's subtree, by each server's own account.
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
-        let (service, below) = (self.service.clone(), format!("{}/", self.chroot));
+        let (addresses, base) = (self.addresses.clone(), format!("{}/lockkeeper", self.chroot));
         Box::pin(async move {
             let mut found = BTreeSet::new();
-            for server in service.lock().await.servers() {
-                let ephemerals = server.ephemerals().await.map_err(failed)?;
-                found.extend(ephemerals.into_iter().map(|(_, path)| path).filter(|path| path.starts_with(&below)));
+            for address in addresses {
+                let operator = operator(&[address]).await?;
+                for queue in children(&operator, &base).await? {
+                    let path = format!("{base}/{queue}");
+                    found.extend(children(&operator, &path).await?.into_iter().map(|node| format!("{path}/{node}")));
+                }
+                operator.close().await.map_err(failed)?;
             }
             Ok(found.into_iter().collect())
         })
+    }
+}
+
+async fn children(operator: &Client, path: &str) -> Result<Vec<String>> {
+    match operator.get_children(path).await {
+        Ok((children, _)) => Ok(children),
+        Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(Vec::new()),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -301,23 +322,40 @@ impl suite::Client for ZooKeeperClient {
     }
 }
 
+/// The one case that does not apply, as it is.
+const UNLISTED: &str = "names that look alike are separate locks and are shown as they were given";
+
 /// Starts the service and runs the suite on it, a case at a time: restarts and elections would be felt by others.
-pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> std::process::ExitCode {
+pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     static SERVICE: OnceLock<Arc<Mutex<Service>>> = OnceLock::new();
     if !super::can_start(test) {
-        return std::process::ExitCode::SUCCESS;
+        return ExitCode::SUCCESS;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let service = runtime.block_on(start());
     SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
-    let mut arguments = suite::Arguments::from_args();
+    let mut arguments = arguments();
     arguments.test_threads = Some(1);
-    // A name that starts with a slash is a path of its own here, below no base that could be listed.
-    let unlisted = "names that look alike are separate locks and are shown as they were given";
-    lockkeeper_faults::skip::skip(unlisted, "`/a` is a node's path on ZooKeeper, and queues at paths are not listed");
-    arguments.skip.push(unlisted.to_owned());
     suite::run(&arguments, || {
         let service = SERVICE.get().expect("just set").clone();
         Box::pin(async { Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>) })
     })
+}
+
+/// Runs the suite with an embedded server for each case.
+pub fn run_embedded() -> ExitCode {
+    suite::run(&arguments(), || {
+        Box::pin(async {
+            let service = Arc::new(Mutex::new(Service::embedded().await));
+            Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>)
+        })
+    })
+}
+
+fn arguments() -> suite::Arguments {
+    let mut arguments = suite::Arguments::from_args();
+    // A name that starts with a slash is a path of its own here, below no base that could be listed.
+    lockkeeper_faults::skip::skip(UNLISTED, "`/a` is a node's path on ZooKeeper, and queues at paths are not listed");
+    arguments.skip.push(UNLISTED.to_owned());
+    arguments
 }

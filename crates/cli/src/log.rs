@@ -1,0 +1,166 @@
+//! The library's warnings on stderr: what concerns whoever runs the command and is no event of a lock of ours, such as a
+//! request to give a lock up.
+//!
+//! Events come to [`Voice`] through the observer, so their records are left out here.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{self, Subscriber};
+use tracing::{Event, Level, Metadata};
+
+use crate::voice::Voice;
+
+/// The target of all records of the library.
+const TARGET: &str = "lockkeeper";
+
+/// Where the library turns events into records.
+const EVENTS_MODULE: &str = "lockkeeper_core::event";
+
+/// Has the library's warnings said from now on. The first who asks for it in this process is the one who says them.
+pub(crate) fn listen(voice: Arc<Voice>) {
+    // Somebody else listens already, and one is enough.
+    let _ = subscriber::set_global_default(Warnings { say: move |line: &str| voice.say(line) });
+}
+
+/// Says each warning as one line. Knows no spans: the library makes none.
+struct Warnings<Say> {
+    say: Say,
+}
+
+impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Warnings<Say> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let is_ours = metadata.target() == TARGET && metadata.module_path() != Some(EVENTS_MODULE);
+        is_ours && metadata.is_event() && *metadata.level() <= Level::WARN
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        (self.say)(&line.text());
+    }
+
+    fn new_span(&self, _attributes: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+/// `LOCK: MESSAGE (FIELD VALUE, …)`
+#[derive(Default)]
+struct Line {
+    lock: String,
+    message: String,
+    fields: String,
+}
+
+impl Line {
+    fn text(&self) -> String {
+        let Self { lock, message, fields } = self;
+        let colon = if lock.is_empty() { "" } else { ": " };
+        match fields.is_empty() {
+            true => format!("{lock}{colon}{message}"),
+            false => format!("{lock}{colon}{message} ({fields})"),
+        }
+    }
+
+    fn add(&mut self, field: &Field, value: fmt::Arguments<'_>) {
+        let part = match field.name() {
+            "lock" => &mut self.lock,
+            "message" => &mut self.message,
+            name => {
+                let comma = if self.fields.is_empty() { "" } else { ", " };
+                let _ = write!(self.fields, "{comma}{name} ");
+                &mut self.fields
+            }
+        };
+        // Writing to a String does not fail.
+        let _ = part.write_fmt(value);
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format_args!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, format_args!("{value}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use lockkeeper::clock::{Clock, SystemClock};
+    use lockkeeper::memory::MemoryService;
+    use lockkeeper::retry::RetryPolicy;
+    use lockkeeper::{Observer, Operation, QueueName};
+
+    use super::*;
+
+    /// What is said of all that happens in `work`.
+    fn said(work: impl FnOnce()) -> Vec<String> {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let heard = lines.clone();
+        let warnings = Warnings { say: move |line: &str| heard.lock().unwrap().push(line.to_owned()) };
+        subscriber::with_default(warnings, work);
+        Arc::into_inner(lines).unwrap().into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_warning_of_the_library_is_one_line_and_nothing_else_is_said() {
+        let lock = QueueName::new("/fleet/job").unwrap();
+        let lines = said(|| {
+            tracing::warn!(target: "lockkeeper", %lock, name = "x y", count = 3, "passed over children");
+            tracing::warn!(target: "lockkeeper", "short");
+            tracing::info!(target: "lockkeeper", %lock, "all is well");
+            tracing::error!(target: "elsewhere", %lock, "not ours");
+        });
+        assert_eq!(lines, ["/fleet/job: passed over children (name x y, count 3)", "short"]);
+    }
+
+    /// Counts what is tried again.
+    #[derive(Debug, Default)]
+    struct Retries(AtomicUsize);
+
+    impl Observer for Retries {
+        fn on_event(&self, event: &lockkeeper::Event) {
+            if matches!(event, lockkeeper::Event::Retrying { .. }) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_observer_is_told_is_not_told_again() {
+        let retries = Arc::new(Retries::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lines = said(|| {
+            runtime.block_on(async {
+                let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+                let quick = RetryPolicy::n_times(1, std::time::Duration::ZERO);
+                let keeper = MemoryService::new(clock).keeper_builder().retry(quick).observer(retries.clone()).build();
+                keeper.testing().unwrap().drop_next_reply(Operation::Join);
+                drop(keeper.mutex("door").unwrap().lock().await);
+            });
+        });
+        assert_eq!((retries.0.load(Ordering::Relaxed), lines), (1, Vec::new()));
+    }
+}

@@ -1,0 +1,85 @@
+//! `server`: a ZooKeeper server in one command, for the locks of this machine.
+
+mod cli_support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use cli_support::{Place, in_time};
+
+/// A running server, ended by its test.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let arguments = [&["server", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
+        let line = in_time("it says where it listens", move || {
+            let mut line = String::new();
+            stderr.read_line(&mut line).unwrap();
+            line
+        });
+        let url = line.strip_prefix("lockkeeper: serving ").and_then(|rest| rest.split(',').next());
+        let url = url.unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Self { process, url }
+    }
+
+    /// Asks it to end, and says how it did.
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        in_time("the server ends", move || self.process.wait().unwrap().code())
+    }
+}
+
+#[test]
+fn a_lock_is_taken_on_a_server_of_our_own_and_a_signal_ends_it_in_order() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
+    let ended = place.run(&run);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let first: u64 = ended.stdout.trim().parse().unwrap();
+    let second: u64 = place.run(&run).stdout.trim().parse().unwrap();
+    assert!(second > first, "{second} after {first}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
+    let place = Place::new();
+    let data = place.file("data/x", "").parent().unwrap().join("store");
+    let mut last = 0;
+    for arguments in [vec!["--data-dir", data.to_str().unwrap()], vec![]] {
+        for _ in 0..2 {
+            let server = Server::start(&place, &arguments);
+            let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
+            let token: u64 = place.run(&run).stdout.trim().parse().unwrap();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            assert_eq!(server.stop(), Some(0));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let address = server.url.strip_prefix("zk://").unwrap();
+    for (arguments, word) in [
+        (vec!["server", "--listen", address], "in use"),
+        (vec!["server", "--listen", "nowhere"], "--listen"),
+        (vec!["server", "--tick", "0"], "tick"),
+        (vec!["server", "--listen", "127.0.0.1:0", "--data-dir", "/proc/no"], "data directory"),
+    ] {
+        let ended = place.run(&arguments);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.starts_with("lockkeeper:") && ended.stderr.contains(word), "{arguments:?}: {ended:?}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}

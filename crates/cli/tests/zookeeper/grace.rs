@@ -1,0 +1,34 @@
+//! The time that a command gets to end must fit into what the session leaves.
+
+use crate::cli_support::Ended;
+use crate::site::{Site, can_start, nodes, server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grace_that_does_not_fit_into_the_session_is_refused_once_the_timeout_is_known() {
+    if !can_start("grace::a_grace_that_does_not_fit_into_the_session_is_refused_once_the_timeout_is_known") {
+        return;
+    }
+    let server = server().await;
+    // The server grants twenty ticks at most, which are ten seconds.
+    for (settings, options, fits) in [
+        ("?session_timeout=4s&tick=500ms", &["--grace", "1.4s"][..], true),
+        ("?session_timeout=4s&tick=500ms", &["--grace", "1.6s"], false),
+        ("?session_timeout=4s&tick=500ms", &[], true),
+        ("?session_timeout=60s&tick=500ms", &["--grace", "5s"], true),
+        ("?session_timeout=60s&tick=500ms", &["--grace", "20s"], false),
+        ("?session_timeout=60s&tick=500ms", &["--grace", "20s", "--on-loss", "warn"], true),
+        ("?session_timeout=4s&tick=4s", &[], false),
+    ] {
+        let site = Site::new(&server.address().to_string(), settings);
+        let line = [&["run"], options, &["job", "--", "sh", "-c", "echo ran"]].concat();
+        let Ended { code, stdout, stderr } = site.place.run(&line);
+        if fits {
+            assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "ran\n", ""), "{settings} {options:?}");
+        } else {
+            assert_eq!((code, stdout.as_str()), (Some(125), ""), "{settings} {options:?}");
+            assert!(stderr.starts_with("lockkeeper: job (zk://") && stderr.lines().count() == 1, "{stderr}");
+            assert!(stderr.contains("a longer session timeout"), "{stderr}");
+        }
+        assert_eq!(nodes(&server).await, [""; 0], "{settings} {options:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! `ls`, `show`, `wait`, `capabilities` and `check`: what is shown of a service is what is there.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli_support::Ended;
+use crate::run_support::now;
+use crate::site::{Site, can_start, server};
+
+/// What a command prints on stdout when it succeeds.
+fn printed(site: &Site, line: &[&str]) -> String {
+    let Ended { code, stdout, stderr } = site.place.run(line);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{line:?}");
+    stdout
+}
+
+fn json(site: &Site, line: &[&str]) -> Value {
+    serde_json::from_str(&printed(site, line)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ls_and_show_tell_who_holds_and_who_waits() {
+    if !can_start("looking::ls_and_show_tell_who_holds_and_who_waits") {
+        return;
+    }
+    let server = server().await;
+    let address = server.address().to_string();
+    let site = Site::new(&address, "");
+    assert_eq!(printed(&site, &["ls"]), "");
+    assert_eq!(json(&site, &["ls", "--json"]), Value::Array(Vec::new()));
+    let empty = printed(&site, &["show", "reports/daily"]);
+    assert!(empty.starts_with("reports/daily (zk://") && empty.contains("nobody holds it"), "{empty}");
+
+    let holder = site.place.hold("reports/daily");
+    let other = site.place.hold("other");
+    let waiter = site.join("reports/daily", 1, "true", &[]);
+    let ephemerals = server.ephemerals().await.unwrap();
+    let shown = json(&site, &["show", "--json", "reports/daily"]);
+    assert_eq!(shown["kind"], "mutex");
+    assert!(shown["service"].as_str().unwrap().contains(&address));
+    let contenders = shown["contenders"].as_array().unwrap();
+    assert_eq!(contenders.len(), 2);
+    for (contender, state) in contenders.iter().zip(["holder", "waiter"]) {
+        assert_eq!(contender["state"], state);
+        assert_eq!(contender["owner"]["command"], "sh");
+        // By the server's own account: this session has made this node.
+        let path = format!("/lockkeeper/reports%2Fdaily/{}", contender["id"].as_str().unwrap());
+        let (session, _) = ephemerals.iter().find(|(_, node)| *node == path).expect("the node is there");
+        assert_eq!(contender["session"], format!("{session:#x}"));
+    }
+    assert_eq!(contenders[0]["owner"]["pid"], holder.process.id());
+    let tokens: Vec<u64> =
+        contenders.iter().map(|contender| contender["token"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(tokens[0] < tokens[1], "{tokens:?}");
+    let text = printed(&site, &["show", "reports/daily"]);
+    assert!(text.contains("holder") && text.contains(&format!("pid {} sh", holder.process.id())), "{text}");
+
+    let listed = json(&site, &["ls", "--json"]);
+    let names: Vec<_> = listed.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["other", "reports/daily"]);
+    assert_eq!((&listed[1]["waiters"], &listed[1]["holders"][0]["token"]), (&1.into(), &tokens[0].to_string().into()));
+    assert!(printed(&site, &["ls", "rep"]).contains("reports/daily"));
+    assert!(!printed(&site, &["ls", "rep"]).contains("other"));
+
+    holder.end();
+    other.end();
+    assert_eq!(waiter.end().0, Some(0));
+    site.assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_ends_when_the_last_has_left_or_its_time_is_up() {
+    if !can_start("looking::wait_ends_when_the_last_has_left_or_its_time_is_up") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "");
+    assert_eq!(site.place.run(&["wait", "job"]).code, Some(0), "nobody has it");
+    let holder = site.place.hold("job");
+    for limit in ["0", "500ms"] {
+        let Ended { code, stderr, .. } = site.place.run(&["wait", "job", "-w", limit]);
+        assert_eq!(code, Some(124), "{stderr}");
+        assert!(stderr.contains("still in use") && stderr.lines().count() == 1, "{stderr}");
+    }
+    let waiter = site.join("job", 1, "echo $$ > second; while [ ! -e end ]; do sleep 0.01; done", &[]);
+    let mut waiting = site.place.command(&["wait", "job", "-w", "15s"]).spawn().unwrap();
+    holder.end();
+    site.note("second");
+    assert!(waiting.try_wait().unwrap().is_none(), "one still has it");
+    site.write("end", "");
+    let ended = now();
+    assert_eq!(crate::run_support::ended(&mut waiting).code(), Some(0));
+    assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", ended.elapsed());
+    assert_eq!(waiter.end().0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capabilities_and_check_tell_of_a_hold_with_a_deadline() {
+    if !can_start("looking::capabilities_and_check_tell_of_a_hold_with_a_deadline") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "?session_timeout=6s&tick=500ms");
+    let promised = json(&site, &["capabilities", "--json"]);
+    assert_eq!((&promised["backend"], &promised["exclusion"]), (&"zookeeper".into(), &"timed".into()));
+    assert_eq!((&promised["fencing"], &promised["stopped_holder"]), (&"service".into(), &"expires".into()));
+    assert!(printed(&site, &["capabilities"]).contains("zookeeper"));
+
+    let script = r#""$LOCKKEEPER" check --json && echo "$LOCKKEEPER_TOKEN $LOCKKEEPER_CONTENDER""#;
+    let stdout = printed(&site, &["run", "job", "--", "sh", "-c", script]);
+    let (checked, ours) = stdout.trim_end().rsplit_once('\n').unwrap();
+    let checked: Value = serde_json::from_str(checked).unwrap();
+    assert_eq!(checked["held"], true);
+    let safe_for_ms = checked["safe_for_ms"].as_u64().expect("it has a deadline");
+    assert!((2_000..6_000).contains(&safe_for_ms), "{safe_for_ms}");
+    let (token, contender) = ours.split_once(' ').unwrap();
+    assert_eq!(checked["token"], token);
+    assert!(contender.starts_with("_c_") && contender.contains("-lock-"), "{contender}");
+}

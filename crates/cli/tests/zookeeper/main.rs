@@ -1,0 +1,27 @@
+//! `lockkeeper` on real Apache ZooKeeper: real commands in real processes, against servers that are killed and peers that
+//! are somebody else's.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `fleet` | many commands, while a server of an ensemble is killed and restarted |
+//! | `death` | runners that are killed, stopped, or have their place taken away |
+//! | `grace` | which grace is refused |
+//! | `looking` | `ls`, `show`, `wait`, `capabilities`, `check` |
+//! | `peers` | one queue with Curator |
+//! | `refusal` | servers that cannot be reached or used |
+//! | `site` | a service and what it is used from |
+//!
+//! Each test needs Java and Debian's packages, and skips by name without them.
+
+#[path = "../cli_support/mod.rs"]
+mod cli_support;
+#[path = "../run_support/mod.rs"]
+mod run_support;
+
+mod death;
+mod fleet;
+mod grace;
+mod looking;
+mod peers;
+mod refusal;
+mod site;

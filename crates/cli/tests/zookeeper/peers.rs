@@ -1,0 +1,70 @@
+//! One queue with Curator, as it comes.
+
+use std::time::Duration;
+
+use lockkeeper_faults::peers::{Kind, curator};
+
+use crate::cli_support::Ended;
+use crate::run_support::eventually;
+use crate::site::{Site, can_start, nodes, server};
+
+/// A name that starts with a slash is a node's path.
+const PATH: &str = "/fleet/job";
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_gets_nothing() {
+    let test = "peers::while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_gets_nothing";
+    if !can_start(test) || !curator::availability().or_skip(test) {
+        return;
+    }
+    let server = server().await;
+    let address = server.address().to_string();
+    let site = Site::new(&address, "");
+    let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
+
+    assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(true));
+    for options in [&["-n"][..], &["-w", "500ms"]] {
+        let Ended { code, stdout, stderr } =
+            site.place.run(&[&["run"], options, &[PATH, "--", "echo", "ran"]].concat());
+        assert_eq!((code, stdout.as_str()), (Some(124), ""), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    let waiting = site.join(PATH, 1, "echo $$ > child; while [ ! -e end ]; do sleep 0.01; done", &[]);
+    curator.release(Kind::Mutex, PATH).await.unwrap();
+    site.note("child");
+
+    assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(false));
+    site.write("end", "");
+    assert_eq!(waiting.end().0, Some(0));
+    assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(true));
+    curator.release(Kind::Mutex, PATH).await.unwrap();
+    assert_eq!(nodes(&server).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_curators_revoker_is_told_and_costs_the_command_nothing() {
+    let test = "peers::a_request_of_curators_revoker_is_told_and_costs_the_command_nothing";
+    if !can_start(test) || !curator::availability().or_skip(test) {
+        return;
+    }
+    let server = server().await;
+    let address = server.address().to_string();
+    let site = Site::new(&address, "?session_timeout=4s&tick=500ms");
+    let script = r#"
+        echo $LOCKKEEPER_CONTENDER > contender
+        echo $$ > child
+        while [ ! -e end ]; do sleep 0.01; done
+        "$LOCKKEEPER" check"#;
+    let holder = site.start(&[], PATH, script, &[]);
+    site.note("child");
+    let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
+    curator.revoke(&format!("{PATH}/{}", site.read("contender").trim())).await.unwrap();
+    let said = eventually("the request is told", || Some(holder.said()).filter(|said| !said.is_empty()));
+    assert!(said.starts_with("lockkeeper: ") && said.contains(PATH) && said.contains("give the lock up"), "{said}");
+    assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(false), "it is still held");
+    site.write("end", "");
+    let (code, said) = holder.end();
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+}

@@ -1,0 +1,99 @@
+//! Servers that cannot be reached or used, and URLs that say nothing sensible: one clear line, in time.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use lockkeeper_faults::ports::ReservedPort;
+
+use crate::cli_support::Ended;
+use crate::run_support::now;
+use crate::site::{Site, can_start, nodes, server};
+
+/// How much longer than its wait a command may take to start, leave and end.
+const LATE_MAX: Duration = Duration::from_millis(1_500);
+
+/// Runs a command that must fail, and asserts that it says why in one line with these words, and after how long.
+fn assert_refused(site: &Site, line: &[&str], words: &[&str], after: Duration) {
+    let begun = now();
+    let Ended { code, stdout, stderr } = site.place.run(line);
+    let took = begun.elapsed();
+    assert_eq!((code, stdout.as_str()), (Some(125), ""), "{line:?}: {stderr}");
+    assert!(stderr.starts_with("lockkeeper: ") && stderr.lines().count() == 1, "{line:?}: {stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{line:?}: {stderr}");
+    }
+    assert!(took < after + LATE_MAX, "{line:?} took {took:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_named_in_one_line_when_the_time_is_up() {
+    let port = ReservedPort::take().unwrap();
+    let address = port.address().to_string();
+    let site = Site::new(&address, "");
+    let wait = ["run", "-w", "2s", "job", "--", "true"];
+    assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
+    let site = Site::new(&address, "?connect_timeout=1s");
+    for line in [&["run", "-n", "job", "--", "true"][..], &["show", "job"], &["ls"], &["wait", "job"]] {
+        assert_refused(&site, line, &[&address, "refused"], Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_server_that_takes_the_connection_and_says_nothing_is_given_up_in_time() {
+    // Never accepted: the kernel takes connections all the same.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let site = Site::new(&address, "");
+    let wait = ["run", "-w", "2s", "job", "--", "true"];
+    assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
+    let site = Site::new(&address, "?connect_timeout=1s");
+    assert_refused(&site, &["show", "job"], &[&address, "no session"], Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_held_is_a_conflict_and_no_failure() {
+    if !can_start("refusal::a_lock_that_is_held_is_a_conflict_and_no_failure") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "");
+    let holder = site.place.hold("job");
+    for options in [&["-n"][..], &["-w", "0"], &["-w", "700ms"]] {
+        let Ended { code, stderr, .. } = site.place.run(&[&["run"], options, &["job", "--", "true"]].concat());
+        assert_eq!(code, Some(124), "{options:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert_eq!(nodes(&server).await.len(), 1, "the holder's alone is left");
+    }
+    holder.end();
+    assert_eq!(nodes(&server).await, [""; 0]);
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_named() {
+    for (settings, words) in [
+        ("?sesion_timeout=3s", &["`sesion_timeout`", "`session_timeout`"][..]),
+        ("?session_timeout=soon", &["session_timeout", "`soon`"]),
+        ("?session_timeout=10ms", &["session timeout", "1s"]),
+        ("?layout=zookeeper", &["layout"]),
+        ("?foreign=eat", &["foreign"]),
+        ("?base=locks", &["`base`"]),
+        ("/../x", &["chroot"]),
+    ] {
+        let site = Site::new("127.0.0.1:1", settings);
+        for line in [&["run", "job", "--", "true"][..], &["ls"]] {
+            assert_refused(&site, line, words, Duration::ZERO);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_does_not_exist_is_said_and_nothing_is_made() {
+    if !can_start("refusal::a_chroot_that_does_not_exist_is_said_and_nothing_is_made") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "/nowhere");
+    let line = ["run", "-w", "5s", "job", "--", "true"];
+    assert_refused(&site, &line, &["/nowhere", "chroot"], Duration::from_secs(1));
+    assert_eq!(nodes(&server).await, [""; 0]);
+}

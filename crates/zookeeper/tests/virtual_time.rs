@@ -1,0 +1,193 @@
+//! What is claimed about time, under time that the test governs: the embedded server, connections without sockets.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{BoxFuture, Keeper, LossReason, MutexGuard};
+use lockkeeper_zk_proto::message::OpCode;
+use lockkeeper_zk_server::EmbeddedServer;
+use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+type Asked = Arc<Mutex<BTreeMap<i32, u32>>>;
+
+/// A server without sockets, the clock that all go by, and what clients asked for.
+struct World {
+    server: Arc<EmbeddedServer>,
+    clock: Arc<TestClock>,
+    asked: Asked,
+}
+
+#[derive(Debug)]
+struct DuplexDial(Arc<EmbeddedServer>);
+
+impl Dial for DuplexDial {
+    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let stream: Box<dyn Stream> = Box::new(self.0.connect_duplex());
+        Box::pin(std::future::ready(Ok(stream)))
+    }
+}
+
+impl World {
+    async fn new() -> Self {
+        let asked = Asked::default();
+        let counted = asked.clone();
+        let hook = move |seen: &lockkeeper_zk_server::SeenRequest<'_>| {
+            *counted.lock().unwrap().entry(seen.request.opcode().code()).or_default() += 1;
+        };
+        let server = EmbeddedServer::builder().without_listener().on_request(hook).start().await.unwrap();
+        Self { server: Arc::new(server), clock: Arc::new(TestClock::new()), asked }
+    }
+
+    fn keeper(&self, settings: &str) -> Keeper {
+        let config = Config::from_url(&format!("zk://embedded{settings}").parse().unwrap()).unwrap();
+        let backend = ZooKeeperBackend::with(config, Arc::new(DuplexDial(self.server.clone())), self.clock.clone());
+        Keeper::builder(Arc::new(backend)).clock(self.clock.clone()).build()
+    }
+
+    /// How often an operation was asked for since the last look at it.
+    fn asked(&self, operation: OpCode) -> u32 {
+        self.asked.lock().unwrap().remove(&operation.code()).unwrap_or(0)
+    }
+
+    async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
+fn safe_for(guard: &MutexGuard) -> Duration {
+    guard.hold().safe_for().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nothing_depends_on_costs_no_write_and_grants_at_once_after_an_hour() {
+    let world = World::new().await;
+    let keeper = world.keeper("");
+    let mutex = keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let sessions = world.server.session_ids().await;
+    world.pass(Duration::from_secs(1)).await;
+    world.asked(OpCode::Multi);
+    world.pass(Duration::from_secs(3_600)).await;
+    assert_eq!(world.asked(OpCode::Multi), 0);
+    let before = world.clock.now();
+    let guard = mutex.lock().await.unwrap();
+    assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the grant");
+    assert!(safe_for(&guard) >= TIMEOUT / 2, "{:?}", safe_for(&guard));
+    assert_eq!(world.server.session_ids().await, sessions);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_believed_for_hours_and_proves_itself_once_in_three_seconds() {
+    let world = World::new().await;
+    let keeper = world.keeper("");
+    let guards = [
+        keeper.mutex("reports").unwrap().lock().await.unwrap(),
+        keeper.mutex("backups").unwrap().lock().await.unwrap(),
+    ];
+    world.asked(OpCode::Multi);
+    let minutes = 120;
+    let mut least = Duration::MAX;
+    for _ in 0..minutes * 60 {
+        world.pass(Duration::from_secs(1)).await;
+        least = least.min(safe_for(&guards[0])).min(safe_for(&guards[1]));
+    }
+    assert!(guards.iter().all(|guard| guard.hold().is_held()));
+    // T - T/50 - 0.1 s - (T/4 + 0.1 s) - T/10 for the last ping - 3 s for the next proof.
+    assert!(least >= Duration::from_millis(9_300), "{least:?}");
+    let proofs = world.asked(OpCode::Multi);
+    assert!((minutes * 19..=minutes * 24).contains(&proofs), "{proofs} in {minutes} minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_proves_itself_less_often_and_can_be_granted_at_any_moment() {
+    let world = World::new().await;
+    let (ann, bob) = (world.keeper("?tick=2s"), world.keeper("?tick=2s"));
+    let held = ann.mutex("reports").unwrap().lock().await.unwrap();
+    world.pass(Duration::from_secs(1)).await;
+    world.asked(OpCode::Multi);
+    world.pass(Duration::from_secs(600)).await;
+    let by_holder = world.asked(OpCode::Multi);
+    let mutex = bob.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    world.pass(Duration::from_secs(600)).await;
+    let by_waiter = world.asked(OpCode::Multi) - by_holder;
+    assert!((110..=135).contains(&by_waiter), "{by_waiter} in 600 s, {by_holder} by the holder");
+    let before = world.clock.now();
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the grant");
+    assert!(safe_for(&guard) >= TIMEOUT / 2, "{:?}", safe_for(&guard));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_hears_nothing_lapses_before_the_service_ends_its_session() {
+    let world = World::new().await;
+    let ann = world.keeper("");
+    let guard = ann.mutex("reports").unwrap().lock().await.unwrap();
+    world.pass(Duration::from_secs(60)).await;
+    let safe = safe_for(&guard);
+    let cut_at = world.clock.now();
+    world.server.blackhole(true);
+    assert_eq!(guard.hold().lost().await, LossReason::Lapsed);
+    assert_eq!(world.clock.now().saturating_duration_since(cut_at), safe, "not later than it said before");
+    assert_eq!(world.server.session_ids().await.len(), 1, "the service still believes in it");
+    world.pass(TIMEOUT + Duration::from_secs(4)).await;
+    assert_eq!(world.server.session_ids().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_shorter_than_the_belief_costs_nothing() {
+    let world = World::new().await;
+    let ann = world.keeper("?tick=2s");
+    let mutex = ann.mutex("reports").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let token = guard.fencing_token();
+    for _ in 0..20 {
+        world.server.blackhole(true);
+        world.pass(Duration::from_secs(9)).await;
+        assert!(guard.hold().is_held());
+        world.server.blackhole(false);
+        world.pass(Duration::from_secs(20)).await;
+        assert!(guard.hold().is_held());
+    }
+    assert_eq!(guard.hold().fencing_token(), token);
+    assert_eq!(world.asked(OpCode::Create2), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_asked_for_after_a_stall_waits_until_it_may_be_believed() {
+    let world = World::new().await;
+    let ann = world.keeper("");
+    let mutex = ann.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    world.pass(Duration::from_secs(600)).await;
+    // Six seconds without an answer: shorter than what makes the client give the connection up.
+    world.server.pause();
+    world.pass(Duration::from_secs(6)).await;
+    world.server.resume();
+    let guard = mutex.lock().await.unwrap();
+    assert!(safe_for(&guard) >= TIMEOUT / 2, "{:?}", safe_for(&guard));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_dropped_while_nobody_answers_leaves_no_task_behind() {
+    let world = World::new().await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let without_clients = tasks();
+    let ann = world.keeper("");
+    drop(ann.mutex("reports").unwrap().lock().await.unwrap());
+    assert!(tasks() > without_clients);
+    world.server.blackhole(true);
+    drop(ann);
+    world.pass(TIMEOUT + Duration::from_secs(30)).await;
+    // The server learns only now that the connection is closed.
+    world.server.blackhole(false);
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(tasks(), without_clients);
+}
