@@ -85,6 +85,10 @@ impl Backend for Tap {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         self.paced(self.inner.queues(prefix))
     }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.close())
+    }
 }
 
 struct TapSession {

@@ -79,6 +79,27 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     ///
     /// Fails.
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
+
+    /// Ends what looking has opened, if anything; sessions are closed by themselves.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service could not be told; it ends what is left by itself.
+    ///
+    /// # Cancellation
+    ///
+    /// It may be left to the service.
+    ///
+    /// # Ordering
+    ///
+    /// After the looks that were answered.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    fn close(&self) -> BoxFuture<Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A liveness bond between this process and the service, and what is done under it.

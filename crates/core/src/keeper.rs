@@ -205,11 +205,13 @@ impl Keeper {
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.shared.closed.send_replace(true);
         let closing = self.shared.slot().take().map(|session| session.close());
+        let looking = self.shared.backend.close();
         async move {
-            match closing {
+            let closed = match closing {
                 Some(closing) => closing.await,
                 None => Ok(()),
-            }
+            };
+            closed.and(looking.await)
         }
     }
 

@@ -1,8 +1,11 @@
 //! From the command line to the command, and from its end to the exit code.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use lockkeeper::Keeper;
 use tokio::runtime;
+use tokio::time::timeout;
 
 use super::{check, look, run, server, texts, wait};
 use crate::args::{self, Cli, Command, Global, Request};
@@ -57,6 +60,22 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
 /// Returns how much is to be said.
 pub(super) fn talk(global: &Global) -> Talk {
     if global.verbose { Talk::Verbose } else { Talk::Normal }
+}
+
+/// How long the end may wait for the service to be told; then that is left to the session.
+pub(super) const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// Runs a future that uses `keeper` to its end on this thread, and closes the keeper's sessions.
+pub(super) fn block_on_closing<Output>(
+    keeper: &Keeper,
+    future: impl Future<Output = Output>,
+) -> Result<Output, Failure> {
+    block_on(async {
+        let output = future.await;
+        // What cannot be closed in time ends by itself.
+        let _ = timeout(CLOSE_MAX, keeper.close()).await;
+        output
+    })
 }
 
 /// Runs a future to its end on this thread. What it left under way is not waited for.

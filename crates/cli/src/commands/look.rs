@@ -4,7 +4,7 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Keeper, QueueName};
 use serde::Serialize;
 
-use super::dispatch::block_on;
+use super::dispatch::block_on_closing;
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
@@ -14,7 +14,7 @@ use crate::voice::say;
 /// Lists the locks in use whose names begin with `prefix`.
 pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
     let keeper = open(global)?;
-    let locks = block_on(async {
+    let locks = block_on_closing(&keeper, async {
         let mut locks = Vec::new();
         for name in keeper.queues(prefix).await? {
             let queue = keeper.contenders(name.as_str()).await?;
@@ -32,7 +32,7 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
 pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let keeper = open(global)?;
-    let queue = block_on(keeper.contenders(name.as_str()))??;
+    let queue = block_on_closing(&keeper, keeper.contenders(name.as_str()))??;
     let shown = ShownLock::new(name.as_str(), keeper.service(), &queue, SystemClock.unix_time());
     answer(global, &shown, || shown.text())
 }

@@ -13,7 +13,7 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ErrorKind, Hold, Keeper, Mutex, MutexGuard, Owner, QueueName, SafeUntil};
 use tokio::time::timeout;
 
-use super::dispatch::{block_on, talk};
+use super::dispatch::{CLOSE_MAX, block_on, talk};
 use crate::args::{self, Global, RunArgs};
 use crate::config::Settings;
 use crate::exit::{self, Failure};
@@ -24,9 +24,6 @@ use crate::run::hold_socket::{self, Answer, HoldSocket};
 use crate::run::{OnLoss, Outcome, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 use crate::wait_line::narrate;
-
-/// How long the end may wait for the lock to be given back; then that is left to the session.
-const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// Runs a command under a lock.
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
@@ -208,13 +205,13 @@ impl Run {
             // A session that cannot be closed ends by itself, and nothing of ours is left in it.
             let _ = self.keeper.close().await;
         };
-        let _ = timeout(RELEASE_MAX, releasing).await;
+        let _ = timeout(CLOSE_MAX, releasing).await;
         match released {
             Some(Err(error)) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
             Some(Err(error)) => self.voice.say(&error.to_string()),
             Some(Ok(())) => {}
             None => self.voice.say(&format!(
-                "{}: giving the lock back took longer than {RELEASE_MAX:?}; it ends with the session",
+                "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",
                 self.mutex.name()
             )),
         }
@@ -223,7 +220,7 @@ impl Run {
     /// Closes the session, so that nothing of us is left there.
     async fn leave(&self) {
         // What cannot be closed in time ends by itself.
-        let _ = timeout(RELEASE_MAX, self.keeper.close()).await;
+        let _ = timeout(CLOSE_MAX, self.keeper.close()).await;
     }
 }
 

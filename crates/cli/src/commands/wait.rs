@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper::{Keeper, QueueName};
 
-use super::dispatch::{block_on, talk};
+use super::dispatch::{block_on_closing, talk};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::{Failure, NOT_ACQUIRED};
@@ -20,7 +20,7 @@ pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Re
     let voice = Arc::new(Voice::new(talk(global)));
     log::listen(voice.clone());
     voice.mention(&format!("using {}", keeper.service()));
-    let is_vacant = block_on(async {
+    let is_vacant = block_on_closing(&keeper, async {
         tokio::select! {
             biased;
             vacant = until_vacant(&keeper, &name, timeout) => vacant,

@@ -1,10 +1,12 @@
 //! `ls`, `show`, `wait`, `capabilities` and `check`: what is shown of a service is what is there.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli_support::Ended;
+use crate::cli_support::{Ended, in_time};
 use crate::run_support::now;
 use crate::site::{Site, can_start, server};
 
@@ -117,4 +119,30 @@ async fn capabilities_and_check_tell_of_a_hold_with_a_deadline() {
     let (token, contender) = ours.split_once(' ').unwrap();
     assert_eq!(checked["token"], token);
     assert!(contender.starts_with("_c_") && contender.contains("-lock-"), "{contender}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
+    if !can_start("looking::looks_leave_no_session_and_a_waiter_needs_one_connection") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "");
+    for line in [&["ls"][..], &["show", "job"], &["wait", "job"]] {
+        printed(&site, line);
+        assert_eq!(server.metric("zk_global_sessions").await.unwrap() as u32, 0, "after {line:?}");
+    }
+    let holder = site.place.hold("job");
+    let mut waiter = site.place.command(&["run", "job", "--", "true"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(waiter.stderr.take().unwrap());
+    let line = in_time("it says for whom it waits", move || {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        line
+    });
+    // It has looked at the queue for that.
+    assert!(line.contains("held by"), "{line}");
+    assert_eq!(server.metric("zk_global_sessions").await.unwrap() as u32, 2, "the holder's and the waiter's");
+    holder.end();
+    assert_eq!(crate::run_support::ended(&mut waiter).code(), Some(0));
 }

@@ -83,6 +83,10 @@ impl Backend for BuggyBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         self.inner.queues(if self.bug == Bug::NamesAllQueues { "" } else { prefix })
     }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.inner.close()
+    }
 }
 
 #[derive(Debug)]

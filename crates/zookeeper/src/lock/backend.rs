@@ -68,12 +68,13 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let config = self.config.clone();
+        let (config, onlooker) = (self.config.clone(), self.onlooker.clone());
         let started = Client::start(&config, self.dial.clone(), self.clock.clone());
         Box::pin(async move {
             let fail = |error: crate::ClientError| error.into_core(Operation::Connect, None);
             let client = started.map_err(fail)?;
             client.until_open(&config).await.map_err(fail)?;
+            onlooker.lend(client.link());
             Ok(Arc::new(ZooKeeperSession::new(client, &config)) as Arc<dyn Session>)
         })
     }
@@ -86,6 +87,11 @@ impl Backend for ZooKeeperBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
         Box::pin(async move { onlooker.queues(&prefix).await })
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let onlooker = self.onlooker.clone();
+        Box::pin(async move { onlooker.close().await })
     }
 }
 

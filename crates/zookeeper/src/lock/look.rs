@@ -1,7 +1,7 @@
 //! Looking at queues without taking part: who stands there, and which queues there are.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
@@ -24,20 +24,39 @@ const READS_AT_ONCE_MAX: usize = 500;
 /// How often a look is tried again because the connection was lost under it.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A client of its own for looks, opened at the first one: a look needs no lock's session, and must not end one.
+/// Where looks go: over the session of a lock if there is one, else over a client of its own, opened at the first look.
 pub(super) struct Onlooker {
     config: Arc<Config>,
     dial: Arc<dyn Dial>,
     clock: Arc<dyn Clock>,
     client: Mutex<Option<Client>>,
+    /// The session that was opened last for locks; servers limit the connections of one address.
+    lent: StdMutex<Weak<Link>>,
 }
 
 impl Onlooker {
     pub(super) fn new(config: Arc<Config>, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        Self { config, dial, clock, client: Mutex::default() }
+        Self { config, dial, clock, client: Mutex::default(), lent: StdMutex::default() }
+    }
+
+    /// Lets looks go over a lock's session for as long as that stands.
+    pub(super) fn lend(&self, link: &Arc<Link>) {
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
+    }
+
+    /// Closes the client of its own, if there is one.
+    pub(super) async fn close(&self) -> Result<()> {
+        match self.client.lock().await.take() {
+            Some(client) => client.close().await.map_err(|error| error.into_core(Operation::Close, None)),
+            None => Ok(()),
+        }
     }
 
     async fn link(&self) -> Result<Arc<Link>, ClientError> {
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(link) = lent.filter(|link| !link.is_over() && link.bond().liveness().is_held()) {
+            return Ok(link);
+        }
         let mut slot = self.client.lock().await;
         if let Some(client) = slot.as_ref().filter(|client| !client.link().is_over()) {
             return Ok(client.link().clone());
