@@ -19,12 +19,16 @@ async fn timed<T>(future: impl Future<Output = T>) -> (T, f64) {
 }
 
 /// How often a warm lock is taken: enough that a busy moment of the machine does not count.
-const ROUNDS: u64 = 15;
+const ROUNDS: u64 = 20;
 
-fn median(mut of: Vec<f64>) -> f64 {
+/// The lower quartile: a machine with other work to do adds to some, a round trip too many to all.
+fn quartile(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
+    of[of.len() / 4]
 }
+
+/// One at a time, since each measures.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What clients asked for since the last look, without what keeps sessions alive.
 fn asked(bench: &Bench) -> BTreeMap<Operation, u64> {
@@ -44,6 +48,7 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
     if !can_start("a_warm_lock_costs_one_round_trip_and_three_packets") {
         return;
     }
+    let _turn = TURN.lock().await;
     let bench = Bench::start().await;
     let ann = bench.party("?tick=2s");
     let mutex = ann.keeper.mutex("reports").unwrap();
@@ -60,8 +65,8 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
         both.push(locking + releasing);
     }
     let after = bench.server.packets().await.unwrap();
-    let (lock, lock_and_release) = (median(locks), median(both));
-    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; median of {ROUNDS}");
+    let (lock, lock_and_release) = (quartile(locks), quartile(both));
+    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; lower quartile of {ROUNDS}");
     assert!(lock < 1.5 && lock_and_release < 2.5, "{lock} {lock_and_release}");
     let upkeep = bench.proxy.count(Direction::ToServer, Operation::PING)
         + bench.proxy.count(Direction::ToServer, Operation::MULTI);
@@ -76,14 +81,21 @@ async fn a_first_lock_costs_one_round_trip_beside_the_session() {
     if !can_start("a_first_lock_costs_one_round_trip_beside_the_session") {
         return;
     }
+    let _turn = TURN.lock().await;
     let bench = Bench::start().await;
     let ann = bench.party("?tick=2s");
     // The session is there, and neither the queue's node nor its parent.
     assert!(ann.keeper.mutex("other").unwrap().try_lock().await.unwrap().is_some());
     bench.proxy.set_delay(ROUND_TRIP / 2);
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    let (guard, round_trips) = timed(mutex.lock()).await;
-    assert!(guard.is_ok() && round_trips < 1.5, "{round_trips}");
+    let mut firsts = Vec::new();
+    for number in 0..ROUNDS {
+        let mutex = ann.keeper.mutex(&format!("reports/{number}")).unwrap();
+        let (guard, round_trips) = timed(mutex.lock()).await;
+        guard.unwrap().release().await.unwrap();
+        firsts.push(round_trips);
+    }
+    let first = quartile(firsts);
+    assert!(first < 1.5, "{first}");
 }
 
 #[tokio::test]
@@ -91,6 +103,7 @@ async fn a_failed_try_costs_one_round_trip_and_no_write() {
     if !can_start("a_failed_try_costs_one_round_trip_and_no_write") {
         return;
     }
+    let _turn = TURN.lock().await;
     let bench = Bench::start().await;
     let (ann, bob) = (bench.party("?tick=2s"), bench.neighbour());
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
@@ -112,6 +125,7 @@ async fn a_hand_off_costs_one_notification_and_no_list() {
     if !can_start("a_hand_off_costs_one_notification_and_no_list") {
         return;
     }
+    let _turn = TURN.lock().await;
     let bench = Bench::start().await;
     let (ann, bob) = (bench.party("?tick=2s"), bench.neighbour());
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
@@ -134,6 +148,7 @@ async fn a_wait_that_is_given_up_leaves_no_watch_at_the_server() {
     if !can_start("a_wait_that_is_given_up_leaves_no_watch_at_the_server") {
         return;
     }
+    let _turn = TURN.lock().await;
     let bench = Bench::start().await;
     let (ann, bob) = (bench.party(""), bench.neighbour());
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();

@@ -15,7 +15,8 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Names of every kind that file systems, paths and encodings are known to confuse.
+/// Names of every kind that file systems, paths and encodings are known to confuse. None begins with a slash: on ZooKeeper
+/// such a name is a node's path, for queues shared with other clients, and not listed.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
         ".",
@@ -34,7 +35,6 @@ fn names() -> Vec<String> {
         "a.",
         ".a",
         "a/",
-        "/a",
         "~",
         "%",
         "%%",

@@ -322,9 +322,6 @@ impl suite::Client for ZooKeeperClient {
     }
 }
 
-/// The one case that does not apply, as it is.
-const UNLISTED: &str = "names that look alike are separate locks and are shown as they were given";
-
 /// Starts the service and runs the suite on it, a case at a time: restarts and elections would be felt by others.
 pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     static SERVICE: OnceLock<Arc<Mutex<Service>>> = OnceLock::new();
@@ -334,7 +331,7 @@ pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let service = runtime.block_on(start());
     SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
-    let mut arguments = arguments();
+    let mut arguments = suite::Arguments::from_args();
     arguments.test_threads = Some(1);
     suite::run(&arguments, || {
         let service = SERVICE.get().expect("just set").clone();
@@ -344,18 +341,10 @@ pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
 
 /// Runs the suite with an embedded server for each case.
 pub fn run_embedded() -> ExitCode {
-    suite::run(&arguments(), || {
+    suite::run(&suite::Arguments::from_args(), || {
         Box::pin(async {
             let service = Arc::new(Mutex::new(Service::embedded().await));
             Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>)
         })
     })
-}
-
-fn arguments() -> suite::Arguments {
-    let mut arguments = suite::Arguments::from_args();
-    // A name that starts with a slash is a path of its own here, below no base that could be listed.
-    lockkeeper_faults::skip::skip(UNLISTED, "`/a` is a node's path on ZooKeeper, and queues at paths are not listed");
-    arguments.skip.push(UNLISTED.to_owned());
-    arguments
 }
