@@ -29,6 +29,7 @@
 //! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
 //! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users | `file` (default) |
 //! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
+//! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, say whom to trust and who we are | `zookeeper` and `tls` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -55,8 +56,8 @@ static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc
 /// # Errors
 ///
 /// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not compiled
-/// in, and whatever stands in the way of a service of this machine, such as a directory that may not be written
-/// ([`ErrorKind::Refused`]).
+/// in, and whatever stands in the way on this machine: a directory that may not be written ([`ErrorKind::Refused`]), or a
+/// file of certificates that cannot be used ([`ErrorKind::InvalidConfig`]).
 pub fn connect(url: &str) -> Result<Keeper> {
     builder(url).map(KeeperBuilder::build)
 }
@@ -79,10 +80,11 @@ pub fn builder(url: &str) -> Result<KeeperBuilder> {
     match url.scheme() {
         "file" => file(&url),
         "memory" => memory_service(&url),
-        "zk" => zookeeper(&url),
+        "zk" | "zk+tls" => zookeeper(&url),
         other => {
-            let message =
-                format!("there is no service `{other}:`; there are `file:DIRECTORY`, `memory:` and `zk://HOST`");
+            let message = format!(
+                "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST` and `zk+tls://HOST`"
+            );
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
     }
@@ -124,8 +126,10 @@ fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
 }
 
 #[cfg(not(feature = "zookeeper"))]
-fn zookeeper(_url: &ServiceUrl) -> Result<KeeperBuilder> {
-    let message = "`zk:` needs the feature `zookeeper` of the crate `lockkeeper`";
+fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let scheme = url.scheme();
+    let features = if scheme == "zk" { "feature `zookeeper`" } else { "features `zookeeper` and `tls`" };
+    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
@@ -149,6 +153,22 @@ mod tests {
             assert_eq!(error.advice(), Advice::Permanent, "{url}");
             assert!(error.to_string().contains(word), "{url}: {error}");
         }
+    }
+
+    #[cfg(not(all(feature = "zookeeper", feature = "tls")))]
+    #[test]
+    fn a_service_that_is_not_compiled_in_says_which_feature_it_needs() {
+        let error = connect("zk+tls://h1").unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+        assert!(error.to_string().contains("`tls`"), "{error}");
+    }
+
+    #[cfg(all(feature = "zookeeper", feature = "tls"))]
+    #[test]
+    fn a_file_that_a_url_names_is_read_when_the_service_is_opened() {
+        let error = connect("zk+tls://h1?ca=/no/such/file").unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
     }
 
     #[tokio::test]

@@ -1,12 +1,16 @@
 //! What a service URL says about ZooKeeper, checked once; nothing is opened here.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration};
 use lockkeeper_zk_proto::path::ZnodePath;
 
+use crate::dial::{Dial, TcpDial};
 use crate::layout::{ForeignPolicy, Layout};
+#[cfg(feature = "tls")]
+use crate::tls::{self, TlsDial, TlsSettings};
 
 /// The port of a ZooKeeper server whose URL names none.
 pub const PORT_DEFAULT: u16 = 2181;
@@ -26,7 +30,7 @@ const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// The greatest session timeout that can be asked for: a day; servers grant far less.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The keys that a `zk:` URL may have.
+/// The keys that a `zk:` URL may have; `zk+tls:` has more.
 const KEYS: [&str; 6] = ["session_timeout", "tick", "base", "layout", "foreign", "connect_timeout"];
 
 /// One server's name and port; the name is resolved at each attempt to reach it.
@@ -68,6 +72,8 @@ pub struct Config {
     pub(crate) base: ZnodePath,
     pub(crate) layout: Layout,
     pub(crate) foreign: ForeignPolicy,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsSettings>,
 }
 
 impl Config {
@@ -76,16 +82,35 @@ impl Config {
     /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `tick` (the ensemble's, if it is known), `base`
     /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `foreign` (`refuse`, `ignore` or `wait`).
     ///
+    /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys too, whose files are in
+    /// PEM form: `ca` (a file of the authorities that servers are trusted by; without it the system's), `cert` and `key`
+    /// (files with our certificate, its chain after it, and its key, for servers that ask for one), `server_name` (the
+    /// name that their certificates are for, if it is not the host's name in the URL).
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong.
+    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::Unsupported`] for a `zk+tls:` URL without
+    /// the feature.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        if url.scheme() != "zk" {
-            return Err(invalid(format!("`{}:` is not a ZooKeeper URL; it begins with `zk:`", url.scheme())));
+        match url.scheme() {
+            "zk" => url.refuse_unknown_keys(&KEYS)?,
+            #[cfg(feature = "tls")]
+            "zk+tls" => url.refuse_unknown_keys(&[&KEYS[..], &tls::KEYS].concat())?,
+            #[cfg(not(feature = "tls"))]
+            "zk+tls" => {
+                let message =
+                    "`zk+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-zookeeper`";
+                return Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
+            }
+            other => {
+                return Err(invalid(format!("`{other}:` is not a ZooKeeper URL; it begins with `zk:` or `zk+tls:`")));
+            }
         }
-        url.refuse_unknown_keys(&KEYS)?;
         if url.hosts().is_empty() {
-            return Err(invalid("a `zk:` URL names at least one server, as in zk://h1:2181,h2:2181"));
+            let scheme = url.scheme();
+            return Err(invalid(format!(
+                "a `{scheme}:` URL names at least one server, as in {scheme}://h1:2181,h2:2181"
+            )));
         }
         let server = |host: &lockkeeper_core::url::Host| Server {
             name: host.name.clone(),
@@ -108,7 +133,23 @@ impl Config {
             base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
             layout: Layout::from_setting(url.query("layout").unwrap_or("curator"))?,
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
+            #[cfg(feature = "tls")]
+            tls: (url.scheme() == "zk+tls").then(|| TlsSettings::from_url(url)).transpose()?,
         })
+    }
+
+    /// Makes what opens connections to the servers: TCP, or TLS if the URL says so. Files that the URL names are read now,
+    /// and not again when they change.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`], permanent, naming the file that cannot be read or used.
+    pub fn dial(&self) -> Result<Arc<dyn Dial>> {
+        #[cfg(feature = "tls")]
+        if let Some(settings) = &self.tls {
+            return Ok(Arc::new(TlsDial::open(settings)?));
+        }
+        Ok(Arc::new(TcpDial))
     }
 
     /// Returns the servers in the order of the URL.
@@ -145,7 +186,7 @@ fn path(text: &str, what: &str) -> Result<ZnodePath> {
     ZnodePath::parse(text).map_err(|error| invalid(format!("{what} is not usable")).caused_by(error))
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
 }
 
@@ -179,6 +220,39 @@ mod tests {
         assert_eq!(config.connect_timeout, Duration::from_secs(3));
         assert_eq!((config.layout, config.foreign), (Layout::Kazoo, ForeignPolicy::Wait));
         assert!(!format!("{config:?}").contains("cret"));
+    }
+
+    #[test]
+    fn the_settings_of_tls_are_refused_without_it() {
+        for key in ["ca", "cert", "key", "server_name"] {
+            let error = config(&format!("zk://h1?{key}=x")).expect_err(key);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+            assert!(error.to_string().contains(&format!("no setting `{key}`")), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_says_which_feature_it_needs() {
+        let error = config("zk+tls://h1?ca=x").unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, lockkeeper_core::Advice::Permanent));
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_has_the_settings_of_zk_and_its_own_and_refuses_others_by_name() {
+        let config = config("zk+tls://h1,h2:2281/app?tick=2s&ca=x&server_name=h").unwrap();
+        assert!(config.tls.is_some());
+        assert_eq!(config.servers[1].port, 2281);
+        assert_eq!(config.tick, Some(Duration::from_secs(2)));
+        for (url, word) in
+            [("zk+tls://h1?cacert=x", "`cacert`"), ("zk+tls:/path", "zk+tls://h1"), ("zk+tls://h1?key=x", "`cert`")]
+        {
+            let error = Config::from_url(&url.parse().unwrap()).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
+            assert!(error.to_string().contains(word), "{url}: {error}");
+        }
     }
 
     #[test]

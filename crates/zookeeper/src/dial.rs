@@ -14,13 +14,16 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
-/// Opens connections: TCP in production, an in-memory duplex in tests.
+/// Opens connections: TCP or TLS in production, an in-memory duplex in tests.
+///
+/// A stream may hold back what was written until it is flushed.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// Opens a connection to a server.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from opening.
+    /// Whatever kept it from opening. [`io::ErrorKind::InvalidData`] says that it will not open until somebody changes
+    /// something, such as a certificate; anything else may pass.
     ///
     /// # Cancellation
     ///
@@ -42,20 +45,37 @@ pub struct TcpDial;
 
 impl Dial for TcpDial {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let (name, port) = (server.name.clone(), server.port);
-        Box::pin(async move {
-            let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            for address in lookup_host((name, port)).await? {
-                match TcpStream::connect(address).await {
-                    Ok(stream) => {
-                        // A request that waits for company would cost a lock 40 ms.
-                        stream.set_nodelay(true)?;
-                        return Ok(Box::new(stream) as Box<dyn Stream>);
-                    }
-                    Err(error) => failure = error,
-                }
+        let server = server.clone();
+        Box::pin(async move { Ok(Box::new(connect_tcp(&server).await?) as Box<dyn Stream>) })
+    }
+}
+
+/// Connects to the first address of a server that answers.
+pub(crate) async fn connect_tcp(server: &Server) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in lookup_host((server.name.as_str(), server.port)).await? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                // A request that waits for company would cost a lock 40 ms.
+                stream.set_nodelay(true)?;
+                return Ok(stream);
             }
-            Err(failure)
-        })
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Why a server could not be used.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) why: String,
+    /// Whether it will not pass by itself.
+    pub(crate) is_lasting: bool,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { why: error.to_string(), is_lasting: error.kind() == io::ErrorKind::InvalidData }
     }
 }

@@ -2,17 +2,18 @@
 //!
 //! It knows no lock and no request. It ends when the session is over.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use lockkeeper_core::clock::Clock;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::task::JoinSet;
 
 use crate::alarm::Alarm;
 use crate::config::Server;
-use crate::dial::{Dial, Stream};
+use crate::dial::{Dial, Failure, Stream};
 use crate::hosts::Hosts;
 use crate::link::Link;
 
@@ -66,7 +67,7 @@ impl Driver {
                         self.hosts.succeeded();
                     }
                 }
-                Err(error) => self.link.note_failure(&server, error.to_string()),
+                Err(error) => self.link.note_failure(&server, error.into()),
             }
         }
         // What goes on by itself hears that the session is over, and says so to whoever asked for it.
@@ -76,7 +77,7 @@ impl Driver {
     }
 
     /// Dials one server, while time goes on for requests that wait; `None` if the session is over meanwhile.
-    async fn dial(&mut self, pause: Duration, server: &Server) -> Option<std::io::Result<Box<dyn Stream>>> {
+    async fn dial(&mut self, pause: Duration, server: &Server) -> Option<io::Result<Box<dyn Stream>>> {
         let (clock, dial, limit) = (self.clock.clone(), self.dial.clone(), self.dial_time_max);
         let dialling = async move {
             if !pause.is_zero() {
@@ -86,7 +87,7 @@ impl Driver {
                 biased;
                 dialled = dial.dial(server) => dialled,
                 () = clock.sleep_until(clock.now().saturating_add(limit)) => {
-                    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no connection within {limit:?}")))
+                    Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {limit:?}")))
                 }
             }
         };
@@ -114,11 +115,14 @@ impl Driver {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut input = BytesMut::with_capacity(READ_BYTES_MAX);
         let mut output = Bytes::new();
+        let mut is_flushed = true;
+        let mut broken = None;
         self.link.handle_connected();
         while self.link.is_attached() {
             self.run_chores();
-            if output.is_empty() {
+            if is_flushed {
                 output = self.link.poll_transmit();
+                is_flushed = output.is_empty();
             }
             self.alarm.set(self.link.poll_timeout());
             tokio::select! {
@@ -128,18 +132,25 @@ impl Driver {
                         self.link.handle_bytes(&input);
                         input.clear();
                     }
-                    _ => self.link.handle_disconnected(),
+                    Ok(_) => self.link.handle_disconnected(),
+                    Err(error) => {
+                        broken = Some(error);
+                        self.link.handle_disconnected();
+                    }
                 },
-                written = writer.write(&output), if !output.is_empty() => match written {
-                    Ok(count) if count > 0 => output.advance(count),
-                    _ => self.link.handle_disconnected(),
+                written = write(&mut writer, &mut output), if !is_flushed => match written {
+                    Ok(()) => is_flushed = true,
+                    Err(_) => self.link.handle_disconnected(),
                 },
                 () = self.link.woken() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
         }
-        if let Some(trouble) = self.link.take_trouble() {
-            self.link.note_failure(server, trouble);
+        let trouble = self.link.take_trouble().map(|why| Failure { why, is_lasting: false });
+        // What the stream says of itself is more than that it broke, unless it says that it just ended.
+        let broken = broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(Failure::from);
+        if let Some(failure) = broken.or(trouble) {
+            self.link.note_failure(server, failure);
         }
     }
 
@@ -150,4 +161,11 @@ impl Driver {
         }
         while self.chores.try_join_next().is_some() {}
     }
+}
+
+/// Writes all of `output` and sees it off: a stream that encrypts may hold back what it took. Dropped halfway, it leaves in
+/// `output` what was not taken, and can be begun anew.
+async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
+    writer.write_all_buf(output).await?;
+    writer.flush().await
 }

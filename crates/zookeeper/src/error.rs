@@ -27,6 +27,10 @@ pub enum ClientErrorKind {
     Protocol,
     /// There is no runtime to work in.
     NoRuntime,
+    /// The configuration names what cannot be used, such as a file of certificates.
+    InvalidConfig,
+    /// No server could be used as it is: its certificate was not accepted, or it did not accept ours.
+    Untrusted,
 }
 
 /// Why a request failed: which operation, on which path, and whether trying again can help. Cheap to clone.
@@ -148,7 +152,8 @@ impl ClientError {
             ClientErrorKind::InvalidPath => ErrorKind::InvalidName,
             ClientErrorKind::LimitReached => ErrorKind::LimitReached,
             ClientErrorKind::Protocol => ErrorKind::Backend,
-            ClientErrorKind::NoRuntime => ErrorKind::InvalidConfig,
+            ClientErrorKind::NoRuntime | ClientErrorKind::InvalidConfig => ErrorKind::InvalidConfig,
+            ClientErrorKind::Untrusted => ErrorKind::Refused,
         };
         // Not as the message: the cause says it, and the message stays the kind's own.
         let error = match self.advice() {

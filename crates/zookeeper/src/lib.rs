@@ -7,7 +7,7 @@
 //!   lock costs one round trip, and a hand-off one notification.
 //! - [`Client`]: the client below it. One session, kept alive over lost connections; typed requests that are on their way
 //!   when they are called; one-shot watches as futures; errors that say whether trying again can help.
-//! - [`Dial`]: how servers are reached; TCP, or whatever a test puts in its place.
+//! - [`Dial`]: how servers are reached; TCP, TLS with the feature `tls`, or whatever a test puts in its place.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lockkeeper_core::Error> {
@@ -44,6 +44,8 @@ mod hosts;
 mod layout;
 mod link;
 mod lock;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch, WatchEvent};
 pub use config::{BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT, Server};

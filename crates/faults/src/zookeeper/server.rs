@@ -12,9 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time;
 
+use super::JAVA_OPTIONS;
 use super::setup::{Member, Setup};
 use super::words::{self, Connection, Packets};
-use super::{JARS, JAVA_OPTIONS, class_path};
 use crate::ports::ReservedPort;
 use crate::process::{self, Process};
 use crate::scratch::Scratch;
@@ -142,7 +142,7 @@ impl Server {
         command
             .args(JAVA_OPTIONS)
             .args(self.setup.java_properties())
-            .args(["-cp", &class_path(JARS)])
+            .args(["-cp", &self.setup.class_path()])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(folder.join("zoo.cfg"))
             .current_dir(folder)

@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use super::{JARS, class_path};
+
 /// ZooKeeper's tick in its sample configuration and in Debian's.
 const TICK_DEFAULT: Duration = Duration::from_secs(2);
 
@@ -19,6 +21,7 @@ pub struct Setup {
     tick: Duration,
     entries: Vec<(String, String)>,
     properties: Vec<(String, String)>,
+    jars: Vec<String>,
 }
 
 /// One line `server.N=host:quorum:election` of an ensemble's configuration.
@@ -33,7 +36,7 @@ pub(super) struct Member {
 impl Setup {
     /// ZooKeeper's usual settings: tick of 2 s, so sessions of 4 s to 40 s; every four-letter word answered.
     pub fn new() -> Self {
-        Self { tick: TICK_DEFAULT, entries: Vec::new(), properties: Vec::new() }
+        Self { tick: TICK_DEFAULT, entries: Vec::new(), properties: Vec::new(), jars: Vec::new() }
     }
 
     /// Sets the tick: sessions last from 2 to 20 of them, and followers are given up after 5.
@@ -52,6 +55,18 @@ impl Setup {
     pub fn property(mut self, name: &str, value: &str) -> Self {
         self.properties.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Adds an archive to the class path, for what Debian's `zookeeper.jar` can use and does not name.
+    pub fn jar(mut self, path: &str) -> Self {
+        self.jars.push(path.to_owned());
+        self
+    }
+
+    /// The class path: the usual archives, and those added.
+    pub(super) fn class_path(&self) -> String {
+        let added = self.jars.iter().map(String::as_str);
+        class_path(&JARS.iter().copied().chain(added).collect::<Vec<_>>())
     }
 
     /// The text of `zoo.cfg`; without members, of a server that stands alone.

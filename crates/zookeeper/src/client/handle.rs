@@ -1,5 +1,6 @@
 //! The client itself: opening a session, holding on to it, and closing it. Its requests are in `operations`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
 
 use crate::config::{Config, Server};
-use crate::dial::{Dial, TcpDial};
+use crate::dial::{Dial, Failure};
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::hosts::Hosts;
@@ -57,8 +58,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// After the configuration's connection timeout: transient, naming the servers that were tried. Permanent if the
-    /// credentials were refused, or outside a tokio runtime.
+    /// After the configuration's connection timeout: transient, naming the servers that were tried; permanent
+    /// ([`ClientErrorKind::Untrusted`]) if none of them can be reached until somebody changes something. Permanent at once
+    /// if the credentials were refused, if a file of the configuration cannot be used, or outside a tokio runtime.
     ///
     /// # Cancellation
     ///
@@ -72,7 +74,11 @@ impl Client {
     ///
     /// The next server is tried.
     pub async fn connect(config: &Config) -> Result<Self, ClientError> {
-        Self::connect_over(config, Arc::new(TcpDial), Arc::new(SystemClock)).await
+        let dial = config.dial().map_err(|error| {
+            let message = error.to_string();
+            ClientError::new(ClientErrorKind::InvalidConfig, error.advice(), OpCode::CreateSession, "", message)
+        })?;
+        Self::connect_over(config, dial, Arc::new(SystemClock)).await
     }
 
     /// Opens a session over other connections and by another clock; see [`Client::connect`].
@@ -213,16 +219,21 @@ impl Client {
     }
 }
 
-fn unreachable_in_time(config: &Config, failures: &[(String, String)]) -> ClientError {
+fn unreachable_in_time(config: &Config, failures: &BTreeMap<String, Failure>) -> ClientError {
     let tried = |server: &Server| {
         let server = server.to_string();
-        let why = failures.iter().find(|(name, _)| *name == server).map_or("no answer", |(_, why)| why.as_str());
+        let why = failures.get(&server).map_or("no answer", |failure| failure.why.as_str());
         format!("{server} ({why})")
+    };
+    let is_hopeless = |server: &Server| failures.get(&server.to_string()).is_some_and(|failure| failure.is_lasting);
+    let (kind, advice) = match config.servers.iter().all(is_hopeless) {
+        true => (ClientErrorKind::Untrusted, Advice::Permanent),
+        false => (ClientErrorKind::ConnectionLost, Advice::Transient),
     };
     let servers: Vec<_> = config.servers.iter().map(tried).collect();
     let limit = config.connect_timeout;
     let message = format!("no session within {limit:?} from {}", servers.join(", "));
-    ClientError::new(ClientErrorKind::ConnectionLost, Advice::Transient, OpCode::CreateSession, "", message)
+    ClientError::new(kind, advice, OpCode::CreateSession, "", message)
 }
 
 impl fmt::Debug for Client {

@@ -3,6 +3,7 @@
 //! Requests are handed to the machine where they are made, so that they go out in the order of the calls; the driver is
 //! woken and moves bytes. Answers are routed under the same lock, in the order in which they came.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::config::{Config, Server};
+use crate::dial::Failure;
 use crate::error::ClientError;
 use crate::link::call::{Call, Fired};
 use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, State, Then};
@@ -394,14 +396,14 @@ impl Link {
     }
 
     /// Notes why a server could not be used.
-    pub(crate) fn note_failure(&self, server: &Server, why: String) {
-        tracing::debug!(target: "lockkeeper", %server, why, "a connection failed");
-        self.state().failures.insert(server.to_string(), why);
+    pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
+        tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
+        self.state().failures.insert(server.to_string(), failure);
     }
 
     /// Returns each server that could not be used, and why.
-    pub(crate) fn failures(&self) -> Vec<(String, String)> {
-        self.state().failures.clone().into_iter().collect()
+    pub(crate) fn failures(&self) -> BTreeMap<String, Failure> {
+        self.state().failures.clone()
     }
 
     /// Whether the service itself has ended the session, and all that was made under it.

@@ -11,6 +11,7 @@ use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
 
+use crate::dial::Failure;
 use crate::link::session::{Phase, Status, instant};
 
 /// How often in each timeout the bond is told of a later deadline at most.
@@ -73,7 +74,7 @@ pub(super) struct State {
     /// Why the last connection failed.
     pub(super) trouble: Option<String>,
     /// Why each server could not be used last, by its name.
-    pub(super) failures: BTreeMap<String, String>,
+    pub(super) failures: BTreeMap<String, Failure>,
     /// What the bond was told last.
     published: Option<(bool, SafeUntil)>,
 }

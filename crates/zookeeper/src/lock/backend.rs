@@ -11,7 +11,7 @@ use lockkeeper_core::{
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::dial::{Dial, TcpDial};
+use crate::dial::Dial;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -41,13 +41,16 @@ pub struct ZooKeeperBackend {
 }
 
 impl ZooKeeperBackend {
-    /// Takes the service that a `zk:` URL names. Nothing is opened yet.
+    /// Takes the service that a `zk:` or `zk+tls:` URL names. No connection is opened yet.
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong.
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming a file that cannot be used.
     pub fn open(url: &ServiceUrl) -> Result<Self> {
-        Ok(Self::with(Config::from_url(url)?, Arc::new(TcpDial), Arc::new(SystemClock)))
+        let config = Config::from_url(url)?;
+        let dial = config.dial()?;
+        Ok(Self::with(config, dial, Arc::new(SystemClock)))
     }
 
     /// Takes a service over other connections and by another clock, which should be the keeper's too.
