@@ -31,6 +31,10 @@ enum What {
     Run,
     /// The library on files against the bare system calls.
     File,
+    /// The embedded server against Apache ZooKeeper standalone.
+    Server,
+    /// An uncontended lock on ZooKeeper beside Curator's.
+    Zookeeper,
 }
 
 /// Measures, prints, and fails if a budget is not met.
@@ -40,7 +44,9 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     for what in What::value_variants().iter().filter(|what| wanted(**what)) {
         let outcome = match what {
             What::Run => bench_run(),
-            What::File => bench_file(),
+            What::File => run_example("lockkeeper-file", "bare_calls"),
+            What::Server => run_example("lockkeeper-zk-server", "server_load"),
+            What::Zookeeper => run_example("lockkeeper-zookeeper", "beside_curator"),
         };
         if let Err(why) = outcome {
             eprintln!("bench: {why}");
@@ -74,12 +80,13 @@ fn bench_run() -> Result<(), String> {
     if ratio <= RUN_BUDGET { Ok(()) } else { Err(format!("run takes {ratio:.2} times what flock takes")) }
 }
 
-fn bench_file() -> Result<(), String> {
+/// Runs a measurement that is an example of a crate; it prints its figures itself.
+fn run_example(package: &str, example: &str) -> Result<(), String> {
     let status = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--release", "--package", "lockkeeper-file", "--example", "bare_calls"])
+        .args(["run", "--quiet", "--release", "--package", package, "--example", example])
         .status()
         .map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err("the library on files is over its budget".to_owned()) }
+    if status.success() { Ok(()) } else { Err(format!("{package} is over its budget")) }
 }
 
 fn build_release() -> Result<PathBuf, String> {

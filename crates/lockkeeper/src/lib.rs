@@ -138,6 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(all(feature = "file", feature = "zookeeper"))]
     fn a_url_that_cannot_be_used_is_refused_with_what_could_be() {
         for (url, word) in [
             ("redis2://h", "`file:DIRECTORY`"),

@@ -1,0 +1,90 @@
+//! The two servers as processes of their own: Apache with Java's default settings, and this program once more.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use lockkeeper_faults::ports::ReservedPort;
+use lockkeeper_faults::process::{self, Process};
+use tempfile::TempDir;
+
+/// Apache and what it needs, as Debian's `libzookeeper-java` installs it.
+const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
+/// How long a server may take until it serves.
+const SERVING_WITHIN: Duration = Duration::from_secs(60);
+/// How long one look may take: a server that is starting can accept a connection and forget it.
+const LOOK_WITHIN: Duration = Duration::from_millis(500);
+/// How long to wait between two looks whether Apache serves; it takes hundreds of them to start.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(2);
+
+/// A server, its data, and how long it took from its start until it served.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) ready: Duration,
+    process: Process,
+    _data: TempDir,
+    _port: Option<ReservedPort>,
+}
+
+impl Server {
+    /// Starts `PROGRAM serve DIRECTORY`, which prints where it listens.
+    pub(crate) fn embedded(program: &Path) -> io::Result<Self> {
+        let data = tempfile::tempdir()?;
+        let mut command = process::command(program);
+        command.arg("serve").arg(data.path()).stdout(Stdio::piped());
+        let start = Instant::now();
+        let mut process = Process::start(command).map_err(io::Error::other)?;
+        let mut line = String::new();
+        BufReader::new(process.take_stdout().expect("asked to be piped")).read_line(&mut line)?;
+        let address = line.trim().parse().map_err(io::Error::other)?;
+        ask_whether_it_serves(address)?;
+        Ok(Self { address, ready: start.elapsed(), process, _data: data, _port: None })
+    }
+
+    pub(crate) fn apache() -> io::Result<Self> {
+        let (data, port) = (tempfile::tempdir()?, ReservedPort::take().map_err(io::Error::other)?);
+        let configuration = data.path().join("zoo.cfg");
+        let text = format!(
+            "tickTime=2000\ndataDir={}\nclientPortAddress=127.0.0.1\nclientPort={}\nmaxClientCnxns=0\n\
+             admin.enableServer=false\n4lw.commands.whitelist=*\n",
+            data.path().display(),
+            port.number()
+        );
+        fs::write(&configuration, text)?;
+        let mut command = process::command("java");
+        command
+            .args(["-cp", CLASS_PATH, "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
+            .arg(configuration)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let start = Instant::now();
+        let mut process = Process::start(command).map_err(io::Error::other)?;
+        while let Err(error) = ask_whether_it_serves(port.address()) {
+            if !process.is_running() || start.elapsed() > SERVING_WITHIN {
+                return Err(io::Error::other(format!("Apache does not serve: {error}")));
+            }
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Ok(Self { address: port.address(), ready: start.elapsed(), process, _data: data, _port: Some(port) })
+    }
+
+    /// How much memory it has in use.
+    pub(crate) fn resident_mib(&self) -> io::Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u32>().ok());
+        Ok(f64::from(kib.ok_or_else(|| io::Error::other("no VmRSS"))?) / 1024.0)
+    }
+}
+
+fn ask_whether_it_serves(address: SocketAddr) -> io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(LOOK_WITHIN))?;
+    stream.write_all(b"srvr")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.contains("Mode: standalone") { Ok(()) } else { Err(io::Error::other(answer)) }
+}

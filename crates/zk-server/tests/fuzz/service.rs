@@ -1,0 +1,134 @@
+//! A machine with two clients: one that sends what it likes, and one that must not notice.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use lockkeeper_zk_proto::frame::Deframer;
+use lockkeeper_zk_proto::message::{
+    Acl, ConnectRequest, Create, CreateMode, OpCode, ReadOnlyFlag, Request, XID_NOTIFICATION, encode_request,
+};
+use lockkeeper_zk_proto::time::Timestamp;
+use lockkeeper_zk_server::machine::{CloseReason, Input, Moment, Output, SendKind, ServerMachine, Settings};
+use lockkeeper_zk_server::{ConnectionId, Seed};
+
+pub(crate) const FRAME_BYTES_MAX: usize = 1 << 20;
+/// How much one input may be answered with: a request of a megabyte at most, beside nodes that hold little.
+const ANSWERED_BYTES_MAX: usize = 256 << 20;
+const WALL_MS: i64 = 1_800_000_000_000;
+const GOOD: ConnectionId = ConnectionId::new(1);
+const BAD: ConnectionId = ConnectionId::new(2);
+
+/// What became of the bad one.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct Fate {
+    /// The answers but for events, each a frame without its length, or a text.
+    pub(crate) answers: Vec<Bytes>,
+    pub(crate) closed: Option<CloseReason>,
+}
+
+pub(crate) struct Service {
+    machine: ServerMachine,
+    bad_bytes: Vec<u8>,
+    bad_closed: Option<CloseReason>,
+    /// The kinds of what the good one was sent.
+    good_kinds: Vec<SendKind>,
+}
+
+impl Service {
+    /// The good one has a session, a node and a watch; the bad one has connected.
+    pub(crate) fn new() -> Self {
+        let seed = Seed { secret: [5; 32], wall_ms: WALL_MS };
+        let machine = ServerMachine::new(Settings::default(), seed, moment());
+        let mut service = Self { machine, bad_bytes: Vec::new(), bad_closed: None, good_kinds: Vec::new() };
+        for connection in [GOOD, BAD] {
+            service.handle(Input::Accepted { connection, peer: SocketAddr::from(([127, 0, 0, 1], 40_000)) });
+        }
+        service.send(GOOD, &handshake());
+        let node = Create {
+            path: "/a".to_owned(),
+            data: Some(Bytes::from_static(b"data")),
+            acl: vec![Acl::open()],
+            mode: CreateMode::Persistent,
+        };
+        service.send(GOOD, &framed(&Request::Create(node)));
+        service.send(GOOD, &framed(&Request::GetChildren { path: "/a".to_owned(), watch: true }));
+        service
+    }
+
+    /// The same with a session for the bad one, which has nothing to read yet.
+    pub(crate) fn with_session() -> Self {
+        let mut service = Self::new();
+        service.send(BAD, &handshake());
+        service.bad_bytes.clear();
+        service
+    }
+
+    pub(crate) fn send_bad(&mut self, bytes: &[u8]) {
+        self.send(BAD, bytes);
+    }
+
+    /// Looks whether the good one is served as before, and says what became of the other.
+    pub(crate) fn end(mut self) -> Fate {
+        self.good_kinds.clear();
+        self.send(GOOD, &framed(&Request::Exists { path: "/".to_owned(), watch: false }));
+        assert_eq!(self.good_kinds, [SendKind::Reply(OpCode::Exists.code())], "another client is served as before");
+        if self.bad_closed == Some(CloseReason::Reported) {
+            // A word is answered with text.
+            return Fate { answers: vec![self.bad_bytes.into()], closed: self.bad_closed };
+        }
+        let mut deframer = Deframer::new(ANSWERED_BYTES_MAX);
+        deframer.push(&self.bad_bytes);
+        let frames = std::iter::from_fn(|| deframer.next_frame().expect("whole frames"));
+        let is_event = |frame: &Bytes| frame.starts_with(&XID_NOTIFICATION.to_be_bytes());
+        Fate { answers: frames.filter(|frame| !is_event(frame)).collect(), closed: self.bad_closed }
+    }
+
+    pub(crate) fn zxid(&self) -> i64 {
+        self.machine.zxid()
+    }
+
+    fn send(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        self.handle(Input::Bytes { connection, bytes });
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.machine.handle(moment(), input);
+        assert!(self.machine.answered_bytes() <= ANSWERED_BYTES_MAX);
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Send { connection: BAD, bytes, .. } => {
+                    assert_eq!(self.bad_closed, None, "nothing is sent behind a close");
+                    self.bad_bytes.extend_from_slice(&bytes);
+                }
+                Output::Send { kind, .. } => self.good_kinds.push(kind),
+                Output::Close { connection, reason } => {
+                    // A good one's session may be taken by whoever knows its password; chance does not.
+                    assert_eq!(connection, BAD, "another client's connection is closed: {reason}");
+                    self.bad_closed = Some(reason);
+                }
+                Output::Persist(_) => {}
+            }
+        }
+    }
+}
+
+fn moment() -> Moment {
+    Moment { now: Timestamp::from_millis(1_000), wall_ms: WALL_MS }
+}
+
+/// Opens a session; also the beginning of what lies in the corpus of streams.
+fn handshake() -> Bytes {
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout_ms: 10_000,
+        session_id: 0,
+        password: None,
+        read_only: ReadOnlyFlag::No,
+    };
+    request.to_frame(FRAME_BYTES_MAX).unwrap().freeze()
+}
+
+fn framed(request: &Request) -> Bytes {
+    encode_request(1, request, FRAME_BYTES_MAX).unwrap().freeze()
+}

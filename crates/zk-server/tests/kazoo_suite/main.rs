@@ -1,0 +1,36 @@
+//! kazoo's own tests, which its package contains, on the embedded server and on Apache, side by side.
+//!
+//! What is left out on both, and why, stands in `kazoo_cluster.py`; `host` runs the servers, `run` the tests.
+
+mod host;
+mod install;
+mod run;
+
+use lockkeeper_faults::zookeeper;
+
+use host::Host;
+
+const NAME: &str = "whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here";
+/// How many of the tests pass at least on either; fewer means that they were not found.
+const PASSED_MIN: usize = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here() {
+    if !zookeeper::availability().and(install::availability).or_skip(NAME) {
+        return;
+    }
+    let (apache, embedded) = tokio::join!(
+        async {
+            let host = Host::apache().await;
+            run::run(host).await
+        },
+        run::run(Host::embedded())
+    );
+    for (reason, count) in &embedded.left_out {
+        println!("left out: {count:>3}, {reason}");
+    }
+    println!("failed on Apache: {:?}\nfailed here: {:?}", apache.failed, embedded.failed);
+    let missing: Vec<_> = apache.passed.difference(&embedded.passed).collect();
+    assert!(missing.is_empty(), "they pass on Apache and not here: {missing:?}");
+    assert!(apache.passed.len() >= PASSED_MIN, "only {} passed on Apache", apache.passed.len());
+}

@@ -1,0 +1,101 @@
+//! One run of kazoo's tests on one server, and what came of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use lockkeeper_faults::process::{self, Process};
+use tokio::net::TcpListener;
+
+use crate::host::Host;
+use crate::install;
+
+/// How long all tests may take: three minutes are usual on Apache, which is slow to start, on two cores.
+const RUN_WITHIN: Duration = Duration::from_secs(600);
+/// How long one test may take, in seconds.
+const TEST_SECONDS_MAX: &str = "90";
+/// How much of what pytest wrote is shown when a run cannot be read.
+const TAIL_BYTES: usize = 4_000;
+
+/// What came of the tests.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    pub(crate) passed: BTreeSet<String>,
+    pub(crate) failed: BTreeSet<String>,
+    pub(crate) skipped: BTreeSet<String>,
+    /// How many were left out, by reason.
+    pub(crate) left_out: BTreeMap<String, usize>,
+}
+
+/// Runs all tests; those that fail once more, alone: many wait for a second and hope.
+pub(crate) async fn run(mut host: Host) -> Outcomes {
+    let mut outcomes = pytest(&mut host, &["kazoo/tests".to_owned()]).await;
+    assert!(!outcomes.passed.is_empty(), "{}: nothing passed", host.name());
+    if !outcomes.failed.is_empty() {
+        let names: Vec<_> = outcomes.failed.iter().cloned().collect();
+        let again = pytest(&mut host, &names).await;
+        outcomes.failed.retain(|name| !again.passed.contains(name));
+        outcomes.passed.extend(again.passed);
+    }
+    println!(
+        "{}: {} passed, {} failed, skipped by themselves: {:?}",
+        host.name(),
+        outcomes.passed.len(),
+        outcomes.failed.len(),
+        outcomes.skipped
+    );
+    outcomes
+}
+
+async fn pytest(host: &mut Host, names: &[String]) -> Outcomes {
+    host.wipe().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (outcomes, output) = (folder.path().join("outcomes"), folder.path().join("output"));
+    let control = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kazoo_suite");
+    let log = File::create(&output).unwrap();
+    let mut command = process::command("python3");
+    command
+        .args(["-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-q", "--tb=short"])
+        // Names are told relative to it, and taken so when they are run again.
+        .args(["--rootdir", "."])
+        .args(["--timeout", TEST_SECONDS_MAX])
+        .args(names)
+        .current_dir(install::packages())
+        .env("PYTHONPATH", std::env::join_paths([install::packages(), plugins]).unwrap())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("KAZOO_SUITE_ADDRESS", host.address().to_string())
+        .env("KAZOO_SUITE_CONTROL", control.local_addr().unwrap().port().to_string())
+        .env("KAZOO_SUITE_OUTCOMES", &outcomes)
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    let mut suite = Process::start(command).unwrap();
+    let ended = tokio::select! {
+        ended = suite.exited(RUN_WITHIN) => ended,
+        never = host.obey(&control) => match never {},
+    };
+    ended.unwrap();
+    let text = fs::read_to_string(&outcomes).unwrap_or_else(|error| {
+        let output = fs::read(&output).unwrap_or_default();
+        panic!("{error}: {}", String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL_BYTES)..]))
+    });
+    read(&text)
+}
+
+fn read(text: &str) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for line in text.lines() {
+        let columns: Vec<_> = line.split('\t').collect();
+        match *columns.as_slice() {
+            ["passed", name] => _ = outcomes.passed.insert(name.to_owned()),
+            ["failed", name] => _ = outcomes.failed.insert(name.to_owned()),
+            ["skipped", name] => _ = outcomes.skipped.insert(name.to_owned()),
+            ["left out", _, reason] => *outcomes.left_out.entry(reason.to_owned()).or_default() += 1,
+            _ => panic!("not an outcome: {line:?}"),
+        }
+    }
+    // One that passed and could not be cleared up behind has failed.
+    outcomes.passed.retain(|name| !outcomes.failed.contains(name));
+    outcomes
+}
