@@ -8,7 +8,6 @@ use std::time::Duration;
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{ErrorKind, Event, Keeper, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
-use lockkeeper_faults::zookeeper::Setup;
 use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
 use support::sniff::{SniffingDial, expire};
 use support::{Bench, SOON, can_start, client, config, is_joined, soon};
@@ -101,10 +100,10 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     let mutex = bob.keeper.mutex("reports").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
     bob.journal.until(1, is_joined).await;
-    let mut before = bench.server.ephemerals().await.unwrap();
+    let mut before = bench.server.ephemerals().await;
     before.sort();
     assert_eq!(before.len(), 2);
-    bench.server.restart().await.unwrap();
+    bench.server.restart().await;
     // Both are back when the proxy carries two connections again.
     let back = async || (bench.proxy.connections() >= 2).then_some(());
     lockkeeper_faults::wait::until("both clients", SOON, back).await.unwrap();
@@ -112,7 +111,7 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     let token = guard.fencing_token();
     soon("the release", guard.release()).await.unwrap();
     let next = soon("the grant", waiting).await.unwrap().unwrap();
-    let after = bench.server.ephemerals().await.unwrap();
+    let after = bench.server.ephemerals().await;
     assert_eq!(after.len(), 1);
     assert!(before.contains(&after[0]), "the same session and the same node: {before:?} {after:?}");
     assert!(next.fencing_token() > token);
@@ -278,8 +277,7 @@ async fn a_queues_node_that_the_service_reaps_is_made_again() {
     if !can_start("a_queues_node_that_the_service_reaps_is_made_again") {
         return;
     }
-    let reaping = Setup::new().property("znode.container.checkIntervalMs", "100");
-    let bench = Bench::with(reaping).await;
+    let bench = Bench::reaping_every(Duration::from_millis(100)).await;
     let ann = bench.party("");
     let mutex = ann.keeper.mutex("reports").unwrap();
     let operator = client(bench.server.address()).await;

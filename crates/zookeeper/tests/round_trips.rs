@@ -21,10 +21,9 @@ async fn timed<T>(future: impl Future<Output = T>) -> (T, f64) {
 /// How often a warm lock is taken: enough that a busy moment of the machine does not count.
 const ROUNDS: u64 = 20;
 
-/// The lower quartile: a machine with other work to do adds to some, a round trip too many to all.
-fn quartile(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 4]
+/// The least: a machine with other work to do adds to many, a round trip too many to all.
+fn least(of: Vec<f64>) -> f64 {
+    of.into_iter().min_by(f64::total_cmp).expect("some were timed")
 }
 
 /// One at a time, since each measures.
@@ -55,7 +54,7 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
     mutex.lock().await.unwrap().release().await.unwrap();
     bench.proxy.set_delay(ROUND_TRIP / 2);
     bench.proxy.forget();
-    let before = bench.server.packets().await.unwrap();
+    let before = bench.server.packets().await;
     let (mut locks, mut both) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (guard, locking) = timed(mutex.lock()).await;
@@ -64,9 +63,9 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
         locks.push(locking);
         both.push(locking + releasing);
     }
-    let after = bench.server.packets().await.unwrap();
-    let (lock, lock_and_release) = (quartile(locks), quartile(both));
-    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; lower quartile of {ROUNDS}");
+    let after = bench.server.packets().await;
+    let (lock, lock_and_release) = (least(locks), least(both));
+    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; least of {ROUNDS}");
     assert!(lock < 1.5 && lock_and_release < 2.5, "{lock} {lock_and_release}");
     let upkeep = bench.proxy.count(Direction::ToServer, Operation::PING)
         + bench.proxy.count(Direction::ToServer, Operation::MULTI);
@@ -94,7 +93,7 @@ async fn a_first_lock_costs_one_round_trip_beside_the_session() {
         guard.unwrap().release().await.unwrap();
         firsts.push(round_trips);
     }
-    let first = quartile(firsts);
+    let first = least(firsts);
     assert!(first < 1.5, "{first}");
 }
 
@@ -156,7 +155,7 @@ async fn a_wait_that_is_given_up_leaves_no_watch_at_the_server() {
     assert!(mutex.lock_timeout(Duration::from_millis(200)).await.unwrap().is_none());
     bench.until_ephemerals(1).await;
     // The holder's own, and no other.
-    let watches = async || (bench.server.watches().await.ok()? <= 1).then_some(());
+    let watches = async || (bench.server.watches().await <= 1).then_some(());
     lockkeeper_faults::wait::until("the end of the watches", support::SOON, watches).await.unwrap();
     drop(held);
 }
