@@ -3,9 +3,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), lockkeeper::Error> {
-//! # let directory = tempfile::tempdir().unwrap();
-//! # let url = format!("file:{}", directory.path().display());
-//! let keeper = lockkeeper::connect(&url)?; // such as "file:/var/lib/lockkeeper"
+//! let keeper = lockkeeper::connect("memory:")?; // or "file:", or "zk://h1:2181,h2:2181"
 //! let guard = keeper.mutex("nightly-backup")?.lock().await?;
 //! println!("ours, with token {}", guard.fencing_token());
 //! guard.release().await?;
