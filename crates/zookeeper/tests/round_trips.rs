@@ -21,9 +21,9 @@ async fn timed<T>(future: impl Future<Output = T>) -> (T, f64) {
 /// How often a warm lock is taken: enough that a busy moment of the machine does not count.
 const ROUNDS: u64 = 20;
 
-/// The least: a machine with other work to do adds to many, a round trip too many to all.
-fn least(of: Vec<f64>) -> f64 {
-    of.into_iter().min_by(f64::total_cmp).expect("some were timed")
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
 }
 
 /// One at a time, since each measures.
@@ -64,8 +64,8 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
         both.push(locking + releasing);
     }
     let after = bench.server.packets().await;
-    let (lock, lock_and_release) = (least(locks), least(both));
-    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; least of {ROUNDS}");
+    let (lock, lock_and_release) = (median(locks), median(both));
+    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; median of {ROUNDS}");
     assert!(lock < 1.5 && lock_and_release < 2.5, "{lock} {lock_and_release}");
     let upkeep = bench.proxy.count(Direction::ToServer, Operation::PING)
         + bench.proxy.count(Direction::ToServer, Operation::MULTI);
@@ -93,7 +93,7 @@ async fn a_first_lock_costs_one_round_trip_beside_the_session() {
         guard.unwrap().release().await.unwrap();
         firsts.push(round_trips);
     }
-    let first = least(firsts);
+    let first = median(firsts);
     assert!(first < 1.5, "{first}");
 }
 
