@@ -8,6 +8,8 @@ use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::run::ignored;
+
 /// What ends a wait, with the names that people know.
 const ENDING: [(SignalKind, &str); 3] =
     [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT"), (SignalKind::hangup(), "SIGHUP")];
@@ -31,11 +33,11 @@ impl Interruption {
     ///
     /// The runtime cannot install a handler.
     pub(crate) fn listen() -> io::Result<Self> {
-        let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let ignored = ignored();
         let mut streams = Vec::with_capacity(ENDING.len());
         for (kind, name) in ENDING {
             let number = kind.as_raw_value();
-            if ignored & (1 << (number - 1)) == 0 {
+            if !ignored.contains_number(number) {
                 streams.push((signal(kind)?, Cause { number, name }));
             }
         }
@@ -56,21 +58,9 @@ impl Interruption {
     }
 }
 
-/// Reads the kernel's mask of ignored signals: bit n − 1 stands for signal n. None if the kernel does not say.
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernels_mask_is_read() {
-        assert_eq!(ignored("Name:\tx\nSigBlk:\tff\nSigIgn:\t0000000000001001\n"), 0x1001);
-        assert_eq!(ignored("Name:\tx\n"), 0);
-    }
 
     #[tokio::test]
     async fn a_signal_that_ends_a_wait_is_heard_with_its_number() {

@@ -39,6 +39,7 @@ use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
+pub(crate) use signals::ignored;
 pub(crate) use supervision::{OnLoss, Outcome, Supervision};
 
 /// Runs this process as the watchdog or the launcher if its first argument says so.

@@ -63,16 +63,20 @@ impl Signals {
 
 /// A set of signals as the kernel shows it: bit n − 1 stands for signal n.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct SignalBits(u64);
+pub(crate) struct SignalBits(u64);
 
 impl SignalBits {
     fn contains(self, signal: Signal) -> bool {
-        self.0 & (1 << (signal.as_raw() - 1)) != 0
+        self.contains_number(signal.as_raw())
+    }
+
+    pub(crate) fn contains_number(self, number: i32) -> bool {
+        self.0 & (1 << (number - 1)) != 0
     }
 }
 
 /// Returns the signals that this process ignores; none if the kernel does not say.
-fn ignored() -> SignalBits {
+pub(crate) fn ignored() -> SignalBits {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     parse_ignored(&status).unwrap_or(SignalBits(0))
 }
