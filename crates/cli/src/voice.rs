@@ -7,11 +7,10 @@ use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper::{ContenderId, Event, Observer};
-use rustix::process::getpgrp;
 use rustix::stdio::stderr;
-use rustix::termios::tcgetpgrp;
 
 use crate::output::{brief, one_line};
+use crate::run::in_foreground;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -77,7 +76,7 @@ impl Voice {
 
     /// Shows a text in the live line; in the background, where the terminal is somebody else's, nothing.
     pub(crate) fn show(&self, text: &str) {
-        if tcgetpgrp(stderr()) != Ok(getpgrp()) {
+        if !in_foreground(stderr()) {
             return;
         }
         // No wrapping at the terminal's edge: only one line can be taken back. In one write, so that nothing comes between.

@@ -234,6 +234,22 @@ fn when_the_watchdog_is_killed_all_its_processes_are_dead_before_the_next_comman
     assert_eq!(ended(&mut runner).code(), Some(125));
 }
 
+/// As in a container that a command was put into from without: there the kernel gives no number for our session.
+#[test]
+fn where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same() {
+    if !rustix::process::geteuid().is_root() {
+        let test = "where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same";
+        return lockkeeper_faults::skip::skip(test, "only root makes a namespace of processes");
+    }
+    let place = Place::new();
+    let script = "kill -9 $PPID; exec sleep 60";
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_lockkeeper"), "run", "lock", "--"]);
+    let output = run(inside.args(["sh", "-c", script]).env("LOCKKEEPER_DIR", place.locks.path()));
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(lines(&output.stderr).len(), 1, "{:?}", lines(&output.stderr));
+}
+
 #[test]
 fn what_started_a_session_of_its_own_is_not_reached() {
     let place = Place::new();

@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, getsid, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
 
 use super::processes::{self, Life, Process};
 
@@ -84,8 +84,9 @@ impl Group {
     }
 
     fn select(self, table: Vec<Process>) -> Vec<Process> {
-        let session = getsid(None).ok();
-        let ours = descendants(&table, getpid());
+        let me = getpid();
+        let session = table.iter().find(|process| process.pid == me).and_then(|process| process.session);
+        let ours = descendants(&table, me);
         let mut selected = table;
         selected.retain(|process| {
             let is_member = process.group == Some(self.leader);

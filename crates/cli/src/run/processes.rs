@@ -13,7 +13,9 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     /// `None` for the first process of a namespace.
     pub(super) parent: Option<Pid>,
+    /// `None` if its leader is outside our namespace, as for what was put into a container from without.
     pub(super) group: Option<Pid>,
+    /// `None` as the group.
     pub(super) session: Option<Pid>,
     pub(super) life: Life,
     /// The first 15 bytes of the program's name.
@@ -49,6 +51,17 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
         }
     }
     Ok(processes)
+}
+
+/// Reads our own row. The system calls for our group and session answer 0 for a leader outside our namespace, which no
+/// process id can be.
+///
+/// # Errors
+///
+/// `/proc` cannot be read.
+pub(super) fn own() -> io::Result<Process> {
+    let stat = fs::read("/proc/self/stat")?;
+    parse(&String::from_utf8_lossy(&stat)).ok_or_else(|| io::Error::other("/proc/self/stat cannot be understood"))
 }
 
 /// Parses `PID (NAME) STATE PARENT GROUP SESSION …`; the name may hold spaces and parentheses.
@@ -94,6 +107,7 @@ mod tests {
         let me = rustix::process::getpid();
         let row = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
         assert_eq!(row.parent, rustix::process::getppid());
-        assert_eq!(row.group, Some(rustix::process::getpgrp()));
+        let own = own().unwrap();
+        assert_eq!((own.pid, own.parent, own.group, own.session), (me, row.parent, row.group, row.session));
     }
 }

@@ -6,10 +6,10 @@
 //! when the command asks for it, which the kernel shows by stopping it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 use super::channel::Foreground;
@@ -18,7 +18,8 @@ use super::processes::{self, Life, Process};
 /// The terminal of this session, if it has one.
 pub(super) struct Terminal {
     device: Option<OwnedFd>,
-    ours: Pid,
+    /// Our group; `None` if its leader is outside our namespace: then we leave the terminal to whoever is outside.
+    ours: Option<Pid>,
     /// Its modes when we started.
     modes: Option<Termios>,
 }
@@ -28,7 +29,7 @@ impl Terminal {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let device = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok();
         let modes = device.as_ref().and_then(|device| tcgetattr(device).ok());
-        Self { device, ours: getpgrp(), modes }
+        Self { device, ours: processes::own().ok().and_then(|own| own.group), modes }
     }
 
     pub(super) const fn is_there(&self) -> bool {
@@ -38,7 +39,7 @@ impl Terminal {
     /// Tells whether the command gets the terminal before it starts.
     pub(super) fn at_start(&self) -> Foreground {
         let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
-        if self.is_ours() && tcgetpgrp(stdin) == Ok(self.ours) && isatty(stdout) {
+        if self.is_ours() && tcgetpgrp(stdin).ok() == self.ours && isatty(stdout) {
             Foreground::Take
         } else {
             Foreground::Leave
@@ -46,7 +47,7 @@ impl Terminal {
     }
 
     fn is_ours(&self) -> bool {
-        self.foreground() == Some(self.ours)
+        self.ours.is_some() && self.foreground() == self.ours
     }
 
     fn foreground(&self) -> Option<Pid> {
@@ -63,11 +64,11 @@ impl Terminal {
 
     /// Takes the terminal back from `group` if it has it. SIGTTOU must be blocked.
     pub(super) fn take_back(&self, group: Pid) {
-        if let Some(device) = &self.device
+        if let (Some(device), Some(ours)) = (&self.device, self.ours)
             && self.foreground() == Some(group)
         {
             // Fails if the terminal has hung up; then there is nothing to take.
-            let _ = tcsetpgrp(device, self.ours);
+            let _ = tcsetpgrp(device, ours);
         }
     }
 
@@ -79,6 +80,11 @@ impl Terminal {
             let _ = tcsetattr(device, OptionalActions::Drain, modes);
         }
     }
+}
+
+/// Tells whether this is a terminal and our group is the one in its foreground.
+pub(crate) fn in_foreground(terminal: impl AsFd) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|foreground| processes::own().is_ok_and(|own| own.group == Some(foreground)))
 }
 
 /// Whether somebody is there to continue us once we are stopped.
@@ -97,11 +103,11 @@ pub(super) enum JobControl {
 /// `/proc` cannot be read.
 pub(super) fn stop_job(signal: Signal) -> io::Result<JobControl> {
     let table = processes::all()?;
-    if job_control(&table, getpgrp()) == JobControl::Nobody {
+    let Some(ours) = processes::own()?.group else { return Ok(JobControl::Nobody) };
+    if job_control(&table, ours) == JobControl::Nobody {
         return Ok(JobControl::Nobody);
     }
-    let ours = Some(getpgrp());
-    for process in table.iter().filter(|process| process.group == ours && process.life == Life::Alive) {
+    for process in table.iter().filter(|process| process.group == Some(ours) && process.life == Life::Alive) {
         if process.pid != getpid() {
             let _ = kill_process(process.pid, signal);
         }
