@@ -9,11 +9,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::contender::{ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueView, Ticket, Version};
-use crate::{Capabilities, QueueName, Result, SessionBond};
+use crate::contender::{
+    ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Ticket, Value, ValueVersion,
+    Version,
+};
+use crate::{Capabilities, Error, ErrorKind, Operation, QueueName, Result, SessionBond};
 
 /// A boxed future without a lifetime.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// The most entries that are taken in at once: what fits into one request of every service with room to spare.
+pub const ENTRIES_MAX: usize = 1_000;
+
+/// The longest value, in bytes: it is for a number or a few words, and is read whole by everybody who waits for it.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// An adapter to a coordination service: looks at its queues, and opens sessions.
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
@@ -42,7 +51,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Fails; whoever asked tries again under their own deadline.
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>>;
 
-    /// Shows who stands in a queue, first contender first, as far as it may be known; empty if there is no such queue.
+    /// Shows who stands in the queues of a lock, first contender first, as far as it may be known; empty if there is no
+    /// such lock. Of a semaphore it shows the permits, and then those who wait for some.
     ///
     /// # Errors
     ///
@@ -178,6 +188,149 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         seen: Version,
     ) -> BoxFuture<Result<Departure>>;
 
+    /// Takes places at the tail of a queue for several entries, all of them or none; at most [`ENTRIES_MAX`].
+    ///
+    /// Each answer shows the queue with all of them in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::enqueue`]; permanent, of kind [`Unsupported`](crate::ErrorKind::Unsupported), where the service
+    /// cannot do it.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`Session::enqueue`], for each of the tickets.
+    ///
+    /// # Ordering
+    ///
+    /// Nobody sees a part of them before the rest, but for withdrawals.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Session::enqueue`].
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        let _ = entries;
+        unsupported(Operation::Join, queue)
+    }
+
+    /// Waits until a queue looks otherwise than `seen`, and shows it.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`Lost`](crate::ErrorKind::Lost) if the session was lost; permanent if the service refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves no watch behind.
+    ///
+    /// # Ordering
+    ///
+    /// Returns at once if the queue looks otherwise already. Of several changes in a row only the last may be shown.
+    ///
+    /// # On connection loss
+    ///
+    /// Shows the queue after the reconnection, changed or not.
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        let _ = seen;
+        unsupported(Operation::Wait, queue)
+    }
+
+    /// Asks something of a contender, whoever's it is; `false` if it is not there, or has another token.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the way to the service is broken, unknown if it may have taken effect, permanent if it refuses us.
+    ///
+    /// # Cancellation
+    ///
+    /// It may take effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        let _ = (contender, request);
+        unsupported(Operation::Request, queue)
+    }
+
+    /// Reads the value of a queue; `None` if it has none.
+    ///
+    /// A queue has at most one value of at most [`VALUE_BYTES_MAX`] bytes, which lives until it is removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::view`].
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// Shows what was acknowledged to anybody before the call, or something later.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails, or answers on the next connection.
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        unsupported(Operation::Value, queue)
+    }
+
+    /// Writes the value of a queue, or removes it, if it is as `expected`; the new state if it was.
+    ///
+    /// After a removal the state that is answered says nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::request`]; permanent, of kind [`LimitReached`](crate::ErrorKind::LimitReached), if it is too long.
+    ///
+    /// # Cancellation
+    ///
+    /// It may take effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Of writers that expect the same state one succeeds.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails; it may have taken effect.
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        let _ = (expected, value);
+        unsupported(Operation::Value, queue)
+    }
+
+    /// Waits until the value of a queue is in another state than `seen`, and reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::changed`].
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves no watch behind.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Session::changed`].
+    ///
+    /// # On connection loss
+    ///
+    /// Reads the value after the reconnection, changed or not.
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        let _ = seen;
+        unsupported(Operation::Value, queue)
+    }
+
     /// Takes an entry out of its queue, whether or not its join was ever answered.
     ///
     /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped. Withdrawing
@@ -202,6 +355,11 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     ///
     /// Fails; the service ends the session by itself.
     fn close(&self) -> BoxFuture<Result<()>>;
+}
+
+fn unsupported<T: Send + 'static>(operation: Operation, queue: &QueueName) -> BoxFuture<Result<T>> {
+    let error = Error::permanent(ErrorKind::Unsupported, operation, "this service cannot do it");
+    Box::pin(std::future::ready(Err(error.at(queue))))
 }
 
 /// A withdrawal under way: a future that says when it is certain. Dropping it stops nothing.

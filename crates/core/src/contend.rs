@@ -190,7 +190,7 @@ async fn attempt(shared: &Shared, queue: &QueueName, progress: &mut Progress) ->
 async fn join(shared: &Shared, queue: &QueueName, session: Arc<dyn Session>) -> Result<(Place, Enqueued)> {
     let ticket = Ticket::mint()?;
     let place = Place::arm(session, queue.clone(), ticket);
-    let entry = Entry { ticket, mode: Mode::Mutex, owner: shared.owner.clone() };
+    let entry = Entry::new(ticket, Mode::Mutex, shared.owner.clone());
     let joined = place.session.enqueue(queue, entry).await.map_err(|error| error.at(queue))?;
     let ahead = joined.view.contenders.iter().position(|contender| contender.id == joined.id).unwrap_or(0);
     shared.emit(&Event::Joined { lock: queue.clone(), contender: joined.id.clone(), ahead });

@@ -60,6 +60,16 @@ pub enum Mode {
     Read,
     /// A read/write lock, alone.
     Write,
+    /// A mutex or a read/write lock, alone: some clients' names do not tell which. Never asked for, only seen.
+    Exclusive,
+    /// A turn to look at a semaphore's permits.
+    Gate,
+    /// One permit of a semaphore.
+    Permit,
+    /// To lead.
+    Candidate,
+    /// To take part in a barrier.
+    Member,
 }
 
 impl Mode {
@@ -69,7 +79,27 @@ impl Mode {
             Self::Mutex => "mutex",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Exclusive => "exclusive",
+            Self::Gate => "gate",
+            Self::Permit => "permit",
+            Self::Candidate => "candidate",
+            Self::Member => "member",
         }
+    }
+
+    /// Reads a mode's name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        const ALL: [Mode; 8] = [
+            Mode::Mutex,
+            Mode::Read,
+            Mode::Write,
+            Mode::Exclusive,
+            Mode::Gate,
+            Mode::Permit,
+            Mode::Candidate,
+            Mode::Member,
+        ];
+        ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 }
 
@@ -113,15 +143,51 @@ impl fmt::Display for Owner {
     }
 }
 
+/// Where in the queue a contender is to stand.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Rank {
+    /// Behind all others.
+    #[default]
+    Tail,
+    /// Right behind this contender of the same session, before all that came after it, and with the same token: a read
+    /// inside a held write, so that the write can be given up without a gap.
+    With(ContenderId),
+}
+
+/// How long a contender lives.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Bond {
+    /// As long as its session.
+    #[default]
+    Session,
+    /// Until somebody removes it, whatever becomes of the session and the process: a lock that is frozen for maintenance.
+    Persistent {
+        /// Why, for those who wait.
+        reason: Arc<str>,
+    },
+}
+
 /// A place asked for in a queue.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// The name under which it can be withdrawn, whether or not the reply ever came.
     pub ticket: Ticket,
     /// What is asked for.
     pub mode: Mode,
+    /// Where it is to stand.
+    pub rank: Rank,
+    /// How long it lives.
+    pub bond: Bond,
     /// Who asks.
     pub owner: Arc<Owner>,
+}
+
+impl Entry {
+    /// Asks for a place at the tail that lives as long as its session.
+    pub fn new(ticket: Ticket, mode: Mode, owner: Arc<Owner>) -> Self {
+        Self { ticket, mode, rank: Rank::Tail, bond: Bond::Session, owner }
+    }
 }
 
 /// A contender's identity within its queue, never used twice there; its text is the service's own.
@@ -163,11 +229,22 @@ pub struct Version(pub u64);
 
 /// A queue as it stood at one moment, first contender first.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct QueueView {
     /// The connection that the view was seen on.
     pub version: Version,
-    /// The contenders in their order.
+    /// The contenders in their order; of permits, in any.
     pub contenders: Arc<[Contender]>,
+    /// What somebody asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from the
+    /// queue of a mutex, or the other way round.
+    pub elsewhere: Option<Mode>,
+}
+
+impl QueueView {
+    /// Shows a queue whose lock is not in use as one of another kind.
+    pub fn new(version: Version, contenders: impl Into<Arc<[Contender]>>) -> Self {
+        Self { version, contenders: contenders.into(), elsewhere: None }
+    }
 }
 
 /// What a contender gets for joining.
@@ -208,11 +285,69 @@ pub struct ContenderInfo {
     pub owner: Option<Owner>,
     /// When it joined, in time since 1970-01-01 UTC, if that can be known.
     pub since_unix: Option<Duration>,
+    /// Why the lock is frozen, if this contender is what freezes it.
+    pub frozen: Option<String>,
+    /// That it was asked to give up, if it was.
+    pub revocation: Option<Revocation>,
 }
 
 impl ContenderInfo {
     /// Describes a contender of which nothing more is known.
     pub fn new(id: ContenderId, mode: Mode) -> Self {
-        Self { id, mode, token: None, session: None, owner: None, since_unix: None }
+        Self { id, mode, token: None, session: None, owner: None, since_unix: None, frozen: None, revocation: None }
     }
+}
+
+/// A polite request to give up what is held, or a place in the queue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Revocation {
+    /// Why, if that was said; peers of other kinds cannot say it.
+    pub why: Option<String>,
+    /// Within which time, if that was said.
+    pub within: Option<Duration>,
+}
+
+impl Revocation {
+    /// Describes a request.
+    pub fn new(why: Option<String>, within: Option<Duration>) -> Self {
+        Self { why, within }
+    }
+}
+
+/// What is asked of somebody else's contender.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Request {
+    /// That it gives up by itself, when it can.
+    Yield(Revocation),
+    /// That it is gone, whatever its owner thinks; its owner learns of it as [`LossReason::Broken`](crate::LossReason).
+    Break {
+        /// The token that it must have.
+        token: FencingToken,
+    },
+}
+
+/// The state of a value at one moment; another one after each write, also after it was removed and made anew.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ValueVersion(pub u128);
+
+/// One small value of a queue, as it was read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Value {
+    /// What was written.
+    pub bytes: Arc<[u8]>,
+    /// Its state, for a later comparison.
+    pub version: ValueVersion,
+}
+
+/// What must be there for a write of a value to take effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Expected {
+    /// Anything or nothing.
+    Any,
+    /// No value.
+    Absent,
+    /// The value in this state.
+    Version(ValueVersion),
 }

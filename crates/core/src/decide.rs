@@ -35,7 +35,7 @@ pub enum Decision {
 /// use lockkeeper_core::{Contender, ContenderId, Mode, QueueView, Version};
 ///
 /// let contender = |id: &str| Contender { id: ContenderId::new(id), ticket: None, mode: Mode::Mutex };
-/// let view = QueueView { version: Version(1), contenders: [contender("a"), contender("b")].into() };
+/// let view = QueueView::new(Version(1), [contender("a"), contender("b")]);
 /// assert_eq!(decide::mutex(&ContenderId::new("a"), &view), Decision::Granted);
 /// let ahead = ContenderId::new("a");
 /// assert_eq!(
@@ -73,8 +73,8 @@ mod tests {
 
     fn view(modes: &[Mode]) -> QueueView {
         let contenders =
-            modes.iter().enumerate().map(|(number, &mode)| Contender { id: id(number), ticket: None, mode }).collect();
-        QueueView { version: Version(1), contenders }
+            modes.iter().enumerate().map(|(number, &mode)| Contender { id: id(number), ticket: None, mode });
+        QueueView::new(Version(1), contenders.collect::<Vec<_>>())
     }
 
     /// Calls `check` with every sequence of modes of up to six contenders: 3 + 9 + … + 729 queues.
@@ -133,7 +133,7 @@ mod tests {
                     panic!("{me} of {length} does not wait");
                 };
                 let left: Vec<_> = before.contenders.iter().filter(|other| other.id != ahead).cloned().collect();
-                let after = QueueView { version: Version(1), contenders: left.into() };
+                let after = QueueView::new(Version(1), left);
                 let granted = mutex(&id(me), &after) == Decision::Granted;
                 assert_eq!(granted, departure_grants, "{me} of {length}");
             }

@@ -90,6 +90,10 @@ pub enum Operation {
     Join,
     /// Leaving a queue, as a holder or as a waiter.
     Leave,
+    /// Asking something of somebody else's contender.
+    Request,
+    /// Reading or writing the value of a queue.
+    Value,
     /// Listing a queue in which we take part, or may.
     View,
     /// Waiting for the contender ahead.
@@ -105,6 +109,8 @@ impl Operation {
             Self::Inspect => "inspect",
             Self::Join => "join",
             Self::Leave => "leave",
+            Self::Request => "request",
+            Self::Value => "value",
             Self::View => "view",
             Self::Wait => "wait",
         }

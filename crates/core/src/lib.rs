@@ -45,10 +45,11 @@ mod standing;
 mod token;
 pub mod url;
 
-pub use backend::{Backend, BoxFuture, Session, Withdrawal};
+pub use backend::{Backend, BoxFuture, ENTRIES_MAX, Session, VALUE_BYTES_MAX, Withdrawal};
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 pub use contender::{
-    Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Mode, Owner, QueueView, Ticket, Version,
+    Bond, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, Mode, Owner, QueueView, Rank,
+    Request, Revocation, Ticket, Value, ValueVersion, Version,
 };
 pub use duration::parse_duration;
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
@@ -56,7 +57,7 @@ pub use event::{Event, Observer};
 pub use guard::{Hold, MutexGuard};
 pub use keeper::{Keeper, KeeperBuilder};
 pub use mutex::Mutex;
-pub use name::{NAME_BYTES_MAX, QueueName};
+pub use name::{NAME_BYTES_MAX, Part, QueueName};
 pub use standing::{Liveness, LossReason, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;

@@ -33,7 +33,22 @@ const DIGEST_BYTES: usize = 16;
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct QueueName(Arc<str>);
+pub struct QueueName {
+    text: Arc<str>,
+    part: Part,
+}
+
+/// Which of a lock's queues: most locks have one, a semaphore has two.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Part {
+    /// The one queue of a mutex, a read/write lock, an election or a barrier.
+    #[default]
+    Line,
+    /// Where those who want permits wait their turn to look at the permits.
+    Gate,
+    /// What is held of a semaphore, in no order.
+    Permits,
+}
 
 impl QueueName {
     /// Checks a name.
@@ -52,12 +67,23 @@ impl QueueName {
         if let Some(position) = name.find(char::is_control) {
             return refuse(format!("a lock's name has a control character at byte {position}: {name:?}"));
         }
-        Ok(Self(name.into()))
+        Ok(Self { text: name.into(), part: Part::Line })
     }
 
     /// Returns the name as it was given.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Returns which of the lock's queues this is; the same name with another part is another queue of the same lock.
+    pub const fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Names another queue of the same lock.
+    #[must_use]
+    pub fn with_part(&self, part: Part) -> Self {
+        Self { text: self.text.clone(), part }
     }
 
     /// Returns the form in which services store the name: at most 200 bytes of `A–Z a–z 0–9 - _ . ~ %`.
@@ -66,11 +92,11 @@ impl QueueName {
     /// 120 bytes and continued with `~` and 32 hexadecimal digits of the name's SHA-256, and so is one that already looks like that;
     /// [`QueueName::is_digested`] tells, since such a form cannot be decoded.
     pub fn encoded(&self) -> String {
-        let encoded = percent_encode(&self.0);
+        let encoded = percent_encode(&self.text);
         if !needs_digest(&encoded) {
             return encoded;
         }
-        let digest = Sha256::digest(self.0.as_bytes());
+        let digest = Sha256::digest(self.text.as_bytes());
         let mut cut = encoded[..ENCODED_PREFIX_BYTES.min(encoded.len())].to_owned();
         cut.push('~');
         for byte in &digest[..DIGEST_BYTES] {
@@ -82,7 +108,7 @@ impl QueueName {
 
     /// Tells whether [`QueueName::encoded`] holds a digest, so that the name itself must be stored beside it.
     pub fn is_digested(&self) -> bool {
-        needs_digest(&percent_encode(&self.0))
+        needs_digest(&percent_encode(&self.text))
     }
 
     /// Reads a name back from its encoded form, if it is one that was not cut.
@@ -134,7 +160,7 @@ fn hex_digit(nibble: u8) -> char {
 
 impl fmt::Display for QueueName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.text)
     }
 }
 

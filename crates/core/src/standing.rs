@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::BoxFuture;
 use crate::clock::{BootInstant, Clock};
+use crate::contender::Revocation;
 
 /// Until when a hold may be believed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -47,6 +48,8 @@ impl SafeUntil {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum LossReason {
+    /// An operator broke the lock: somebody else may have been granted it.
+    Broken,
     /// This process closed the session.
     Closed,
     /// The service ended the session.
@@ -62,6 +65,7 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Self::Broken => "an operator broke the lock",
             Self::Closed => "the session was closed",
             Self::Expired => "the service ended the session",
             Self::Lapsed => "the session could not be proven alive in time",
@@ -128,6 +132,27 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
     ///
     /// Goes on waiting for as long as the place may be believed.
     fn lost(&self) -> BoxFuture<LossReason>;
+
+    /// Waits until somebody asks that the place be given up; without end if nobody does or the service cannot say.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing; a request that came is told again.
+    ///
+    /// # Ordering
+    ///
+    /// A request made before the call is told too.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting; a request made meanwhile is told after the reconnection.
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        Box::pin(std::future::pending())
+    }
 
     /// Returns a file descriptor that keeps the place for as long as it is open in any process, where the service has
     /// such a thing.

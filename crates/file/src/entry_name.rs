@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn entry(host: &str, command: &str) -> Entry {
-        Entry { ticket: Ticket::from_bits(7), mode: Mode::Mutex, owner: Arc::new(Owner::new(host, 4121, command)) }
+        Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new(host, 4121, command)))
     }
 
     fn compose(number: u64, host: &str, command: &str) -> EntryName {
@@ -207,7 +207,7 @@ mod tests {
         fn any_owner_fits_and_is_read_back_up_to_the_cut(host in "\\PC{0,80}", command in "\\PC{0,150}") {
             let name = EntryName::compose(
                 FencingToken::new(i64::MAX as u64, 0).unwrap(),
-                &Entry { owner: Arc::new(Owner::new(host.clone(), u32::MAX, command.clone())), ..entry("", "") },
+                &Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new(host.clone(), u32::MAX, command.clone()))),
             ).unwrap();
             prop_assert!(name.as_str().len() <= 255);
             let owner = EntryName::parse(name.as_str()).unwrap().owner().unwrap();

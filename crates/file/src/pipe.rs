@@ -171,7 +171,7 @@ mod tests {
     fn entered(directory: &Path) -> (QueueDirectory, Pipe) {
         let base = Base::open(directory, Arc::new(SystemClock)).unwrap();
         let within = QueueDirectory::open(&base, &QueueName::new("q").unwrap()).unwrap();
-        let entry = Entry { ticket: Ticket::from_bits(7), mode: Mode::Mutex, owner: Arc::new(Owner::new("h", 1, "c")) };
+        let entry = Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
         let pipe = Pipe::enter(&within, FencingToken::new(1, 0).unwrap(), &entry).unwrap();
         (within, pipe)
     }

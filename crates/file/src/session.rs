@@ -131,7 +131,7 @@ impl Inner {
         Enqueued {
             id: pipe.name().id(),
             token: pipe.name().token,
-            view: QueueView { version: VERSION, contenders },
+            view: QueueView::new(VERSION, contenders),
             standing: Arc::new(FileStanding::new(self.bond.clone(), pipe, watches.clone(), self.base.clock().clone())),
         }
     }
@@ -141,7 +141,7 @@ impl Inner {
         let path = self.base.queue_path(queue);
         let fail = |errno| failed(Operation::View, "list the directory", &path, errno);
         let opened = match shared_files::open_directory(&path) {
-            Err(Errno::NOENT) => return Ok(QueueView { version: VERSION, contenders: Arc::new([]) }),
+            Err(Errno::NOENT) => return Ok(QueueView::new(VERSION, [])),
             opened => opened.map_err(fail)?,
         };
         let mut contenders = Vec::new();
@@ -150,7 +150,7 @@ impl Inner {
                 contenders.push(name.contender());
             }
         }
-        Ok(QueueView { version: VERSION, contenders: contenders.into() })
+        Ok(QueueView::new(VERSION, contenders))
     }
 
     /// Tells whether a contender is alive, and removes it if it is dead.

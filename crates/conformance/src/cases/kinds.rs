@@ -22,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
 async fn enqueue(session: &Arc<dyn Session>, mode: Mode) -> Ticket {
     let queue = QueueName::new("door").expect("the name is one");
     let ticket = Ticket::mint().expect("the system gives randomness");
-    let entry = Entry { ticket, mode, owner: Arc::new(Owner::this_process()) };
+    let entry = Entry::new(ticket, mode, Arc::new(Owner::this_process()));
     soon("the place", session.enqueue(&queue, entry)).await.expect("the place is given");
     ticket
 }

@@ -30,7 +30,7 @@ fn door() -> QueueName {
 }
 
 fn entry(ticket: Ticket) -> Entry {
-    Entry { ticket, mode: Mode::Mutex, owner: Arc::new(Owner::new("somewhere", 1, "something")) }
+    Entry::new(ticket, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something")))
 }
 
 fn ticket() -> Ticket {

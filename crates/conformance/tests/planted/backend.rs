@@ -45,7 +45,7 @@ impl BuggyBackend {
             Bug::TakesAllForMutexes => contenders.iter_mut().for_each(|contender| contender.mode = Mode::Mutex),
             _ => {}
         }
-        QueueView { version: view.version, contenders: contenders.into() }
+        QueueView::new(view.version, contenders)
     }
 }
 
@@ -128,7 +128,7 @@ impl Session for BuggySession {
         let (queue, bug, ticket) = (self.backend.stored_as(queue), self.bug(), entry.ticket);
         if bug == Bug::JoinsTwice {
             let ticket = Ticket::mint().expect("the system gives randomness");
-            drop(self.inner.enqueue(&queue, Entry { ticket, ..entry.clone() }));
+            drop(self.inner.enqueue(&queue, Entry::new(ticket, entry.mode, entry.owner.clone())));
         }
         let joining = if bug == Bug::JoinsWhenPolled {
             let inner = self.inner.clone();

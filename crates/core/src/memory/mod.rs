@@ -21,6 +21,7 @@ mod queue;
 mod service;
 mod session;
 mod testing;
+mod value;
 
 pub use service::MemoryService;
 pub use testing::Testing;

@@ -6,27 +6,40 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::contender::{Contender, ContenderId, ContenderInfo, Entry, Mode, Owner, QueueView, Ticket, Version};
-use crate::{FencingToken, QueueName};
+use crate::contender::{
+    Bond, Contender, ContenderId, ContenderInfo, Entry, Mode, Owner, QueueView, Rank, Request, Revocation, Ticket,
+    Version,
+};
+use crate::memory::value::Values;
+use crate::name::Part;
+use crate::{Error, ErrorKind, FencingToken, LossReason, Operation, QueueName, Result};
 
 /// One contender, as the service keeps it.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) id: ContenderId,
     pub(super) token: FencingToken,
-    session: u64,
+    /// The session that it lives by; `None` if it lives until it is removed.
+    session: Option<u64>,
     ticket: Ticket,
     mode: Mode,
     owner: Arc<Owner>,
     since_unix: Duration,
-    /// Turns true when the contender leaves, and wakes those who watch this one, and nobody else.
-    departed: watch::Sender<bool>,
+    frozen: Option<Arc<str>>,
+    /// Says why when the contender leaves, and wakes those who watch this one, and nobody else.
+    departed: watch::Sender<Option<LossReason>>,
+    revocation: watch::Sender<Option<Revocation>>,
 }
 
 impl Stored {
     /// Watches for the departure of this contender.
-    pub(super) fn watch(&self) -> watch::Receiver<bool> {
+    pub(super) fn watch(&self) -> watch::Receiver<Option<LossReason>> {
         self.departed.subscribe()
+    }
+
+    /// Watches for a request to give up.
+    pub(super) fn watch_requests(&self) -> watch::Receiver<Option<Revocation>> {
+        self.revocation.subscribe()
     }
 }
 
@@ -34,51 +47,97 @@ impl Stored {
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     by_name: BTreeMap<QueueName, Vec<Stored>>,
+    pub(super) values: Values,
     last_grant: u64,
+    /// Grows with each change to any queue or value, and wakes those who wait for one.
+    revision: watch::Sender<u64>,
 }
 
 impl Queues {
-    /// Puts an entry at the tail.
-    pub(super) fn join(&mut self, queue: &QueueName, entry: Entry, session: u64, since_unix: Duration) -> &Stored {
+    /// Puts an entry where it asks to stand.
+    pub(super) fn join(
+        &mut self,
+        queue: &QueueName,
+        entry: Entry,
+        session: u64,
+        since_unix: Duration,
+    ) -> Result<&Stored> {
         self.last_grant += 1;
+        let contenders = self.by_name.entry(queue.clone()).or_default();
+        let own_token = FencingToken::new(self.last_grant, 0).expect("one process never counts beyond 2^63");
+        let (at, token) = match &entry.rank {
+            Rank::Tail => (contenders.len(), own_token),
+            Rank::With(anchor) => {
+                let is_anchor = |stored: &Stored| stored.id == *anchor && stored.session == Some(session);
+                match contenders.iter().position(is_anchor) {
+                    Some(before) => (before + 1, contenders[before].token),
+                    None => return Err(anchor_gone(queue)),
+                }
+            }
+        };
+        let (session, frozen) = match entry.bond {
+            Bond::Session => (Some(session), None),
+            Bond::Persistent { reason } => (None, Some(reason)),
+        };
         let stored = Stored {
             id: ContenderId::new(format!("{:020}", self.last_grant)),
-            token: FencingToken::new(self.last_grant, 0).expect("one process never counts beyond 2^63"),
+            token,
             session,
             ticket: entry.ticket,
             mode: entry.mode,
             owner: entry.owner,
             since_unix,
-            departed: watch::Sender::new(false),
+            frozen,
+            departed: watch::Sender::new(None),
+            revocation: watch::Sender::new(None),
         };
-        let contenders = self.by_name.entry(queue.clone()).or_default();
-        contenders.push(stored);
-        contenders.last().expect("one was just added")
+        contenders.insert(at, stored);
+        self.revision.send_modify(|revision| *revision += 1);
+        Ok(&contenders[at])
     }
 
     pub(super) fn remove(&mut self, queue: &QueueName, ticket: Ticket) {
-        self.retain(|name, stored| name != queue || stored.ticket != ticket);
+        self.retain(LossReason::Removed, |name, stored| name != queue || stored.ticket != ticket);
     }
 
     pub(super) fn remove_session(&mut self, session: u64) {
-        self.retain(|_, stored| stored.session != session);
+        self.retain(LossReason::Expired, |_, stored| stored.session != Some(session));
     }
 
     pub(super) fn remove_contender(&mut self, queue: &QueueName, id: &ContenderId) {
-        self.retain(|name, stored| name != queue || stored.id != *id);
+        self.retain(LossReason::Removed, |name, stored| name != queue || stored.id != *id);
     }
 
-    fn retain(&mut self, keep: impl Fn(&QueueName, &Stored) -> bool) {
+    fn retain(&mut self, reason: LossReason, keep: impl Fn(&QueueName, &Stored) -> bool) {
         self.by_name.retain(|name, contenders| {
             contenders.retain(|stored| {
                 let stays = keep(name, stored);
                 if !stays {
-                    stored.departed.send_replace(true);
+                    stored.departed.send_replace(Some(reason));
                 }
                 stays
             });
             !contenders.is_empty()
         });
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Asks something of a contender; `false` if it is not there, or has another token.
+    pub(super) fn request(&mut self, queue: &QueueName, id: &ContenderId, request: Request) -> bool {
+        let Some(stored) = self.find(queue, id) else {
+            return false;
+        };
+        match request {
+            Request::Yield(revocation) => {
+                stored.revocation.send_replace(Some(revocation));
+                true
+            }
+            Request::Break { token } if stored.token == token => {
+                self.retain(LossReason::Broken, |name, stored| name != queue || stored.id != *id);
+                true
+            }
+            Request::Break { .. } => false,
+        }
     }
 
     pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Stored> {
@@ -86,30 +145,56 @@ impl Queues {
     }
 
     pub(super) fn view(&self, queue: &QueueName, version: Version) -> QueueView {
-        let contenders = self
-            .contenders(queue)
-            .iter()
-            .map(|stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode })
-            .collect();
-        QueueView { version, contenders }
+        let contender =
+            |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
+        let contenders: Vec<_> = self.contenders(queue).iter().map(contender).collect();
+        let of_other_kinds: &[Part] = match queue.part() {
+            Part::Line => &[Part::Permits, Part::Gate],
+            Part::Gate | Part::Permits => &[Part::Line],
+        };
+        let elsewhere =
+            of_other_kinds.iter().find_map(|&part| self.contenders(&queue.with_part(part)).first().map(|it| it.mode));
+        QueueView { elsewhere, ..QueueView::new(version, contenders) }
     }
 
     pub(super) fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {
         let info = |stored: &Stored| ContenderInfo {
             token: Some(stored.token),
-            session: Some(stored.session.to_string()),
+            session: stored.session.map(|session| session.to_string()),
             owner: Some((*stored.owner).clone()),
             since_unix: Some(stored.since_unix),
+            frozen: stored.frozen.as_deref().map(str::to_owned),
+            revocation: stored.revocation.borrow().clone(),
             ..ContenderInfo::new(stored.id.clone(), stored.mode)
         };
-        self.contenders(queue).iter().map(info).collect()
+        let parts = [Part::Line, Part::Permits, Part::Gate];
+        parts.iter().flat_map(|&part| self.contenders(&queue.with_part(part)).iter().map(info)).collect()
     }
 
+    /// Returns what wakes whoever waits for a change to any queue or value.
+    pub(super) fn revision(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Wakes those who wait for a change to a value.
+    pub(super) fn value_written(&self) {
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Names the locks that have contenders.
     pub(super) fn names(&self, prefix: &str) -> Vec<QueueName> {
-        self.by_name.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect()
+        let locks = self.by_name.keys().map(|queue| queue.with_part(Part::Line));
+        let mut names: Vec<_> = locks.filter(|name| name.as_str().starts_with(prefix)).collect();
+        names.dedup();
+        names
     }
 
     fn contenders(&self, queue: &QueueName) -> &[Stored] {
         self.by_name.get(queue).map_or(&[], Vec::as_slice)
     }
+}
+
+fn anchor_gone(queue: &QueueName) -> Error {
+    let message = "the contender whose place was to be shared is gone";
+    Error::permanent(ErrorKind::Removed, Operation::Join, message).at(queue)
 }

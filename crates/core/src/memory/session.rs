@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::contender::{ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueView, Ticket, Version};
-use crate::memory::queue::Queues;
-use crate::memory::service::{CAPABILITIES, MemoryService, Way, lost, refuse, unreachable};
+use crate::backend::{ENTRIES_MAX, VALUE_BYTES_MAX};
+use crate::contender::{
+    ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Revocation, Ticket, Value,
+    ValueVersion, Version,
+};
+use crate::memory::queue::{Queues, Stored};
+use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
 use crate::{
-    Backend, BoxFuture, Capabilities, Liveness, LossReason, Operation, QueueName, Result, Session, SessionBond,
-    Standing, Withdrawal,
+    Backend, BoxFuture, Capabilities, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Session,
+    SessionBond, Standing, Withdrawal,
 };
 
 /// One client of a memory service.
@@ -94,14 +98,30 @@ impl Session for MemorySession {
     }
 
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        let one = self.enqueue_all(queue, vec![entry]);
+        Box::pin(async move { Ok(one.await?.pop().expect("one entry was sent")) })
+    }
+
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        if entries.len() > ENTRIES_MAX {
+            return refuse(limit(Operation::Join, format!("{ENTRIES_MAX} places at once are the most")));
+        }
         let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
         let since_unix = self.service.clock().unix_time();
-        self.service.request(session, Operation::Join, move |state, version| {
-            let stored = state.queues.join(&queue, entry, session, since_unix);
-            let (id, token) = (stored.id.clone(), stored.token);
-            let standing = Arc::new(MemoryStanding { bond, departed: stored.watch() });
-            Enqueued { id, token, view: state.queues.view(&queue, version), standing }
-        })
+        let joined = self.service.request(session, Operation::Join, move |state, version| {
+            let mut places = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let stored = state.queues.join(&queue, entry, session, since_unix)?;
+                places.push((stored.id.clone(), stored.token, MemoryStanding::of(stored, bond.clone())));
+            }
+            let view = state.queues.view(&queue, version);
+            let enqueued = |(id, token, standing)| {
+                let standing: Arc<dyn Standing> = Arc::new(standing);
+                Enqueued { id, token, view: view.clone(), standing }
+            };
+            Ok(places.into_iter().map(enqueued).collect())
+        });
+        Box::pin(async move { joined.await? })
     }
 
     fn departure(
@@ -117,8 +137,8 @@ impl Session for MemorySession {
             let number = self.number;
             move |state, _| {
                 let way = state.links.get(&number).map(|link| link.way.subscribe());
-                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(super::queue::Stored::watch));
-                (state.queues.find(&queue, &ahead).map(super::queue::Stored::watch), mine, way)
+                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(Stored::watch));
+                (state.queues.find(&queue, &ahead).map(Stored::watch), mine, way)
             }
         });
         Box::pin(async move {
@@ -133,6 +153,50 @@ impl Session for MemorySession {
         })
     }
 
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        let (queue, seen) = (queue.clone(), seen.clone());
+        let look = move |state: &mut State, version| state.queues.view(&queue, version);
+        self.until(Operation::Wait, look, move |view: &QueueView| {
+            view.version != seen.version || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
+        })
+    }
+
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        let (queue, contender) = (queue.clone(), contender.clone());
+        self.service
+            .request(self.number, Operation::Request, move |state, _| state.queues.request(&queue, &contender, request))
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        let queue = queue.clone();
+        self.service.request(self.number, Operation::Value, move |state, _| state.queues.values.get(&queue).cloned())
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+            return refuse(limit(Operation::Value, format!("{VALUE_BYTES_MAX} bytes are the most")));
+        }
+        let queue = queue.clone();
+        self.service.request(self.number, Operation::Value, move |state, _| {
+            let written = state.queues.values.set(&queue, expected, value);
+            state.queues.value_written();
+            written
+        })
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        let queue = queue.clone();
+        let look = move |state: &mut State, _| state.queues.values.get(&queue).cloned();
+        self.until(Operation::Wait, look, move |value: &Option<Value>| {
+            value.as_ref().map(|value| value.version) != seen
+        })
+    }
+
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let queue = queue.clone();
         self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket))
@@ -144,19 +208,69 @@ impl Session for MemorySession {
     }
 }
 
+impl MemorySession {
+    /// Looks again at each change until what is seen is `news`, or the way was cut meanwhile.
+    fn until<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        look: impl Fn(&mut State, Version) -> T + Clone + Send + 'static,
+        news: impl Fn(&T) -> bool + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
+        let ask = move || {
+            let look = look.clone();
+            service.request(number, operation, move |state, version| {
+                let way = state.links.get(&number).map(|link| link.way.subscribe());
+                (look(state, version), state.queues.revision(), way, version)
+            })
+        };
+        let first = ask();
+        Box::pin(async move {
+            let mut answer = first.await;
+            loop {
+                let (seen, mut revision, way, version) = answer?;
+                let Some(mut way) = way.filter(|_| !news(&seen)) else {
+                    return Ok(seen);
+                };
+                let is_cut = tokio::select! {
+                    biased;
+                    _ = bond.lost() => return Err(lost(operation)),
+                    cut = way.wait_for(|way| !way.leads_back(version)) => cut.is_ok(),
+                    _ = revision.changed() => false,
+                };
+                if !is_cut {
+                    answer = ask().await;
+                    continue;
+                }
+                tokio::select! {
+                    biased;
+                    _ = bond.lost() => return Err(lost(operation)),
+                    _ = way.wait_for(|way| !way.cut) => {}
+                }
+                // What was missed is not known, so what is seen now is news in any case.
+                return ask().await.map(|(seen, ..)| seen);
+            }
+        })
+    }
+}
+
+fn limit(operation: Operation, message: String) -> Error {
+    Error::permanent(ErrorKind::LimitReached, operation, message)
+}
+
 /// Waits for the news that ends a wait. What happens while the way is cut is not told; after healing it takes a new look.
 async fn news(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
     seen: Version,
-    mut ahead: watch::Receiver<bool>,
+    mut ahead: watch::Receiver<Option<LossReason>>,
     mine: impl Future<Output = ()> + Send,
 ) -> Result<Departure> {
     tokio::select! {
         biased;
         _ = bond.lost() => return Err(lost(Operation::Wait)),
         _ = way.wait_for(|way| !way.leads_back(seen)) => {}
-        _ = ahead.wait_for(|&departed| departed) => return Ok(Departure::Gone),
+        _ = ahead.wait_for(Option::is_some) => return Ok(Departure::Gone),
         () = mine => return Ok(Departure::Recheck),
     }
     tokio::select! {
@@ -167,12 +281,12 @@ async fn news(
 }
 
 /// Waits for the departure of our own contender: at once if it is gone already, without end for an onlooker.
-async fn departed(mine: Option<Option<watch::Receiver<bool>>>) {
+async fn departed(mine: Option<Option<watch::Receiver<Option<LossReason>>>>) {
     match mine {
         None => std::future::pending().await,
         Some(None) => {}
         Some(Some(mut mine)) => {
-            let _ = mine.wait_for(|&departed| departed).await;
+            let _ = mine.wait_for(Option::is_some).await;
         }
     }
 }
@@ -186,15 +300,22 @@ impl Drop for MemorySession {
 #[derive(Debug)]
 struct MemoryStanding {
     bond: SessionBond,
-    departed: watch::Receiver<bool>,
+    departed: watch::Receiver<Option<LossReason>>,
+    revocation: watch::Receiver<Option<Revocation>>,
+}
+
+impl MemoryStanding {
+    fn of(stored: &Stored, bond: SessionBond) -> Self {
+        Self { bond, departed: stored.watch(), revocation: stored.watch_requests() }
+    }
 }
 
 impl Standing for MemoryStanding {
     fn liveness(&self) -> Liveness {
-        match self.bond.liveness() {
-            lost @ Liveness::Lost(_) => lost,
-            _ if *self.departed.borrow() => Liveness::Lost(LossReason::Removed),
-            held => held,
+        match (self.bond.liveness(), *self.departed.borrow()) {
+            (lost @ Liveness::Lost(_), _) => lost,
+            (_, Some(reason)) => Liveness::Lost(reason),
+            (held, None) => held,
         }
     }
 
@@ -204,7 +325,21 @@ impl Standing for MemoryStanding {
             tokio::select! {
                 biased;
                 reason = bond.lost() => reason,
-                _ = departed.wait_for(|&departed| departed) => LossReason::Removed,
+                departed = departed.wait_for(Option::is_some) => {
+                    departed.ok().and_then(|reason| *reason).unwrap_or(LossReason::Removed)
+                }
+            }
+        })
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let mut revocation = self.revocation.clone();
+        Box::pin(async move {
+            let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
+            match request {
+                Some(request) => request,
+                // The contender is gone, and nobody can ask it any more.
+                None => std::future::pending().await,
             }
         })
     }

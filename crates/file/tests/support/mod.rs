@@ -37,7 +37,7 @@ pub(crate) fn queue(name: &str) -> QueueName {
 
 /// Makes an entry of a mutex.
 pub(crate) fn entry() -> Entry {
-    Entry { ticket: Ticket::mint().unwrap(), mode: Mode::Mutex, owner: Arc::new(Owner::this_process()) }
+    Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()))
 }
 
 /// Bounds what must happen.

@@ -137,7 +137,7 @@ impl Inner {
         if let Some(name) = reading.junk.first() {
             self.report_junk(queue, name, reading.junk.len());
         }
-        Ok(QueueView { version: Version(listing.epoch), contenders: reading.contenders.into() })
+        Ok(QueueView::new(Version(listing.epoch), reading.contenders))
     }
 
     /// Warns of a queue that lies in another one's path.
