@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, QueueName, QueueView,
-    Result, Session, SessionBond, Ticket, Version, Withdrawal,
+    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueName,
+    QueueView, Request, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -124,6 +124,36 @@ impl Session for TapSession {
             counts.departures.fetch_add(1, Ordering::SeqCst);
             answer
         }))
+    }
+
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        self.tap.counts.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
+        self.tap.paced(self.inner.enqueue_all(queue, entries))
+    }
+
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        self.tap.paced(self.inner.changed(queue, seen))
+    }
+
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        self.tap.paced(self.inner.request(queue, contender, request))
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        self.tap.paced(self.inner.value(queue))
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        self.tap.paced(self.inner.set_value(queue, expected, value))
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        self.tap.paced(self.inner.value_changed(queue, seen))
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {

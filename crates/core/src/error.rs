@@ -16,6 +16,8 @@ type Source = Arc<dyn std::error::Error + Send + Sync + 'static>;
 pub enum ErrorKind {
     /// The service failed in a way that has no kind of its own; the source says how.
     Backend,
+    /// Others hold permits of the semaphore who say that there is another number of them.
+    BoundMismatch,
     /// The keeper, or the session under it, was closed by this process.
     Closed,
     /// The way to the service broke, or could not be opened.
@@ -26,6 +28,8 @@ pub enum ErrorKind {
     InvalidConfig,
     /// A lock's name that is none.
     InvalidName,
+    /// What is asked for can never be granted.
+    InvalidRequest,
     /// A service URL that cannot be used.
     InvalidUrl,
     /// The queue is one of another kind of lock.
@@ -40,17 +44,21 @@ pub enum ErrorKind {
     Removed,
     /// The service cannot do this.
     Unsupported,
+    /// Whoever asks holds what would have to be given up first, so it would wait for itself.
+    WouldDeadlock,
 }
 
 impl ErrorKind {
     fn describe(self) -> &'static str {
         match self {
             Self::Backend => "the service failed",
+            Self::BoundMismatch => "another number of permits is agreed on",
             Self::Closed => "closed",
             Self::ConnectionLost => "connection lost",
             Self::ForeignContender => "the queue has a contender of an unknown kind",
             Self::InvalidConfig => "unusable configuration",
             Self::InvalidName => "not a lock's name",
+            Self::InvalidRequest => "can never be granted",
             Self::InvalidUrl => "not a usable service URL",
             Self::KindMismatch => "the queue belongs to another kind of lock",
             Self::LimitReached => "limit reached",
@@ -58,6 +66,7 @@ impl ErrorKind {
             Self::Refused => "access refused",
             Self::Removed => "removed from the queue",
             Self::Unsupported => "not supported by this service",
+            Self::WouldDeadlock => "it would wait for itself",
         }
     }
 }

@@ -1,46 +1,73 @@
-//! Proof of holding a lock, and the answer to whether it still holds.
+//! Proof of holding a lock: gives it back when it is dropped. Whether it still holds is the [`Hold`]'s to say.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::watch;
 
 use crate::clock::BootInstant;
-use crate::contend::{Granted, Place};
-use crate::contender::ContenderId;
+use crate::contend::{Granted, Place, lost_error};
 use crate::event::Event;
 use crate::keeper::Shared;
-use crate::{Error, ErrorKind, FencingToken, Liveness, LossReason, Operation, QueueName, Result, Standing};
+use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Result};
 
-/// Proof that this process holds a mutex.
+/// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
 /// Dropping it gives the lock back in the background: at once where the service can, else by the session's own task, which
 /// goes on until it is certain. It may be dropped anywhere, also on a thread without a runtime, after the runtime's end or
-/// in a panic; it neither panics nor blocks. [`MutexGuard::release`] does the same and reports.
+/// in a panic; it neither panics nor blocks. [`Guard::release`] does the same and reports.
 ///
 /// A guard can outlive its hold: when the session is lost, the service grants the lock to the next. Ask
 /// [`Hold::is_held`] before what must not be done twice, and give [`Hold::fencing_token`] to what can check it.
 #[must_use = "the lock is given back when the guard is dropped"]
-#[doc(alias = "InterProcessMutex")]
-pub struct MutexGuard {
+pub struct Guard<Kind> {
     /// Present until the guard is released.
     place: Option<Place>,
     hold: Hold,
     shared: Arc<Shared>,
     granted_at: BootInstant,
+    kind: PhantomData<fn() -> Kind>,
 }
 
-impl MutexGuard {
+/// What a [`Guard`] is a proof of.
+pub mod kind {
+    /// A mutex.
+    #[derive(Debug)]
+    pub enum Mutex {}
+    /// A share of a read/write lock.
+    #[derive(Debug)]
+    pub enum Read {}
+    /// A read/write lock, alone.
+    #[derive(Debug)]
+    pub enum Write {}
+    /// One permit of a semaphore.
+    #[derive(Debug)]
+    pub enum Permit {}
+}
+
+/// Proof that this process holds a mutex.
+#[doc(alias = "InterProcessMutex")]
+pub type MutexGuard = Guard<kind::Mutex>;
+
+/// Proof that this process shares a read/write lock with other readers.
+#[doc(alias = "ReadLock")]
+pub type ReadGuard = Guard<kind::Read>;
+
+/// Proof that this process holds a read/write lock alone.
+#[doc(alias = "WriteLock")]
+pub type WriteGuard = Guard<kind::Write>;
+
+/// Proof that this process holds one permit of a semaphore; any task may release it.
+#[doc(alias = "Lease")]
+pub type Permit = Guard<kind::Permit>;
+
+impl<Kind> Guard<Kind> {
     pub(crate) fn new(shared: Arc<Shared>, queue: QueueName, granted: Granted, called_at: BootInstant) -> Self {
         let Granted { place, id, token, standing } = granted;
         let granted_at = shared.clock.now();
         let waited = granted_at.saturating_duration_since(called_at);
         shared.emit(&Event::Granted { lock: queue.clone(), token, waited });
-        let state =
-            HoldState { queue, id, token, standing, shared: shared.clone(), released: watch::Sender::new(false) };
-        Self { place: Some(place), hold: Hold { state: Arc::new(state) }, shared, granted_at }
+        let hold = Hold::new(shared.clone(), queue, id, token, standing);
+        Self { place: Some(place), hold, shared, granted_at, kind: PhantomData }
     }
 
     /// Returns what answers for this hold; a cheap clone that may go anywhere and never releases.
@@ -57,8 +84,9 @@ impl MutexGuard {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`], permanent, if the hold had been lost before: somebody else may have been granted the lock while
-    /// this one was thought to be held. Transient if the service could not be told yet; it is told as soon as it can be.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if the hold had been lost before: somebody else may have
+    /// been granted the lock while this one was thought to be held. Transient if the service could not be told yet; it is
+    /// told as soon as it can be.
     ///
     /// # Cancellation
     ///
@@ -72,7 +100,7 @@ impl MutexGuard {
     ///
     /// Goes on until the service has heard of it or the session has ended.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let queue = self.hold.state.queue.clone();
+        let queue = self.hold.name().clone();
         let (lost, withdrawal) = match self.place.take() {
             Some(place) => (self.end(), Some(place.leave())),
             None => (None, None),
@@ -88,21 +116,49 @@ impl MutexGuard {
         }
     }
 
+    /// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back.
+    pub(crate) async fn run<Work, Running, Output>(self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let hold = self.hold.clone();
+        let output = tokio::select! {
+            biased;
+            reason = hold.lost() => Err(lost_error(hold.name(), reason)),
+            output = work(hold.clone()) => Ok(output),
+        }?;
+        match self.release().await {
+            Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
+            // The work is done and the release goes on by itself.
+            Ok(()) | Err(_) => Ok(output),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Returns the place that is held; there is one until the guard is released.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
     /// Ends the hold, and says why it had been lost, if it had.
     fn end(&self) -> Option<LossReason> {
         let lost = match self.hold.liveness() {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
-        let state = &self.hold.state;
-        state.released.send_replace(true);
+        self.hold.note_release();
         let held = self.shared.clock.now().saturating_duration_since(self.granted_at);
-        self.shared.emit(&Event::Released { lock: state.queue.clone(), token: state.token, held, lost });
+        let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
+        self.shared.emit(&Event::Released { lock, token, held, lost });
         lost
     }
 }
 
-impl Drop for MutexGuard {
+impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.end();
@@ -111,120 +167,8 @@ impl Drop for MutexGuard {
     }
 }
 
-impl fmt::Debug for MutexGuard {
+impl<Kind> fmt::Debug for Guard<Kind> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("MutexGuard").field(&self.hold).finish()
-    }
-}
-
-pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
-    Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
-}
-
-/// The answer to whether a lock is still held; cheap to clone, and it never releases.
-#[derive(Clone)]
-pub struct Hold {
-    state: Arc<HoldState>,
-}
-
-struct HoldState {
-    queue: QueueName,
-    id: ContenderId,
-    token: FencingToken,
-    standing: Arc<dyn Standing>,
-    shared: Arc<Shared>,
-    released: watch::Sender<bool>,
-}
-
-impl Hold {
-    /// Returns the lock's name.
-    pub fn name(&self) -> &QueueName {
-        &self.state.queue
-    }
-
-    /// Returns our identity in the queue.
-    pub fn contender(&self) -> &ContenderId {
-        &self.state.id
-    }
-
-    /// Returns the grant's token: greater than that of every grant before.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.state.token
-    }
-
-    /// Tells whether the lock is held now. Once it said no, it never says yes again.
-    pub fn is_held(&self) -> bool {
-        self.liveness().is_held()
-    }
-
-    /// Returns what may be believed now, looked up at the call.
-    pub fn liveness(&self) -> Liveness {
-        // In this order, since to the standing our own release looks like a removal.
-        let standing = self.state.standing.liveness();
-        if *self.state.released.borrow() { Liveness::Lost(LossReason::Released) } else { standing }
-    }
-
-    /// Returns how long from now the hold may be believed if nothing more is heard: zero if it is lost, `None` if the
-    /// service has no timeouts.
-    pub fn safe_for(&self) -> Option<Duration> {
-        match self.liveness().safe_until() {
-            Some(safe_until) => safe_until.left(self.state.shared.clock.now()),
-            None => Some(Duration::ZERO),
-        }
-    }
-
-    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs longer
-    /// than this to be ended safely should not begin. `None` if the service has no timeouts.
-    ///
-    /// While renewals go well, [`Hold::safe_for`] does not fall below it.
-    pub fn notice(&self) -> Option<Duration> {
-        self.state.standing.notice()
-    }
-
-    /// Waits until the lock is no longer held, and says why; [`LossReason::Released`] if its guard gave it back.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// [`Hold::is_held`] says no before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Returns when the hold may no longer be believed, before anybody else is granted the lock, under the service's
-    /// stated bounds.
-    pub async fn lost(&self) -> LossReason {
-        let mut released = self.state.released.subscribe();
-        tokio::select! {
-            biased;
-            _ = released.wait_for(|&released| released) => LossReason::Released,
-            // To the standing our own release looks like a removal.
-            reason = self.state.standing.lost() => {
-                if *self.state.released.borrow() { LossReason::Released } else { reason }
-            }
-        }
-    }
-
-    /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has such
-    /// a thing; for handing the lock to a process that may outlive this one.
-    pub fn lifeline(&self) -> Option<OwnedFd> {
-        if self.is_held() { self.state.standing.lifeline() } else { None }
-    }
-}
-
-impl fmt::Debug for Hold {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Hold")
-            .field("lock", &self.state.queue.as_str())
-            .field("token", &self.state.token)
-            .field("liveness", &self.liveness())
-            .finish()
+        formatter.debug_tuple("Guard").field(&self.hold).finish()
     }
 }

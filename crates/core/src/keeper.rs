@@ -8,11 +8,12 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{self, Event, Observer};
+use crate::lock::Lock;
 use crate::memory::{MemoryService, Testing};
 use crate::retry::RetryPolicy;
 use crate::{
-    Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, QueueName, Result,
-    Session,
+    Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, Permits, QueueName,
+    Result, RwLock, Semaphore, Session,
 };
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
@@ -82,7 +83,33 @@ impl Keeper {
     ///
     /// [`ErrorKind::InvalidName`] if it is no name.
     pub fn mutex(&self, name: &str) -> Result<Mutex> {
-        Ok(Mutex::new(self.shared.clone(), QueueName::new(name)?))
+        Ok(Mutex::new(self.lock(name)?))
+    }
+
+    /// Returns the read/write lock of this name. Asking costs nothing; the service hears of it at the first lock.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it is no name.
+    #[doc(alias = "InterProcessReadWriteLock")]
+    pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
+        Ok(RwLock::new(self.lock(name)?))
+    }
+
+    /// Returns the semaphore of this name, with so many permits. Asking costs nothing; the service hears of it when the
+    /// first permit is acquired.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it, or the counter that bounds it, is no name; [`ErrorKind::InvalidRequest`] for a
+    /// semaphore of no permits.
+    #[doc(alias = "InterProcessSemaphoreV2")]
+    pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
+        Semaphore::new(self.lock(name)?, permits.into())
+    }
+
+    fn lock(&self, name: &str) -> Result<Lock> {
+        Ok(Lock { shared: self.shared.clone(), queue: QueueName::new(name)? })
     }
 
     /// Names the service as a URL without secrets.

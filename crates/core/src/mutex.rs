@@ -1,15 +1,12 @@
 //! The exclusive lock.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::BootInstant;
-use crate::contend;
-use crate::event::Event;
-use crate::guard::lost_error;
-use crate::keeper::Shared;
-use crate::{ErrorKind, Hold, MutexGuard, QueueName, Result};
+use crate::contend::Patience;
+use crate::contender::Mode;
+use crate::lock::{Lock, granted};
+use crate::{Hold, MutexGuard, QueueName, Result};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
@@ -32,18 +29,17 @@ use crate::{ErrorKind, Hold, MutexGuard, QueueName, Result};
 #[doc(alias = "InterProcessMutex")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct Mutex {
-    shared: Arc<Shared>,
-    queue: QueueName,
+    lock: Lock,
 }
 
 impl Mutex {
-    pub(crate) fn new(shared: Arc<Shared>, queue: QueueName) -> Self {
-        Self { shared, queue }
+    pub(crate) const fn new(lock: Lock) -> Self {
+        Self { lock }
     }
 
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
-        &self.queue
+        &self.lock.queue
     }
 
     /// Waits for the lock, however long it takes.
@@ -67,10 +63,7 @@ impl Mutex {
     /// so in [`Event::Rejoining`].
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
-        let called_at = self.shared.clock.now();
-        let granted = contend::lock(&self.shared, &self.queue, None).await?;
-        let granted = granted.expect("without a deadline nothing but a grant or an error ends the wait");
-        Ok(MutexGuard::new(self.shared.clone(), self.queue.clone(), granted, called_at))
+        self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
     }
 
     /// Takes the lock if it is free; `None` if somebody has it or queues for it.
@@ -94,9 +87,7 @@ impl Mutex {
     /// Fails with a transient error.
     #[doc(alias = "tryLock")]
     pub async fn try_lock(&self) -> Result<Option<MutexGuard>> {
-        let called_at = self.shared.clock.now();
-        let granted = contend::try_lock(&self.shared, &self.queue).await?;
-        Ok(self.guard_or_tell(granted, called_at))
+        self.lock.grant(Mode::Mutex, Patience::None).await
     }
 
     /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
@@ -122,13 +113,7 @@ impl Mutex {
     /// As [`Mutex::lock`]; the timeout is kept to whatever happens.
     #[doc(alias = "acquire")]
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
-        if timeout.is_zero() {
-            return self.try_lock().await;
-        }
-        let called_at = self.shared.clock.now();
-        let deadline = called_at.saturating_add(timeout);
-        let granted = contend::lock(&self.shared, &self.queue, Some(deadline)).await?;
-        Ok(self.guard_or_tell(granted, called_at))
+        self.lock.grant(Mode::Mutex, Patience::within(&self.lock.shared, timeout)).await
     }
 
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost.
@@ -164,31 +149,12 @@ impl Mutex {
         Work: FnOnce(Hold) -> Running,
         Running: Future<Output = Output>,
     {
-        let guard = self.lock().await?;
-        let hold = guard.hold().clone();
-        let output = tokio::select! {
-            biased;
-            reason = hold.lost() => Err(lost_error(&self.queue, reason)),
-            output = work(hold.clone()) => Ok(output),
-        }?;
-        match guard.release().await {
-            Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
-            // The work is done and the release goes on by itself.
-            Ok(()) | Err(_) => Ok(output),
-        }
-    }
-
-    fn guard_or_tell(&self, granted: Option<contend::Granted>, called_at: BootInstant) -> Option<MutexGuard> {
-        if granted.is_none() {
-            let waited = self.shared.clock.now().saturating_duration_since(called_at);
-            self.shared.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
-        }
-        granted.map(|granted| MutexGuard::new(self.shared.clone(), self.queue.clone(), granted, called_at))
+        self.lock().await?.run(work).await
     }
 }
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Mutex").field(&self.queue.as_str()).finish()
+        formatter.debug_tuple("Mutex").field(&self.lock).finish()
     }
 }

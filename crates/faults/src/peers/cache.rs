@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Where a thing made from `source` lies, whether or not it was made: another source, another folder.
-pub(super) fn path(name: &str, source: &str) -> PathBuf {
+/// What a thing is made from: names and texts of files.
+pub(super) type Files = &'static [(&'static str, &'static str)];
+
+/// Where a thing made from `sources` lies, whether or not it was made: other sources, another folder.
+pub(super) fn path(name: &str, sources: Files) -> PathBuf {
     let mut hasher = DefaultHasher::new();
-    source.hash(&mut hasher);
+    sources.hash(&mut hasher);
     folder().join(format!("{name}-{:016x}", hasher.finish()))
 }
 
@@ -37,7 +40,16 @@ pub(super) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Res
     Ok(path)
 }
 
-fn folder() -> PathBuf {
+/// Writes the files into `folder`.
+pub(super) fn write(folder: &Path, files: Files) -> Result<()> {
+    files.iter().try_for_each(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(Error::io(path.display()))
+    })
+}
+
+/// The folder of all these folders; what fills one may keep more there than is looked for.
+pub(super) fn folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     target.join("lockkeeper-faults")

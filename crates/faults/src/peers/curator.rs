@@ -4,11 +4,27 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{Peer, cache};
+use super::Peer;
+use super::cache::{self, Files};
 use crate::zookeeper::{JAVA_OPTIONS, class_path};
 use crate::{Availability, Error, Result, process};
 
-const SOURCE: &str = include_str!("../../peers/CuratorPeer.java");
+const SOURCES: Files = &[
+    ("Barriers.java", include_str!("../../peers/curator/Barriers.java")),
+    ("Children.java", include_str!("../../peers/curator/Children.java")),
+    ("CuratorPeer.java", include_str!("../../peers/curator/CuratorPeer.java")),
+    ("Ground.java", include_str!("../../peers/curator/Ground.java")),
+    ("LatchLock.java", include_str!("../../peers/curator/LatchLock.java")),
+    ("Locks.java", include_str!("../../peers/curator/Locks.java")),
+    ("MutexLock.java", include_str!("../../peers/curator/MutexLock.java")),
+    ("PeerLock.java", include_str!("../../peers/curator/PeerLock.java")),
+    ("ReadWriteLocks.java", include_str!("../../peers/curator/ReadWriteLocks.java")),
+    ("SelectorLock.java", include_str!("../../peers/curator/SelectorLock.java")),
+    ("SemaphoreLock.java", include_str!("../../peers/curator/SemaphoreLock.java")),
+    ("SemaphoreMutexLock.java", include_str!("../../peers/curator/SemaphoreMutexLock.java")),
+    ("SharedCounts.java", include_str!("../../peers/curator/SharedCounts.java")),
+    ("Turns.java", include_str!("../../peers/curator/Turns.java")),
+];
 
 /// The archives on the class path; their manifests name the rest.
 const JARS: &[&str] = &[
@@ -42,12 +58,12 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 
 /// The folder of the compiled driver.
 fn classes() -> Result<PathBuf> {
-    cache::made(cache::path("curator", SOURCE), |folder| {
-        let file = folder.join("CuratorPeer.java");
-        std::fs::write(&file, SOURCE).map_err(Error::io(file.display()))?;
+    cache::made(cache::path("curator", SOURCES), |folder| {
+        cache::write(folder, SOURCES)?;
         let output = Command::new("javac")
             .args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-cp", &class_path(JARS), "-d"])
-            .args([folder, file.as_path()])
+            .arg(folder)
+            .args(SOURCES.iter().map(|(name, _)| folder.join(name)))
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io("javac"))?;

@@ -8,11 +8,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{Peer, cache};
+use super::Peer;
+use super::cache::{self, Files};
 use crate::{Availability, Error, Result, process};
 
-const SOURCE: &str = include_str!("../../peers/kazoo_peer.py");
-const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
+const SOURCES: Files = &[
+    ("ground.py", include_str!("../../peers/kazoo/ground.py")),
+    ("kazoo_peer.py", include_str!("../../peers/kazoo/kazoo_peer.py")),
+    ("locks.py", include_str!("../../peers/kazoo/locks.py")),
+];
+const REQUIREMENTS: Files = &[("requirements.txt", include_str!("../../peers/kazoo/requirements.txt"))];
 
 /// Set, to anything but nothing, it allows the tests to install from PyPI what they need.
 const INSTALL_VARIABLE: &str = "LOCKKEEPER_TEST_INSTALL";
@@ -38,13 +43,12 @@ pub fn python_path() -> Result<PathBuf> {
         return Err(Error::new(format!("kazoo is not installed for the tests (set {INSTALL_VARIABLE}=1 to let them)")));
     }
     cache::made(path, |folder| {
-        let requirements = folder.join("requirements.txt");
-        std::fs::write(&requirements, REQUIREMENTS).map_err(Error::io(requirements.display()))?;
+        cache::write(folder, REQUIREMENTS)?;
         let output = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(["--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--target".as_ref(), folder.as_os_str()])
-            .args(["--requirement".as_ref(), requirements.as_os_str()])
+            .args(["--requirement".as_ref(), folder.join("requirements.txt").as_os_str()])
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io("python3 -m pip"))?;
@@ -61,7 +65,8 @@ pub fn python_path() -> Result<PathBuf> {
 ///
 /// As [`python_path`]; or it has no session within a minute.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
+    let driver = cache::made(cache::path("kazoo-peer", SOURCES), |folder| cache::write(folder, SOURCES))?;
     let mut command = process::command("python3");
-    command.env("PYTHONPATH", python_path()?).args(["-c", SOURCE]);
+    command.env("PYTHONPATH", python_path()?).arg(driver.join("kazoo_peer.py"));
     Peer::start("kazoo", command, connect, session_timeout).await
 }

@@ -1,6 +1,6 @@
 //! A running peer: one command a line to it, one answer a line from it.
 //!
-//! Starting one is `curator`'s and `kazoo`'s.
+//! Starting one is `curator`'s, `kazoo`'s and `go`'s. Barriers and shared counts are `beside`'s.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,31 +11,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time;
 
+use super::{Ground, Kind};
 use crate::process::Process;
 use crate::{Error, Result};
 
 /// How long a peer may take from its start to its session, and to answer beyond what it was asked to wait: starting a
 /// Java process on a loaded machine takes seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-
-/// Which recipe of a peer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// Curator's `InterProcessMutex`, kazoo's `Lock`, as they come: neither waits for the other.
-    Mutex,
-    /// The same, told of each other's names: Curator by a lock driver of its own that compares what follows kazoo's
-    /// marker too, kazoo by `extra_lock_patterns=["-lock-"]`. These two exclude each other.
-    MixedMutex,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::MixedMutex => "mixed-mutex",
-        }
-    }
-}
 
 /// A peer with one session of its own; dropping it kills it, without closing the session.
 ///
@@ -75,7 +57,9 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Takes the lock, waiting for at most `within`; answers whether it was granted.
+    /// Takes the lock, waiting for at most `within`; answers whether it was granted. Of a semaphore, one permit.
+    ///
+    /// go-zookeeper cannot stop waiting: after `within` its node stays in the queue, and goes when its turn comes.
     ///
     /// # Errors
     ///
@@ -83,10 +67,10 @@ impl Peer {
     /// all its commands.
     pub async fn lock(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
-        self.yes("lock", &[kind.word(), path, &millis], within).await
+        self.yes("lock", &[&kind.word(), path, &millis], within).await
     }
 
-    /// Takes the lock if it is free: Curator's `acquire(0)`, kazoo's `acquire(blocking=False)`.
+    /// Takes the lock if it is free: Curator's `acquire(0)`, kazoo's `acquire(blocking=False)`. go-zookeeper cannot.
     ///
     /// # Errors
     ///
@@ -95,19 +79,67 @@ impl Peer {
         self.lock(kind, path, Duration::ZERO).await
     }
 
-    /// Gives the lock back.
+    /// Gives the lock back. Of a semaphore, the permit held longest.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and when it is not held.
     pub async fn release(&mut self, kind: Kind, path: &str) -> Result<()> {
-        match self.yes("release", &[kind.word(), path], Duration::ZERO).await? {
+        match self.yes("release", &[&kind.word(), path], Duration::ZERO).await? {
             true => Ok(()),
             false => Err(Error::new(format!("{} does not hold {path}", self.name))),
         }
     }
 
-    /// Takes the lock `rounds` times, each time reading the number in `file` and writing it plus one.
+    /// Takes so many permits of a semaphore, all or none; answers whether they were granted.
+    ///
+    /// Both peers take them one by one, and hold the first while they wait for the next.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), and when the kind has no permits.
+    pub async fn acquire(&mut self, kind: Kind, path: &str, permits: u32, within: Duration) -> Result<bool> {
+        let (permits, millis) = (permits.to_string(), within.as_millis().to_string());
+        self.yes("acquire", &[&kind.word(), path, &permits, &millis], within).await
+    }
+
+    /// Gives so many permits of a semaphore back, those held longest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), and when it does not hold so many.
+    pub async fn give_back(&mut self, kind: Kind, path: &str, permits: u32) -> Result<()> {
+        match self.yes("return", &[&kind.word(), path, &permits.to_string()], Duration::ZERO).await? {
+            true => Ok(()),
+            false => Err(Error::new(format!("{} does not hold {permits} permits of {path}", self.name))),
+        }
+    }
+
+    /// Has `contenders` threads take the lock `rounds` times each and visit the ground under it; a lock object for each
+    /// thread, one session for all. Answers the most that any of them met inside, itself among them.
+    ///
+    /// A round is the ground's stay and three or four requests, with Curator's semaphore six. What was found wrong, the
+    /// ground tells.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock); it must be done `within` the time.
+    pub async fn take_turns(
+        &mut self,
+        kind: Kind,
+        path: &str,
+        ground: &Ground,
+        (contenders, rounds): (u32, u32),
+        within: Duration,
+    ) -> Result<usize> {
+        let folder = ground.folder().display().to_string();
+        let arguments = [&kind.word(), path, &folder, &contenders.to_string(), &rounds.to_string()];
+        let fields = self.ask("turns", &arguments, within).await?;
+        let [most] = fields.as_slice() else { return Err(self.unexpected("turns", &fields)) };
+        most.parse().map_err(|_| self.unexpected("turns", &fields))
+    }
+
+    /// Takes an exclusive lock `rounds` times, each time reading the number in `file` and writing it plus one.
     ///
     /// Two who are inside at once lose an increment nearly always: a millisecond lies between reading and writing.
     ///
@@ -116,17 +148,18 @@ impl Peer {
     /// As [`lock`](Self::lock); it must be done `within` the time.
     pub async fn count(&mut self, kind: Kind, path: &str, file: &Path, rounds: u32, within: Duration) -> Result<()> {
         let file = file.display().to_string();
-        let arguments = [kind.word(), path, &file, &rounds.to_string()];
+        let arguments = [&kind.word(), path, &file, &rounds.to_string()];
         self.ask("count", &arguments, within).await.map(drop)
     }
 
-    /// The names of the lock's nodes, first in line first.
+    /// The names of the lock's nodes, first in line first: of a semaphore its leases, of one side of Curator's read/write
+    /// lock the nodes of that side.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock).
     pub async fn participants(&mut self, kind: Kind, path: &str) -> Result<Vec<String>> {
-        self.ask("participants", &[kind.word(), path], Duration::ZERO).await
+        self.ask("participants", &[&kind.word(), path], Duration::ZERO).await
     }
 
     /// The full path of the node that stands for what the peer holds.
@@ -135,7 +168,7 @@ impl Peer {
     ///
     /// As [`lock`](Self::lock), and when it holds nothing.
     pub async fn node(&mut self, kind: Kind, path: &str) -> Result<String> {
-        let mut fields = self.ask("node", &[kind.word(), path], Duration::ZERO).await?;
+        let mut fields = self.ask("node", &[&kind.word(), path], Duration::ZERO).await?;
         fields.pop().ok_or_else(|| self.unexpected("node", &fields))
     }
 
@@ -154,7 +187,7 @@ impl Peer {
     ///
     /// As [`lock`](Self::lock); always for kazoo.
     pub async fn make_revocable(&mut self, kind: Kind, path: &str) -> Result<()> {
-        self.ask("revocable", &[kind.word(), path], Duration::ZERO).await.map(drop)
+        self.ask("revocable", &[&kind.word(), path], Duration::ZERO).await.map(drop)
     }
 
     /// Waits until the peer was asked to give up; answers whether it was.
@@ -164,7 +197,7 @@ impl Peer {
     /// As [`lock`](Self::lock), and when it was not made revocable.
     pub async fn revoked(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
-        self.yes("revoked", &[kind.word(), path, &millis], within).await
+        self.yes("revoked", &[&kind.word(), path, &millis], within).await
     }
 
     /// The process, to kill, pause and resume it.
@@ -172,7 +205,7 @@ impl Peer {
         &mut self.process
     }
 
-    async fn yes(&mut self, command: &str, arguments: &[&str], within: Duration) -> Result<bool> {
+    pub(super) async fn yes(&mut self, command: &str, arguments: &[&str], within: Duration) -> Result<bool> {
         let fields = self.ask(command, arguments, within).await?;
         match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["yes"] => Ok(true),
@@ -181,7 +214,7 @@ impl Peer {
         }
     }
 
-    async fn ask(&mut self, command: &str, arguments: &[&str], within: Duration) -> Result<Vec<String>> {
+    pub(super) async fn ask(&mut self, command: &str, arguments: &[&str], within: Duration) -> Result<Vec<String>> {
         let fields = [&[command], arguments].concat();
         if fields.iter().any(|field| field.contains(['\t', '\n'])) {
             return Err(Error::new("a tab or line break cannot be sent to a peer"));
@@ -205,7 +238,7 @@ impl Peer {
         }
     }
 
-    fn unexpected(&self, command: &str, fields: &[String]) -> Error {
+    pub(super) fn unexpected(&self, command: &str, fields: &[String]) -> Error {
         Error::new(format!("{} answered {command} with {fields:?}", self.name))
     }
 }

@@ -1,20 +1,23 @@
 //! Real Apache ZooKeeper, from Debian's `libzookeeper-java`: one server alone, or an ensemble.
 //!
 //! - [`Setup`]: tick, and whatever else a test must set.
-//! - [`Server`]: kill, stop, restart, pause, and what it says of itself.
+//! - [`Server`]: kill, stop, restart, pause.
+//! - [`ServerWords`]: what a server says of itself; of any server that answers four-letter words.
 //! - [`Ensemble`]: several of them, who leads, and the connection string.
 //! - [`words`]: the answers to four-letter words, taken apart.
 //!
 //! Servers listen on loopback (or inside a [network](crate::namespaces)), keep their data in a temporary folder, and
 //! die with the test. Cutting their links is `proxy`'s and `namespaces`'.
 
+mod asking;
 mod ensemble;
 mod server;
 mod setup;
 pub mod words;
 
+pub use asking::{Role, ServerWords};
 pub use ensemble::Ensemble;
-pub use server::{Role, Server};
+pub use server::Server;
 pub use setup::Setup;
 
 use crate::{Availability, process};

@@ -1,20 +1,19 @@
-//! One real server: its process, its folder, and what it says of itself.
+//! One real server: its process and its folder.
 //!
-//! Who its peers are is `ensemble`'s; how its answers are taken apart is `words`'.
+//! Who its peers are is `ensemble`'s; asking it is `asking`'s.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time;
 
 use super::JAVA_OPTIONS;
+use super::asking::{Role, ServerWords};
 use super::setup::{Member, Setup};
-use super::words::{self, Connection, Packets};
 use crate::ports::ReservedPort;
 use crate::process::{self, Process};
 use crate::scratch::Scratch;
@@ -26,36 +25,17 @@ pub(super) const SERVING_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a four-letter word may take. A paused server accepts the connection and never answers.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-
 /// How long one of many looks at a server's role may take: a server that is starting can accept a connection and forget
 /// it.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
 
-/// The most that an answer may hold: `cons` and `wchp` grow with the sessions.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
-
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
 
-/// What part a server plays.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Role {
-    /// It has no peers.
-    Standalone,
-    /// It leads an ensemble.
-    Leader,
-    /// It follows a leader.
-    Follower,
-    /// It follows without a vote.
-    Observer,
-}
-
-/// One Apache ZooKeeper; dropping it kills it and removes its data.
+/// One Apache ZooKeeper; dropping it kills it and removes its data. What it says of itself, its [`ServerWords`] ask.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    words: ServerWords,
     home: Home,
     setup: Setup,
     process: Option<Process>,
@@ -105,12 +85,7 @@ impl Server {
         write(&data.join("myid"), &number.to_string())?;
         let configuration = setup.configuration(&data, listen, address.port(), members);
         write(&home.folder.path().join("zoo.cfg"), &configuration)?;
-        Ok(Self { address, home, setup, process: None })
-    }
-
-    /// Where clients reach it.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+        Ok(Self { words: ServerWords::new(address), home, setup, process: None })
     }
 
     /// The folder that holds its snapshots and transaction log, for a test that tampers with them while it is down.
@@ -159,7 +134,7 @@ impl Server {
     ///
     /// It ended, or a minute passed; the error ends with its log.
     pub async fn serving(&mut self) -> Result<Role> {
-        let what = format!("{} serving", self.address);
+        let what = format!("{} serving", self.address());
         let mut ended = false;
         let found = wait::until(&what, SERVING_WITHIN, async || {
             ended = !self.process.as_mut().is_some_and(Process::is_running);
@@ -169,7 +144,7 @@ impl Server {
         .await;
         match found {
             Ok(Some(role)) => Ok(role),
-            Ok(None) => Err(Error::new(format!("{} has ended:\n{}", self.address, self.log_tail()))),
+            Ok(None) => Err(Error::new(format!("{} has ended:\n{}", self.address(), self.log_tail()))),
             Err(error) => Err(Error::new(format!("{error}:\n{}", self.log_tail()))),
         }
     }
@@ -219,91 +194,13 @@ impl Server {
     }
 
     fn running(&mut self) -> Result<&mut Process> {
-        let address = self.address;
+        let address = self.address();
         self.process.as_mut().ok_or_else(|| Error::new(format!("{address} does not run")))
-    }
-
-    /// The part it plays now.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve: it is starting, or has lost its leader.
-    pub async fn role(&self) -> Result<Role> {
-        words::role(&self.four_letter_word("srvr").await?)
     }
 
     /// The part it plays, if it says so at once; for looking again and again.
     pub(super) async fn role_at_a_look(&self) -> Option<Role> {
         time::timeout(LOOK_WITHIN, self.role()).await.ok()?.ok()
-    }
-
-    /// Packets it has received from and sent to clients since it started. Each four-letter word adds to both.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
-    pub async fn packets(&self) -> Result<Packets> {
-        words::packets(&self.four_letter_word("srvr").await?)
-    }
-
-    /// One of the numbers of `mntr`, such as `zk_watch_count`; the names are ZooKeeper's.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, does not serve, or knows no such number.
-    pub async fn metric(&self, name: &str) -> Result<f64> {
-        words::metric(&self.four_letter_word("mntr").await?, name)
-    }
-
-    /// The connections of its clients (`cons`), with packets for each; that of the question itself is among them.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
-    pub async fn connections(&self) -> Result<Vec<Connection>> {
-        words::connections(&self.four_letter_word("cons").await?)
-    }
-
-    /// How many watches its clients have on it (`wchs`).
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
-    pub async fn watches(&self) -> Result<u64> {
-        words::watches(&self.four_letter_word("wchs").await?)
-    }
-
-    /// The ephemeral nodes and the session of each (`dump`), as pairs of session and path.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
-    pub async fn ephemerals(&self) -> Result<Vec<(u64, String)>> {
-        words::ephemerals(&self.four_letter_word("dump").await?)
-    }
-
-    /// Asks it one of ZooKeeper's four-letter words.
-    ///
-    /// # Errors
-    ///
-    /// It refuses the connection, or has not answered within five seconds.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future closes the connection.
-    pub async fn four_letter_word(&self, word: &str) -> Result<String> {
-        let asking = async {
-            let mut stream = TcpStream::connect(self.address).await?;
-            stream.write_all(word.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
-            Ok(answer)
-        };
-        let asked = format!("{word} of {}", self.address);
-        time::timeout(ANSWER_WITHIN, asking)
-            .await
-            .map_err(|_| Error::new(format!("{asked}: no answer within {ANSWER_WITHIN:?}")))?
-            .map_err(Error::io(asked))
     }
 
     fn log_path(&self) -> PathBuf {
@@ -314,5 +211,13 @@ impl Server {
     pub fn log_tail(&self) -> String {
         let text = fs::read(self.log_path()).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+    }
+}
+
+impl Deref for Server {
+    type Target = ServerWords;
+
+    fn deref(&self) -> &ServerWords {
+        &self.words
     }
 }

@@ -1,4 +1,4 @@
-//! The answers to four-letter words, taken apart. Text in, numbers out; asking is `server`'s.
+//! The answers to four-letter words, taken apart. Text in, numbers out; asking is `asking`'s.
 
 use super::Role;
 use crate::{Error, Result};
@@ -10,6 +10,21 @@ pub struct Packets {
     pub received: u64,
     /// To clients: replies and notifications.
     pub sent: u64,
+}
+
+/// What a server counts of itself (`mntr`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Counts {
+    /// Packets since it started; a client's pings and four-letter words are among them.
+    pub packets: Packets,
+    /// Its nodes, ZooKeeper's own four or five among them.
+    pub nodes: u64,
+    /// Those of its nodes that end with a session.
+    pub ephemerals: u64,
+    /// Watches of its clients, of all kinds.
+    pub watches: u64,
+    /// Connections of its clients, that of the question among them.
+    pub connections: u64,
 }
 
 /// One line of `cons`.
@@ -53,6 +68,36 @@ pub(super) fn metric(answer: &str, name: &str) -> Result<f64> {
         .find(|(found, _)| *found == name)
         .and_then(|(_, number)| number.parse().ok())
         .ok_or_else(|| unexpected(&format!("mntr for {name}"), answer))
+}
+
+/// The counts in an answer to `mntr`.
+pub(super) fn counts(answer: &str) -> Result<Counts> {
+    // Counts are whole and far below 2^53.
+    let number = |name| metric(answer, name).map(|number| number as u64);
+    Ok(Counts {
+        packets: Packets { received: number("zk_packets_received")?, sent: number("zk_packets_sent")? },
+        nodes: number("zk_znode_count")?,
+        ephemerals: number("zk_ephemerals_count")?,
+        watches: number("zk_watch_count")?,
+        connections: number("zk_num_alive_connections")?,
+    })
+}
+
+/// The watches in an answer to `wchp`: a path a line, below it a session a line, indented by a tab.
+pub(super) fn watched(answer: &str) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    let mut watched = None;
+    for line in answer.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix('\t') {
+            None if line.starts_with('/') => watched = Some(line),
+            Some(name) => {
+                let pair = watched.zip(session(name)).ok_or_else(|| unexpected("wchp", answer))?;
+                found.push((pair.0.to_owned(), pair.1));
+            }
+            None => return Err(unexpected("wchp", answer)),
+        }
+    }
+    Ok(found)
 }
 
 /// The number of watches in an answer to `wchs`.
@@ -162,5 +207,20 @@ mod tests {
         assert_eq!(metric("zk_a\t1\nzk_watch_count\t7\n", "zk_watch_count"), Ok(7.0));
         assert!(metric("zk_a\t1\n", "zk_b").is_err());
         assert_eq!(watches("1 connections watching 2 paths\nTotal watches:3\n"), Ok(3));
+    }
+    #[test]
+    fn counts_are_those_of_mntr() {
+        let answer = "zk_packets_received\t9\nzk_packets_sent\t8\nzk_num_alive_connections\t2\nzk_znode_count\t7\n\
+            zk_ephemerals_count\t1\nzk_watch_count\t3\n";
+        let packets = Packets { received: 9, sent: 8 };
+        assert_eq!(counts(answer), Ok(Counts { packets, nodes: 7, ephemerals: 1, watches: 3, connections: 2 }));
+        assert!(counts("zk_znode_count\t7\n").is_err());
+    }
+
+    #[test]
+    fn watches_are_listed_with_path_and_session() {
+        let expected = [("/a", 0x10), ("/a", 0x11), ("/b", 0x10)].map(|(path, session)| (path.to_owned(), session));
+        assert_eq!(watched("/a\n\t0x10\n\t0x11\n/b\n\t0x10\n\n"), Ok(expected.into()));
+        assert!(watched("wchp is not executed because it is not in the whitelist.\n").is_err());
     }
 }

@@ -1,34 +1,31 @@
-//! One name: written, and read.
+//! One name, read: whose it is, and what it asks for.
 
-use std::fmt::Write as _;
-
-use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Result, Ticket};
+use lockkeeper_core::{Mode, Result, Ticket};
 use lockkeeper_zk_proto::path::parse_sequence;
+
+use crate::layout::naming::invalid;
 
 /// What a contender of any known client has just before its sequence number, and what it then asks for.
 ///
-/// Curator's mutex and go-zookeeper write `lock-`, Curator's read/write lock `__WRIT__` and `__READ__`, kazoo `__lock__`
-/// (also for its write lock) and `__rlock__`. Longer marks come first where one ends in another.
-const MARKS: [(&str, Mode); 5] = [
+/// Curator's mutex and go-zookeeper write `lock-`, Curator's read/write lock `__WRIT__` and `__READ__`, its `LeaderLatch`
+/// `latch-`, its semaphore `lease-`; kazoo writes `__lock__`, for its lock and its write lock alike, and `__rlock__`. Nobody
+/// else writes `member-`. Longer marks come first where one ends in another.
+const MARKS: [(&str, Mode); 8] = [
     ("__WRIT__", Mode::Write),
     ("__READ__", Mode::Read),
     ("__rlock__", Mode::Read),
-    ("__lock__", Mode::Mutex),
+    ("__lock__", Mode::Exclusive),
+    ("latch-", Mode::Candidate),
     ("lock-", Mode::Mutex),
+    ("lease-", Mode::Permit),
+    ("member-", Mode::Member),
 ];
 
 /// The digits of a sequence number that no minus sign precedes.
 const SEQUENCE_DIGITS: usize = 10;
 
-/// How ours are named: in the way of one client or another, so that its locks and ours are the same locks.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Layout {
-    /// Apache Curator's recipes, and go-zookeeper's: `_c_<uuid>-lock-<sequence>`.
-    #[default]
-    Curator,
-    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`.
-    Kazoo,
-}
+/// The hexadecimal digits of a ticket.
+const TICKET_DIGITS: usize = 32;
 
 /// What to do about a child that may be a contender of a client we do not know.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -51,49 +48,6 @@ pub(crate) enum Named {
     Foreign { sequence: i32 },
     /// Nothing that could be waited for.
     Junk,
-}
-
-impl Layout {
-    pub(crate) fn from_setting(text: &str) -> Result<Self> {
-        match text {
-            "curator" => Ok(Self::Curator),
-            "kazoo" => Ok(Self::Kazoo),
-            _ => Err(invalid(format!("`layout` is `curator` or `kazoo`, not `{text}`"))),
-        }
-    }
-
-    /// Returns a contender's name but for the sequence number, which the service appends.
-    pub(crate) fn prefix(self, ticket: Ticket, mode: Mode) -> String {
-        match self {
-            Self::Curator => {
-                let mark = match mode {
-                    Mode::Write => "__WRIT__",
-                    Mode::Read => "__READ__",
-                    _ => "lock-",
-                };
-                format!("{}{mark}", self.ticket_prefix(ticket))
-            }
-            Self::Kazoo => {
-                let mark = if mode == Mode::Read { "__rlock__" } else { "__lock__" };
-                format!("{}{mark}", self.ticket_prefix(ticket))
-            }
-        }
-    }
-
-    /// Returns what the name of every contender with this ticket begins with.
-    pub(crate) fn ticket_prefix(self, ticket: Ticket) -> String {
-        let digits = ticket.to_string();
-        match self {
-            Self::Curator => {
-                let mut prefix = "_c_".to_owned();
-                for group in [0..8, 8..12, 12..16, 16..20, 20..32] {
-                    write!(prefix, "{}-", &digits[group]).expect("a string takes everything");
-                }
-                prefix
-            }
-            Self::Kazoo => digits,
-        }
-    }
 }
 
 impl ForeignPolicy {
@@ -124,12 +78,17 @@ impl Named {
     }
 }
 
-/// Returns the ticket in a contender's name.
+/// Returns the ticket in a contender's name, or in that of a permit of kazoo's, which is nothing but a ticket.
 pub(crate) fn ticket_of(name: &str) -> Option<Ticket> {
     match Named::read(name) {
         Named::Contender { ticket, .. } => ticket,
-        Named::Foreign { .. } | Named::Junk => None,
+        Named::Foreign { .. } | Named::Junk => bare_ticket(name),
     }
+}
+
+/// Reads a name that is nothing but a ticket, as kazoo names its permits.
+pub(crate) fn bare_ticket(name: &str) -> Option<Ticket> {
+    (name.len() == TICKET_DIGITS).then(|| ticket_before(name)).flatten()
 }
 
 /// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper does,
@@ -140,11 +99,11 @@ fn ticket_before(text: &str) -> Option<Ticket> {
         None => text,
     };
     let plain = match digits.len() {
-        32 => digits.to_owned(),
+        TICKET_DIGITS => digits.to_owned(),
         36 if [8, 13, 18, 23].iter().all(|&at| digits.as_bytes()[at] == b'-') => digits.replace('-', ""),
         _ => return None,
     };
-    let is_plain = plain.len() == 32 && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_plain = plain.len() == TICKET_DIGITS && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_plain.then(|| u128::from_str_radix(&plain, 16).ok().map(Ticket::from_bits)).flatten()
 }
 
@@ -161,28 +120,18 @@ fn trailing_sequence(name: &str) -> Option<i32> {
     negative.or_else(|| tail().and_then(parse_sequence))
 }
 
-fn invalid(message: String) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
-}
-
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::Part;
     use lockkeeper_zk_proto::path::format_sequence;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::layout::naming::{ElectionLayout, Layout, Naming, has_ticket};
+
+    const MODES: [Mode; 5] = [Mode::Mutex, Mode::Read, Mode::Write, Mode::Candidate, Mode::Member];
 
     const TICKET: Ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-
-    #[test]
-    fn names_are_those_of_curator_and_kazoo_byte_for_byte() {
-        let curator = |mode| Layout::Curator.prefix(TICKET, mode);
-        assert_eq!(curator(Mode::Mutex), "_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
-        assert_eq!(curator(Mode::Write), "_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__");
-        assert_eq!(curator(Mode::Read), "_c_01234567-89ab-cdef-0123-456789abcdef-__READ__");
-        assert_eq!(Layout::Kazoo.prefix(TICKET, Mode::Mutex), "0123456789abcdef0123456789abcdef__lock__");
-        assert_eq!(Layout::Kazoo.prefix(TICKET, Mode::Read), "0123456789abcdef0123456789abcdef__rlock__");
-    }
 
     #[test]
     fn contenders_of_every_known_client_are_read() {
@@ -192,8 +141,12 @@ mod tests {
             ("_c_0123456789abcdef0123456789abcdef-lock-0000000007", contender(Some(TICKET), Mode::Mutex, 7)),
             ("_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__0000000001", contender(Some(TICKET), Mode::Write, 1)),
             ("_c_01234567-89ab-cdef-0123-456789abcdef-__READ__0000000001", contender(Some(TICKET), Mode::Read, 1)),
-            ("0123456789abcdef0123456789abcdef__lock__0000000002", contender(Some(TICKET), Mode::Mutex, 2)),
+            ("0123456789abcdef0123456789abcdef__lock__0000000002", contender(Some(TICKET), Mode::Exclusive, 2)),
             ("0123456789abcdef0123456789abcdef__rlock__0000000002", contender(Some(TICKET), Mode::Read, 2)),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-latch-0000000001", contender(Some(TICKET), Mode::Candidate, 1)),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-lease-0000000001", contender(Some(TICKET), Mode::Permit, 1)),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-member-0000000001", contender(Some(TICKET), Mode::Member, 1)),
+            ("0123456789abcdef0123456789abcdefmember-0000000001", contender(Some(TICKET), Mode::Member, 1)),
             ("mylock-0000000003", contender(None, Mode::Mutex, 3)),
             ("lock--000000005", contender(None, Mode::Mutex, -5)),
             ("lock--2147483648", contender(None, Mode::Mutex, i32::MIN)),
@@ -207,7 +160,7 @@ mod tests {
     fn an_unknown_name_with_a_sequence_number_is_foreign_and_anything_else_junk() {
         for (name, sequence) in [
             ("x-72057594037927937-0000000004", 4),
-            ("_c_01234567-89ab-cdef-0123-456789abcdef-latch-0000000000", 0),
+            ("_c_01234567-89ab-cdef-0123-456789abcdef-hatch-0000000000", 0),
             ("0000000009", 9),
             ("n-2147483648", i32::MIN),
             ("n-999999999", -999_999_999),
@@ -224,13 +177,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(bits: u128, sequence: i32, kazoo: bool, read: bool) {
+        fn what_is_written_is_read_back(bits: u128, sequence: i32, kazoo: bool, at in 0_usize..MODES.len()) {
             let layout = if kazoo { Layout::Kazoo } else { Layout::Curator };
-            let mode = if read { Mode::Read } else { Mode::Mutex };
+            let naming = Naming { layout, election: ElectionLayout::Latch };
             let ticket = Ticket::from_bits(bits);
-            let name = layout.prefix(ticket, mode) + &format_sequence(sequence);
-            prop_assert!(name.starts_with(&layout.ticket_prefix(ticket)));
-            prop_assert_eq!(Named::read(&name), Named::Contender { ticket: Some(ticket), mode, sequence });
+            let asked = MODES[at];
+            let shown = match (asked, layout) {
+                (Mode::Mutex | Mode::Write, Layout::Kazoo) => Mode::Exclusive,
+                _ => asked,
+            };
+            let name = naming.at_tail(ticket, asked, Part::Line).text + &format_sequence(sequence);
+            prop_assert!(has_ticket(&name, ticket) && !has_ticket(&name, Ticket::from_bits(!bits)));
+            prop_assert_eq!(Named::read(&name), Named::Contender { ticket: Some(ticket), mode: shown, sequence });
+        }
+
+        #[test]
+        fn a_permit_of_kazoos_is_a_ticket_and_nothing_else(bits: u128) {
+            let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Kazoo };
+            let name = naming.at_tail(Ticket::from_bits(bits), Mode::Permit, Part::Permits).text;
+            prop_assert_eq!(bare_ticket(&name), Some(Ticket::from_bits(bits)));
+            prop_assert_eq!(ticket_of(&name), Some(Ticket::from_bits(bits)));
+            prop_assert_eq!(bare_ticket(&format!("{name}0")), None);
         }
 
         #[test]

@@ -1,0 +1,165 @@
+//! One attempt in the one queue of a lock, or at the gate of a semaphore.
+
+use std::sync::Arc;
+
+use super::persist::{Attempt, Progress, until_answered};
+use super::place::{Granted, Place};
+use super::refusal::{check_standing, kind_mismatch, removed};
+use crate::contender::{ContenderId, Departure, Enqueued, Entry, Mode, QueueView, Rank, Ticket};
+use crate::decide::{self, Decision};
+use crate::event::Event;
+use crate::keeper::Shared;
+use crate::name::Part;
+use crate::{BoxFuture, QueueName, Result, Session};
+
+/// Wants one place of one mode in one queue.
+#[derive(Debug)]
+pub(crate) struct OnePlace<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) mode: Mode,
+}
+
+impl Attempt for OnePlace<'_> {
+    type Granted = Granted;
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    /// Joins the queue under the present session and waits there until the place is granted or lost.
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let joined = self.join(shared, session).await?;
+        *progress = Progress::Placed;
+        joined.wait(shared).await
+    }
+
+    /// It looks before it joins, so that a lock that is held costs the service no write.
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
+        if let Some(found) = decide::kind_mismatch(self.mode, &view) {
+            return Err(kind_mismatch(self.queue, self.mode, found));
+        }
+        if !decide::is_free(self.mode, &view) {
+            return Ok(None);
+        }
+        self.join(shared, session).await?.granted_at_once()
+    }
+}
+
+impl OnePlace<'_> {
+    /// Takes a place at the tail.
+    async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
+        let sent = self.send(shared, session)?;
+        self.joined(shared, sent).await
+    }
+
+    /// Sends the entry.
+    pub(super) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
+        send(shared, session, self.queue, self.mode, Rank::Tail)
+    }
+
+    /// Waits until the place is had.
+    pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
+        let joined = answer.await.map_err(|error| error.at(self.queue))?;
+        let ahead = joined.view.contenders.iter().position(|contender| contender.id == joined.id).unwrap_or(0);
+        let lock = self.queue.with_part(Part::Line);
+        shared.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
+        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
+    }
+}
+
+/// Takes a place right behind one that is held, of a mode that its holder does not exclude.
+pub(crate) async fn join_beside(
+    shared: &Shared,
+    queue: &QueueName,
+    mode: Mode,
+    session: &Arc<dyn Session>,
+    held: &ContenderId,
+) -> Result<Granted> {
+    let (place, sent) = send(shared, session.clone(), queue, mode, Rank::With(held.clone()))?;
+    let Enqueued { id, token, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
+    check_standing(queue, &*standing)?;
+    Ok(Granted { place, id, token, standing })
+}
+
+/// An armed place, and the answer to its entry under way.
+pub(super) type Sent = (Place, BoxFuture<Result<Enqueued>>);
+
+/// Arms a place and sends its entry, in this order.
+fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, mode: Mode, rank: Rank) -> Result<Sent> {
+    let ticket = Ticket::mint()?;
+    let place = Place::arm(session, queue.clone(), ticket);
+    let entry = Entry { rank, ..Entry::new(ticket, mode, shared.owner.clone()) };
+    let sent = place.session.enqueue(queue, entry);
+    Ok((place, sent))
+}
+
+/// A place in a queue, with the view that came with it.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) queue: QueueName,
+    pub(super) mode: Mode,
+    pub(super) place: Place,
+    pub(super) joined: Enqueued,
+}
+
+impl Joined {
+    fn decide(&self, view: &QueueView) -> Result<Decision> {
+        match decide::decide(self.mode, &self.joined.id, view) {
+            Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
+            decision => Ok(decision),
+        }
+    }
+
+    /// Tells whether nothing is to be waited for, as the queue stood when the place was had.
+    pub(super) fn is_first(&self) -> bool {
+        self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
+    }
+
+    /// Takes the grant if nothing is to be waited for; otherwise leaves the queue.
+    pub(super) fn granted_at_once(self) -> Result<Option<Granted>> {
+        match self.decide(&self.joined.view)? {
+            Decision::Granted => self.grant().map(Some),
+            Decision::NotInQueue => Err(removed(&self.queue)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits until the place is granted or lost.
+    pub(super) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
+        let seen = self.joined.view.version;
+        // A waiter keeps no list: ten thousand of them would hold gigabytes.
+        let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
+        let session = self.place.session.clone();
+        let standing = self.joined.standing.clone();
+        loop {
+            let (ahead, departure_grants) = match self.decide(&view)? {
+                Decision::Granted => break,
+                Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
+                Decision::NotInQueue | Decision::KindMismatch { .. } => {
+                    // The contenders of a session that ended are gone too; then it is the session that was lost.
+                    check_standing(&self.queue, &*standing)?;
+                    return Err(removed(&self.queue));
+                }
+            };
+            let seen = view.version;
+            drop(view);
+            let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
+            check_standing(&self.queue, &*standing)?;
+            if matches!(departure, Ok(Departure::Gone)) && departure_grants {
+                break;
+            }
+            view =
+                until_answered(shared, &self.queue, &*standing, departure.err(), || session.view(&self.queue)).await?;
+        }
+        self.grant()
+    }
+
+    fn grant(self) -> Result<Granted> {
+        let Enqueued { id, token, standing, .. } = self.joined;
+        check_standing(&self.queue, &*standing)?;
+        Ok(Granted { place: self.place, id, token, standing })
+    }
+}

@@ -1,0 +1,189 @@
+//! Attempts until one succeeds, fails for good, or the time is up.
+
+use std::time::Duration;
+
+use super::refusal::{check_standing, unanswered};
+use crate::clock::BootInstant;
+use crate::event::Event;
+use crate::keeper::Shared;
+use crate::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
+
+/// How long a place must have stood for its loss to count as a first one again, so that a service which ends every
+/// session at once is not asked for another in a busy loop.
+const STEADY: Duration = Duration::from_secs(1);
+
+/// One way to be granted something under one session.
+pub(crate) trait Attempt: Sync {
+    /// What is granted.
+    type Granted: Send;
+
+    /// Returns the queue, for what is said on the way.
+    fn queue(&self) -> &QueueName;
+
+    /// Takes a place under the present session and waits there until it is granted or lost.
+    fn wait(&self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
+
+    /// Takes it if nothing is to be waited for; `None` if something is.
+    fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
+}
+
+/// How far a wait has come, for whoever has to say why it ended.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// There is no place in the queue, and this went wrong last.
+    NoPlace(Option<Error>),
+    /// There is one, or there was one a moment ago.
+    Placed,
+}
+
+/// Until when a grant is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// However long it takes.
+    Endless,
+    /// Until this moment.
+    Until(BootInstant),
+    /// Not at all.
+    None,
+}
+
+impl Patience {
+    /// Reads a caller's timeout: zero is no patience at all.
+    pub(crate) fn within(shared: &Shared, timeout: Duration) -> Self {
+        if timeout.is_zero() { Self::None } else { Self::Until(shared.clock.now().saturating_add(timeout)) }
+    }
+}
+
+/// Has something granted, or finds that the patience is at its end: `None`.
+///
+/// # Errors
+///
+/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had: nobody
+/// knows then whether the lock was free. Without patience nothing is tried again.
+pub(crate) async fn grant_by<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    patience: Patience,
+) -> Result<Option<A::Granted>> {
+    let deadline = match patience {
+        Patience::None => return attempt.try_once(shared).await,
+        Patience::Until(deadline) => Some(deadline),
+        Patience::Endless => None,
+    };
+    let mut progress = Progress::NoPlace(None);
+    let time_is_up = async {
+        match deadline {
+            Some(deadline) => shared.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    let granted = tokio::select! {
+        biased;
+        granted = persist(shared, attempt, &mut progress) => Some(granted?),
+        closed = shared.until_closed() => return Err(closed.at(attempt.queue())),
+        () = time_is_up => None,
+    };
+    match (granted, progress) {
+        (None, Progress::NoPlace(Some(error))) => Err(error),
+        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
+        (granted, _) => Ok(granted),
+    }
+}
+
+/// Tries until it is granted.
+async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progress) -> Result<A::Granted> {
+    let queue = attempt.queue();
+    let started = shared.clock.now();
+    let mut failed = 0_u32;
+    loop {
+        let attempt_started = shared.clock.now();
+        let error = match attempt.wait(shared, progress).await {
+            Ok(granted) => return Ok(granted),
+            Err(error) => error,
+        };
+        if error.advice() == Advice::Permanent {
+            return Err(error);
+        }
+        let now = shared.clock.now();
+        let place_was_lost = match error.kind() {
+            ErrorKind::Lost(reason) => {
+                shared.emit(&Event::Rejoining { lock: queue.clone(), reason });
+                true
+            }
+            _ => false,
+        };
+        if place_was_lost && now.saturating_duration_since(attempt_started) >= STEADY {
+            failed = 0;
+        }
+        failed = failed.saturating_add(1);
+        if place_was_lost && failed == 1 {
+            continue;
+        }
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            return Err(error);
+        };
+        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: error.clone() });
+        *progress = Progress::NoPlace(Some(error));
+        shared.clock.sleep_until(now.saturating_add(delay)).await;
+    }
+}
+
+/// Asks until there is an answer. While the place stands, a failure that may pass does not cost it: `failure` is what
+/// went wrong before the first question, if something did.
+pub(super) async fn until_answered<T>(
+    shared: &Shared,
+    queue: &QueueName,
+    standing: &dyn Standing,
+    failure: Option<Error>,
+    ask: impl Fn() -> BoxFuture<Result<T>> + Send,
+) -> Result<T> {
+    let started = shared.clock.now();
+    let mut failed = 0_u32;
+    let mut outcome = match failure {
+        None => ask().await,
+        Some(error) => Err(error),
+    };
+    loop {
+        check_standing(queue, standing)?;
+        let error = match outcome {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error.at(queue),
+        };
+        if error.advice() == Advice::Permanent {
+            return Err(error);
+        }
+        failed = failed.saturating_add(1);
+        let now = shared.clock.now();
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            return Err(error);
+        };
+        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error });
+        shared.clock.sleep_until(now.saturating_add(delay)).await;
+        outcome = ask().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TestClock;
+    use crate::memory::MemoryService;
+
+    const TIMEOUT: Duration = Duration::from_secs(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_is_up_before_there_was_a_place_is_an_error_and_after_that_an_answer() {
+        let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
+        let mutex = keeper.mutex("door").unwrap();
+        keeper.testing().unwrap().pause();
+        let error = mutex.lock_timeout(TIMEOUT).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
+        assert_eq!(error.to_string(), "door: join: memory: has not answered in time");
+        keeper.testing().unwrap().resume();
+        let guard = mutex.lock().await.unwrap();
+        assert!(mutex.lock_timeout(TIMEOUT).await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+}

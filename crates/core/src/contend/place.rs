@@ -1,0 +1,53 @@
+//! A ticket that withdraws itself.
+//!
+//! It is armed before the join is sent, so that no future dropped at any point leaves a contender behind.
+
+use std::sync::Arc;
+
+use crate::contender::{ContenderId, Ticket};
+use crate::{FencingToken, QueueName, Session, Standing, Withdrawal};
+
+/// A ticket that was, or is about to be, sent: dropping it withdraws it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(super) session: Arc<dyn Session>,
+    queue: QueueName,
+    ticket: Option<Ticket>,
+}
+
+impl Place {
+    pub(super) fn arm(session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
+        Self { session, queue, ticket: Some(ticket) }
+    }
+
+    /// Returns the session under which it was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.session
+    }
+
+    /// Leaves the queue, and tells when that is certain.
+    pub(crate) fn leave(mut self) -> Withdrawal {
+        match self.ticket.take() {
+            Some(ticket) => self.session.withdraw(&self.queue, ticket),
+            None => Withdrawal::done(Ok(())),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            // It goes on by itself, and there is nobody left to report to.
+            drop(self.session.withdraw(&self.queue, ticket));
+        }
+    }
+}
+
+/// A place that was granted.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) place: Place,
+    pub(crate) id: ContenderId,
+    pub(crate) token: FencingToken,
+    pub(crate) standing: Arc<dyn Standing>,
+}

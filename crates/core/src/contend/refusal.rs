@@ -1,0 +1,45 @@
+//! What is said when a place cannot be had or kept.
+
+use crate::contender::Mode;
+use crate::keeper::Shared;
+use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Standing};
+
+/// A grant is believed only if the place stands at the moment of the grant, however long the way there took.
+pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
+    match standing.liveness() {
+        Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        Liveness::Lost(LossReason::Removed | LossReason::Broken) => Err(removed(queue)),
+        Liveness::Lost(reason @ LossReason::Closed) => {
+            Err(Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue))
+        }
+        Liveness::Lost(reason) => {
+            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
+        }
+    }
+}
+
+pub(super) fn removed(queue: &QueueName) -> Error {
+    let message = "somebody removed our contender from the queue";
+    Error::permanent(ErrorKind::Removed, Operation::Wait, message).at(queue)
+}
+
+pub(super) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
+    let message = format!("asked for as a `{asked}`, but a `{found}` of another kind of lock is there");
+    Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
+}
+
+/// Says that the time was up, or the retry policy gave up, before anything was known.
+pub(super) fn unanswered(shared: &Shared) -> Error {
+    let message = format!("{} has not answered in time", shared.backend.service());
+    Error::transient(ErrorKind::ConnectionLost, Operation::Join, message)
+}
+
+/// Says that what is asked for can never be granted.
+pub(crate) fn refused(queue: &QueueName, message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidRequest, Operation::Join, message).at(queue)
+}
+
+/// Says that what a guard stands for was lost before it was given back.
+pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
+    Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
+}

@@ -1,0 +1,162 @@
+//! The answer to whether a lock is still held, for whoever works under it.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::contender::{ContenderId, Revocation};
+use crate::keeper::Shared;
+use crate::{FencingToken, Liveness, LossReason, QueueName, Standing};
+
+/// The answer to whether a lock is still held; cheap to clone, and it never releases.
+#[derive(Clone)]
+pub struct Hold {
+    state: Arc<HoldState>,
+}
+
+struct HoldState {
+    queue: QueueName,
+    id: ContenderId,
+    token: FencingToken,
+    standing: Arc<dyn Standing>,
+    shared: Arc<Shared>,
+    released: watch::Sender<bool>,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        queue: QueueName,
+        id: ContenderId,
+        token: FencingToken,
+        standing: Arc<dyn Standing>,
+    ) -> Self {
+        let released = watch::Sender::new(false);
+        Self { state: Arc::new(HoldState { queue, id, token, standing, shared, released }) }
+    }
+
+    /// Notes that the guard gives the lock back.
+    pub(crate) fn note_release(&self) {
+        self.state.released.send_replace(true);
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.state.queue
+    }
+
+    /// Returns our identity in the queue.
+    pub fn contender(&self) -> &ContenderId {
+        &self.state.id
+    }
+
+    /// Returns the grant's token: greater than that of every grant before.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.state.token
+    }
+
+    /// Tells whether the lock is held now. Once it said no, it never says yes again.
+    pub fn is_held(&self) -> bool {
+        self.liveness().is_held()
+    }
+
+    /// Returns what may be believed now, looked up at the call.
+    pub fn liveness(&self) -> Liveness {
+        // In this order, since to the standing our own release looks like a removal.
+        let standing = self.state.standing.liveness();
+        if *self.state.released.borrow() { Liveness::Lost(LossReason::Released) } else { standing }
+    }
+
+    /// Returns how long from now the hold may be believed if nothing more is heard: zero if it is lost, `None` if the
+    /// service has no timeouts.
+    pub fn safe_for(&self) -> Option<Duration> {
+        match self.liveness().safe_until() {
+            Some(safe_until) => safe_until.left(self.state.shared.clock.now()),
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs longer
+    /// than this to be ended safely should not begin. `None` if the service has no timeouts.
+    ///
+    /// While renewals go well, [`Hold::safe_for`] does not fall below it.
+    pub fn notice(&self) -> Option<Duration> {
+        self.state.standing.notice()
+    }
+
+    /// Waits until the lock is no longer held, and says why; [`LossReason::Released`] if its guard gave it back.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// [`Hold::is_held`] says no before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Returns when the hold may no longer be believed, before anybody else is granted the lock, under the service's
+    /// stated bounds.
+    pub async fn lost(&self) -> LossReason {
+        let mut released = self.state.released.subscribe();
+        tokio::select! {
+            biased;
+            _ = released.wait_for(|&released| released) => LossReason::Released,
+            // To the standing our own release looks like a removal.
+            reason = self.state.standing.lost() => {
+                if *self.state.released.borrow() { LossReason::Released } else { reason }
+            }
+        }
+    }
+
+    /// Waits until somebody asks that the lock be given up, and says why, if that was said; without end if nobody does.
+    ///
+    /// It is a request: whoever holds the lock decides. It is told once a wait for it has begun, also if it was made
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing; the request is told again.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting; what was asked meanwhile is told after the reconnection.
+    #[doc(alias = "makeRevocable")]
+    #[doc(alias = "RevocationListener")]
+    pub async fn revoked(&self) -> Revocation {
+        self.state.standing.revoked().await
+    }
+
+    /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has such
+    /// a thing; for handing the lock to a process that may outlive this one.
+    pub fn lifeline(&self) -> Option<OwnedFd> {
+        if self.is_held() { self.state.standing.lifeline() } else { None }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Hold")
+            .field("lock", &self.state.queue.as_str())
+            .field("token", &self.state.token)
+            .field("liveness", &self.liveness())
+            .finish()
+    }
+}

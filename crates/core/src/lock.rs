@@ -1,0 +1,54 @@
+//! What every kind of lock is made of: a keeper's shared part and a name. What may be asked of it is the recipes'.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::contend::{Attempt, Granted, OnePlace, Patience, grant_by};
+use crate::contender::Mode;
+use crate::event::Event;
+use crate::guard::Guard;
+use crate::keeper::Shared;
+use crate::{QueueName, Result};
+
+/// A named lock on a service.
+#[derive(Clone)]
+pub(crate) struct Lock {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) queue: QueueName,
+}
+
+impl Lock {
+    /// Has one place of this mode granted.
+    pub(crate) async fn grant<Kind>(&self, mode: Mode, patience: Patience) -> Result<Option<Guard<Kind>>> {
+        let attempt = OnePlace { queue: &self.queue, mode };
+        self.grant_all(&attempt, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
+    }
+
+    /// Has something granted, and makes a guard of each place of it.
+    pub(crate) async fn grant_all<Kind, A: Attempt>(
+        &self,
+        attempt: &A,
+        patience: Patience,
+        places: impl FnOnce(A::Granted) -> Vec<Granted>,
+    ) -> Result<Option<Vec<Guard<Kind>>>> {
+        let called_at = self.shared.clock.now();
+        let Some(granted) = grant_by(&self.shared, attempt, patience).await? else {
+            let waited = self.shared.clock.now().saturating_duration_since(called_at);
+            self.shared.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
+            return Ok(None);
+        };
+        let guard = |granted| Guard::new(self.shared.clone(), self.queue.clone(), granted, called_at);
+        Ok(Some(places(granted).into_iter().map(guard).collect()))
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.queue.as_str())
+    }
+}
+
+/// Unwraps what was granted without end of patience.
+pub(crate) fn granted<T>(granted: Option<T>) -> T {
+    granted.expect("without a deadline nothing but a grant or an error ends the wait")
+}

@@ -1,0 +1,278 @@
+//! The lock that readers share and a writer has alone.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contend::{Patience, join_beside};
+use crate::contender::Mode;
+use crate::guard::Guard;
+use crate::lock::{Lock, granted};
+use crate::{Hold, QueueName, ReadGuard, Result, WriteGuard};
+
+/// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
+///
+/// A reader waits for the nearest writer ahead of it, a writer for the one just ahead. A reader that arrives behind a
+/// waiting writer waits, though others read: a task that reads and asks to read again can so wait for itself, unless it
+/// asks as the same [`OwnerKey`](crate::OwnerKey).
+///
+/// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// let catalogue = keeper.rw_lock("catalogue")?;
+/// let (first, second) = (catalogue.read().await?, catalogue.read().await?);
+/// assert!(catalogue.try_write().await?.is_none());
+/// drop((first, second));
+///
+/// let write = catalogue.write().await?;
+/// let read = write.downgrade().await?; // no writer comes in between
+/// read.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "InterProcessReadWriteLock")]
+pub struct RwLock {
+    lock: Lock,
+}
+
+impl RwLock {
+    pub(crate) const fn new(lock: Lock) -> Self {
+        Self { lock }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Waits for a share of the lock, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue; the place in line is lost.
+    ///
+    /// # Ordering
+    ///
+    /// It passes no writer that came before.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[doc(alias = "readLock")]
+    pub async fn read(&self) -> Result<ReadGuard> {
+        self.lock.grant(Mode::Read, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes a share of the lock if no writer has it or waits for it; `None` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// It never passes a waiting writer.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error.
+    pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
+        self.lock.grant(Mode::Read, Patience::None).await
+    }
+
+    /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::read`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
+    pub async fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
+        self.lock.grant(Mode::Read, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Waits to have the lock alone, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue; the place in line is lost.
+    ///
+    /// # Ordering
+    ///
+    /// It passes nobody that came before.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[doc(alias = "writeLock")]
+    pub async fn write(&self) -> Result<WriteGuard> {
+        self.lock.grant(Mode::Write, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the lock alone if it is free; `None` if somebody has it or queues for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// It never passes a waiter.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error.
+    pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
+        self.lock.grant(Mode::Write, Patience::None).await
+    }
+
+    /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::write`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
+    pub async fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
+        self.lock.grant(Mode::Write, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Runs `work` while sharing the lock, and drops it at its next await if the share is lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future drops the work and gives the lock back.
+    ///
+    /// # Ordering
+    ///
+    /// The lock is given back after the work is done or dropped.
+    ///
+    /// # On connection loss
+    ///
+    /// The work goes on for as long as the hold may be believed.
+    pub async fn run_read<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        self.read().await?.run(work).await
+    }
+
+    /// Runs `work` while having the lock alone, and drops it at its next await if the lock is lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future drops the work and gives the lock back.
+    ///
+    /// # Ordering
+    ///
+    /// The lock is given back after the work is done or dropped.
+    ///
+    /// # On connection loss
+    ///
+    /// The work goes on for as long as the hold may be believed.
+    pub async fn run_write<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        self.write().await?.run(work).await
+    }
+}
+
+impl WriteGuard {
+    /// Shares the lock from now on, without a gap in which a writer could come: those who wait to write wait on, those
+    /// who wait to read behind no writer come in.
+    ///
+    /// The share has the writer's token.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost; transient if the service could not be reached.
+    /// After an error the lock is given back.
+    ///
+    /// # Cancellation
+    ///
+    /// The lock is given back.
+    ///
+    /// # Ordering
+    ///
+    /// The share is held before the writer's place is left.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error, and the lock is given back.
+    ///
+    /// # Source
+    ///
+    /// Curator's `InterProcessReadWriteLock` downgrades by a read lock taken within the write lock; a writer that was
+    /// queued already could come in between until CURATOR-621.
+    pub async fn downgrade(self) -> Result<ReadGuard> {
+        let read = self.share().await?;
+        // It has started, and no writer can pass our share.
+        drop(self.release());
+        Ok(read)
+    }
+
+    /// Takes a share beside the write lock, which outlives it.
+    pub(crate) async fn share(&self) -> Result<ReadGuard> {
+        let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
+        let called_at = shared.clock.now();
+        let place = self.place().expect("a guard that can be called was not released");
+        let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await?;
+        Ok(Guard::new(shared, queue, granted, called_at))
+    }
+}
+
+impl fmt::Debug for RwLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("RwLock").field(&self.lock).finish()
+    }
+}

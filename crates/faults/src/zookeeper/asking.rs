@@ -1,0 +1,160 @@
+//! Asking a server of itself by four-letter words: Apache's, or whatever else answers them at an address.
+//!
+//! How the answers are taken apart is `words`'.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time;
+
+use super::words::{self, Connection, Counts, Packets};
+use crate::{Error, Result};
+
+/// How long a four-letter word may take. A paused server accepts the connection and never answers.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The most that an answer may hold: `cons` and `wchp` grow with the sessions.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// What part a server plays.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// It has no peers.
+    Standalone,
+    /// It leads an ensemble.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It follows without a vote.
+    Observer,
+}
+
+/// What a server says of itself: its part, its clients, and its own counts.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerWords {
+    address: SocketAddr,
+}
+
+impl ServerWords {
+    /// For the server at `address`, which need not be there yet.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The part it plays now.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve: it is starting, or has lost its leader.
+    pub async fn role(&self) -> Result<Role> {
+        words::role(&self.four_letter_word("srvr").await?)
+    }
+
+    /// Packets it has received from and sent to clients since it started. Each four-letter word adds to both.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn packets(&self) -> Result<Packets> {
+        words::packets(&self.four_letter_word("srvr").await?)
+    }
+
+    /// One of the numbers of `mntr`, such as `zk_watch_count`; the names are ZooKeeper's.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, does not serve, or knows no such number.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        words::metric(&self.four_letter_word("mntr").await?, name)
+    }
+
+    /// The connections of its clients (`cons`), with packets for each; that of the question itself is among them.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn connections(&self) -> Result<Vec<Connection>> {
+        words::connections(&self.four_letter_word("cons").await?)
+    }
+
+    /// How many watches its clients have on it (`wchs`).
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn watches(&self) -> Result<u64> {
+        words::watches(&self.four_letter_word("wchs").await?)
+    }
+
+    /// The ephemeral nodes and the session of each (`dump`), as pairs of session and path.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn ephemerals(&self) -> Result<Vec<(u64, String)>> {
+        words::ephemerals(&self.four_letter_word("dump").await?)
+    }
+
+    /// Its own counts (`mntr`), all of one moment. Asking adds a packet received, and one sent after the counting.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn counts(&self) -> Result<Counts> {
+        words::counts(&self.four_letter_word("mntr").await?)
+    }
+
+    /// The watches of its clients on data (`wchp`), as pairs of path and session. Curator's own on `/zookeeper/config` are
+    /// among them; those on children are not.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn watched(&self) -> Result<Vec<(String, u64)>> {
+        words::watched(&self.four_letter_word("wchp").await?)
+    }
+
+    /// The paths of the ephemeral nodes that lie below `path` (`dump`), sorted.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or does not serve.
+    pub async fn ephemerals_under(&self, path: &str) -> Result<Vec<String>> {
+        let start = format!("{}/", path.trim_end_matches('/'));
+        let found = self.ephemerals().await?.into_iter().map(|(_, path)| path);
+        let mut found: Vec<String> = found.filter(|path| path.starts_with(&start)).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Asks it one of ZooKeeper's four-letter words.
+    ///
+    /// # Errors
+    ///
+    /// It refuses the connection, or has not answered within five seconds.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn four_letter_word(&self, word: &str) -> Result<String> {
+        let asking = async {
+            let mut stream = TcpStream::connect(self.address).await?;
+            stream.write_all(word.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
+            Ok(answer)
+        };
+        let asked = format!("{word} of {}", self.address);
+        time::timeout(ANSWER_WITHIN, asking)
+            .await
+            .map_err(|_| Error::new(format!("{asked}: no answer within {ANSWER_WITHIN:?}")))?
+            .map_err(Error::io(asked))
+    }
+}

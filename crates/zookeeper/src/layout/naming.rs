@@ -1,0 +1,210 @@
+//! How our own contenders are named: in the way of one client or another, so that its locks and ours are the same locks.
+
+use std::fmt::Write as _;
+
+use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, Result, Ticket};
+use lockkeeper_zk_proto::path::format_sequence;
+
+/// How ours are named, and where the parts of a semaphore lie.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Layout {
+    /// Apache Curator's recipes, and go-zookeeper's: `_c_<uuid>-lock-<sequence>`. A semaphore has two nodes below its
+    /// own, `locks` and `leases`.
+    #[default]
+    Curator,
+    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`. A semaphore's permits lie below its own node, and those who
+    /// wait for some below another one beside it, whose name ends in `-__lock__`.
+    Kazoo,
+}
+
+/// How candidates of an election are named: the recipes of other clients pass over each other's names, so one election
+/// has one layout.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum ElectionLayout {
+    /// Curator's `LeaderLatch`: `_c_<uuid>-latch-<sequence>`.
+    #[default]
+    Latch,
+    /// Curator's `LeaderSelector`, which is a mutex: `_c_<uuid>-lock-<sequence>`.
+    Selector,
+    /// kazoo's `Election`, which is a lock: `<32 hexadecimal digits>__lock__<sequence>`.
+    Kazoo,
+}
+
+/// What ours are called.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Naming {
+    pub(crate) layout: Layout,
+    pub(crate) election: ElectionLayout,
+}
+
+/// The name of a node to be made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct NodeName {
+    pub(crate) text: String,
+    /// Whether the service appends a sequence number.
+    pub(crate) is_sequential: bool,
+}
+
+/// Where the gate of a semaphore lies in Curator's layout, below the lock's own node.
+pub(crate) const CURATOR_GATE: &str = "locks";
+
+/// Where the permits of a semaphore lie in Curator's layout, below the lock's own node.
+pub(crate) const CURATOR_PERMITS: &str = "leases";
+
+/// What the name of a semaphore's gate ends in, in kazoo's layout; it lies beside the lock's own node.
+pub(crate) const KAZOO_GATE: &str = "-__lock__";
+
+impl Layout {
+    pub(crate) fn from_setting(text: &str) -> Result<Self> {
+        match text {
+            "curator" => Ok(Self::Curator),
+            "kazoo" => Ok(Self::Kazoo),
+            _ => Err(invalid(format!("`layout` is `curator` or `kazoo`, not `{text}`"))),
+        }
+    }
+
+    /// Whether these queues of one lock are children of the same node.
+    pub(crate) const fn is_one_node(self, part: Part, other: Part) -> bool {
+        match (self, part, other) {
+            (_, Part::Line, Part::Line) | (_, Part::Gate, Part::Gate) | (_, Part::Permits, Part::Permits) => true,
+            (Self::Kazoo, Part::Line, Part::Permits) | (Self::Kazoo, Part::Permits, Part::Line) => true,
+            _ => false,
+        }
+    }
+}
+
+impl ElectionLayout {
+    /// Reads the setting; without one an election is laid out as its layout's client does it.
+    pub(crate) fn from_setting(text: Option<&str>, layout: Layout) -> Result<Self> {
+        match text {
+            None if layout == Layout::Kazoo => Ok(Self::Kazoo),
+            None | Some("latch") => Ok(Self::Latch),
+            Some("selector") => Ok(Self::Selector),
+            Some("kazoo") => Ok(Self::Kazoo),
+            Some(text) => Err(invalid(format!("`election` is `latch`, `selector` or `kazoo`, not `{text}`"))),
+        }
+    }
+}
+
+impl Naming {
+    /// Names a contender at the tail of a queue, but for the sequence number.
+    pub(crate) fn at_tail(self, ticket: Ticket, mode: Mode, part: Part) -> NodeName {
+        let sequential = |text| NodeName { text, is_sequential: true };
+        let curator = |mark| sequential(curator_prefix(ticket) + mark);
+        let kazoo = |mark| sequential(ticket.to_string() + mark);
+        match (self.layout, part, mode) {
+            (_, Part::Line, Mode::Candidate) => match self.election {
+                ElectionLayout::Latch => curator("latch-"),
+                ElectionLayout::Selector => curator("lock-"),
+                ElectionLayout::Kazoo => kazoo("__lock__"),
+            },
+            (Layout::Curator, Part::Permits, _) => curator("lease-"),
+            (Layout::Kazoo, Part::Permits, _) => NodeName { text: ticket.to_string(), is_sequential: false },
+            (Layout::Curator, _, Mode::Write) => curator("__WRIT__"),
+            (Layout::Curator, _, Mode::Read) => curator("__READ__"),
+            (Layout::Curator, _, Mode::Member) => curator("member-"),
+            (Layout::Curator, ..) => curator("lock-"),
+            (Layout::Kazoo, _, Mode::Read) => kazoo("__rlock__"),
+            (Layout::Kazoo, _, Mode::Member) => kazoo("member-"),
+            (Layout::Kazoo, ..) => kazoo("__lock__"),
+        }
+    }
+
+    /// Names a reader that shares the place of the writer with this number, as Curator names one.
+    pub(crate) fn beside(self, ticket: Ticket, sequence: i32) -> NodeName {
+        let reader = self.at_tail(ticket, Mode::Read, Part::Line).text;
+        NodeName { text: reader + &format_sequence(sequence), is_sequential: false }
+    }
+}
+
+/// Whether a name is one of ours with this ticket, of whichever mode.
+pub(crate) fn has_ticket(name: &str, ticket: Ticket) -> bool {
+    name.starts_with(&curator_prefix(ticket)) || name.starts_with(&ticket.to_string())
+}
+
+/// What Curator's protection mode puts before a name: `_c_<uuid>-`.
+fn curator_prefix(ticket: Ticket) -> String {
+    let digits = ticket.to_string();
+    let mut prefix = "_c_".to_owned();
+    for group in [0..8, 8..12, 12..16, 16..20, 20..32] {
+        write!(prefix, "{}-", &digits[group]).expect("a string takes everything");
+    }
+    prefix
+}
+
+pub(super) fn invalid(message: String) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICKET: Ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+
+    const UUID: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-";
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+    fn naming(layout: Layout) -> Naming {
+        Naming { layout, election: ElectionLayout::from_setting(None, layout).unwrap() }
+    }
+
+    #[test]
+    fn names_are_those_of_curator_byte_for_byte() {
+        for (mode, part, mark) in [
+            (Mode::Mutex, Part::Line, "lock-"),
+            (Mode::Write, Part::Line, "__WRIT__"),
+            (Mode::Read, Part::Line, "__READ__"),
+            (Mode::Candidate, Part::Line, "latch-"),
+            (Mode::Member, Part::Line, "member-"),
+            (Mode::Gate, Part::Gate, "lock-"),
+            (Mode::Permit, Part::Permits, "lease-"),
+        ] {
+            let name = naming(Layout::Curator).at_tail(TICKET, mode, part);
+            assert_eq!(name, NodeName { text: format!("{UUID}{mark}"), is_sequential: true }, "{mode}");
+            assert!(has_ticket(&name.text, TICKET));
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_kazoo_byte_for_byte() {
+        for (mode, part, mark, is_sequential) in [
+            (Mode::Mutex, Part::Line, "__lock__", true),
+            (Mode::Write, Part::Line, "__lock__", true),
+            (Mode::Read, Part::Line, "__rlock__", true),
+            (Mode::Candidate, Part::Line, "__lock__", true),
+            (Mode::Member, Part::Line, "member-", true),
+            (Mode::Gate, Part::Gate, "__lock__", true),
+            (Mode::Permit, Part::Permits, "", false),
+        ] {
+            let name = naming(Layout::Kazoo).at_tail(TICKET, mode, part);
+            assert_eq!(name, NodeName { text: format!("{HEX}{mark}"), is_sequential }, "{mode}");
+            assert!(has_ticket(&name.text, TICKET));
+        }
+    }
+
+    #[test]
+    fn candidates_are_named_as_the_election_is_laid_out_whatever_the_locks_are() {
+        for layout in [Layout::Curator, Layout::Kazoo] {
+            for (setting, name) in [
+                ("latch", format!("{UUID}latch-")),
+                ("selector", format!("{UUID}lock-")),
+                ("kazoo", format!("{HEX}__lock__")),
+            ] {
+                let election = ElectionLayout::from_setting(Some(setting), layout).unwrap();
+                let naming = Naming { layout, election };
+                assert_eq!(naming.at_tail(TICKET, Mode::Candidate, Part::Line).text, name);
+                assert_ne!(naming.at_tail(TICKET, Mode::Read, Part::Line).text, name);
+            }
+        }
+        assert!(ElectionLayout::from_setting(Some("raft"), Layout::Curator).is_err());
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_has_its_number_as_curator_writes_it() {
+        let name = naming(Layout::Curator).beside(TICKET, 7);
+        assert_eq!(name, NodeName { text: format!("{UUID}__READ__0000000007"), is_sequential: false });
+        assert_eq!(naming(Layout::Kazoo).beside(TICKET, 7).text, format!("{HEX}__rlock__0000000007"));
+    }
+}
