@@ -167,6 +167,8 @@ pub(super) async fn until_answered<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::clock::TestClock;
     use crate::memory::MemoryService;
