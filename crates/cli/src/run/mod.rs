@@ -60,8 +60,7 @@ pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Opti
 
 /// Ends a hidden step.
 fn step_ended(result: io::Result<()>) -> ExitCode {
-    /// What the command line gives for a failure of ours.
-    const FAILED: u8 = 125;
+    const FAILED: u8 = 125; // what the command line gives for a failure of ours
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever started this step is gone, and with it whoever wants to know.
