@@ -24,6 +24,12 @@ const NEEDS: &[Need] = &[
         signs: &["flock", "setpriv", "unshare"],
     },
     Need { package: "procps", why: "ps to look at processes from outside", signs: &["ps"] },
+    Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
+    Need {
+        package: "golang-github-samuel-go-zookeeper-dev",
+        why: "go-zookeeper, to queue with",
+        signs: &["/usr/share/gocode/src/github.com/samuel/go-zookeeper/zk/lock.go"],
+    },
 ];
 
 /// Installs the packages of [`NEEDS`] that are missing, and nothing when none is.

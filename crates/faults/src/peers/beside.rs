@@ -54,7 +54,10 @@ impl Peer {
     }
 
     /// Leaves a double barrier and waits until all have: `DistributedDoubleBarrier.leave`. Answers whether they had within
-    /// the time.
+    /// the time, as Curator says it.
+    ///
+    /// Curator 5.4.0 says so wrongly when the time is over and one other is left, unless its own node is the first by
+    /// name: that others are still there is told by the server, not by this.
     ///
     /// # Errors
     ///
