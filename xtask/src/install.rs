@@ -24,6 +24,23 @@ const NEEDS: &[Need] = &[
         signs: &["flock", "setpriv", "unshare"],
     },
     Need { package: "procps", why: "ps to look at processes from outside", signs: &["ps"] },
+    Need { package: "iproute2", why: "ip, to make network namespaces", signs: &["ip"] },
+    Need {
+        package: "default-jdk-headless",
+        why: "to run Apache ZooKeeper, and to compile Curator's driver",
+        signs: &["java", "javac"],
+    },
+    Need {
+        package: "libzookeeper-java",
+        why: "Apache ZooKeeper, started by the tests themselves",
+        signs: &["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"],
+    },
+    Need {
+        package: "libcurator-recipes-java",
+        why: "Curator, to queue with",
+        signs: &["/usr/share/java/curator-recipes.jar", "/usr/share/java/slf4j-nop.jar"],
+    },
+    Need { package: "python3-pip", why: "to install kazoo in the target directory", signs: &["python3", "pip3"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",
