@@ -138,6 +138,29 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Fails, or answers on the next connection with another [`Version`].
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>>;
 
+    /// Lists a queue in which this session stands, right after it was told of a departure there.
+    ///
+    /// It may show less than [`Session::view`] where that is cheaper: not who joined since, behind us.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::view`].
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// Shows the departure that was told, and whoever is ahead of us, or was a moment ago.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Session::view`].
+    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.view(queue)
+    }
+
     /// Takes a place at the tail of a queue.
     ///
     /// The order is the order in which the service takes the entries; nothing new ever appears ahead of a contender once

@@ -26,8 +26,8 @@ pub enum Decision {
 
 /// What a contender asks to be granted in the one queue of its lock, or in the gate of a semaphore.
 ///
-/// Each waits for the nearest one ahead that excludes it, so that one departure wakes those who may go, and nobody else.
-/// None ever waits in a queue that another kind of lock uses too.
+/// Each waits for the nearest one ahead that excludes it, so that a holder's departure wakes those who may go and, where
+/// readers hold, at most the one writer behind them. None ever waits in a queue that another kind of lock uses too.
 ///
 /// ```
 /// use lockkeeper_core::decide::{self, Decision};
@@ -50,18 +50,35 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     if let Some(found) = stranger(asked, contenders[position].mode, view) {
         return Decision::KindMismatch { found };
     }
-    let (before, excludes): (_, fn(Mode) -> bool) = match asked {
-        // Readers share, so only writers keep them waiting.
-        Mode::Read => (&contenders[..position], |other| other != Mode::Read),
-        _ => (&contenders[..position], |_| true),
-    };
-    let Some(nearest) = before.iter().rposition(|other| excludes(other.mode)) else {
+    let before = &contenders[..position];
+    let Some(nearest) = before.iter().rposition(|other| excludes(asked, other.mode)) else {
         return Decision::Granted;
     };
-    let is_only_one = !before[..nearest].iter().any(|other| excludes(other.mode));
-    // A writer may leave a reader in its own place, behind which another writer must wait on.
-    let departure_grants = is_only_one && asked != Mode::Write;
+    let is_only_one = !before[..nearest].iter().any(|other| excludes(asked, other.mode));
+    let departure_grants = is_only_one && !may_leave_an_excluding_one(asked, before[nearest].mode);
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
+}
+
+/// Tells whether whoever asks for `asked` waits for one that is ahead and shown as `ahead`, of the same kind of lock.
+const fn excludes(asked: Mode, ahead: Mode) -> bool {
+    match asked {
+        // Readers share, so only writers keep them waiting.
+        Mode::Read => !matches!(ahead, Mode::Read),
+        // How many there may be at a time is not said by their order.
+        Mode::Permit | Mode::Member => false,
+        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
+    }
+}
+
+/// Tells whether the departure of `ahead` may leave another one in its place that excludes `asked`: a reader, which is the
+/// only one that can come to stand beside another, and only beside a writer.
+const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
+    match asked {
+        Mode::Read => false,
+        Mode::Write => true,
+        // One that is shown so may be a write lock.
+        _ => matches!(ahead, Mode::Exclusive),
+    }
 }
 
 /// Returns what a contender of another kind of lock asks for, if there is one.
@@ -92,10 +109,7 @@ pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
 
 /// Tells whether somebody who joined now would be granted `asked` at once.
 pub fn is_free(asked: Mode, view: &QueueView) -> bool {
-    match asked {
-        Mode::Read => view.contenders.iter().all(|other| other.mode == Mode::Read),
-        _ => view.contenders.is_empty(),
-    }
+    !view.contenders.iter().any(|other| excludes(asked, other.mode))
 }
 
 /// Whether permits can be taken, for whoever is first at the gate.
@@ -128,103 +142,19 @@ pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> Permits {
 pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
     let holds = |at: usize| {
         let me = &contenders[at];
-        match me.mode {
-            Mode::Permit | Mode::Member => true,
-            Mode::Gate => false,
-            Mode::Read => contenders[..at].iter().all(|other| {
-                let shares_its_place = other.token.is_some() && other.token == me.token;
-                other.mode == Mode::Read || shares_its_place
-            }),
-            Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate => at == 0,
+        // Those who share one place stand one behind the other, the writer first.
+        let shares_our_place = |other: &ContenderInfo| other.token.is_some() && other.token == me.token;
+        let place = contenders[..at].iter().position(shares_our_place).unwrap_or(at);
+        match (me.mode, contenders[place].mode) {
+            (Mode::Permit | Mode::Member, _) => true,
+            (Mode::Gate, _) => false,
+            (Mode::Read, Mode::Read) => contenders[..place].iter().all(|other| other.mode == Mode::Read),
+            (Mode::Read, _) => place == 0,
+            (Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate, _) => at == 0,
         }
     };
     (0..contenders.len()).map(holds).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contender::{Contender, Version};
-
-    fn mutex(me: &ContenderId, view: &QueueView) -> Decision {
-        decide(Mode::Mutex, me, view)
-    }
-
-    /// The most contenders of an exhaustively checked queue.
-    const CONTENDERS_MAX: usize = 6;
-
-    const MODES: [Mode; 3] = [Mode::Mutex, Mode::Read, Mode::Write];
-
-    fn id(number: usize) -> ContenderId {
-        ContenderId::new(number.to_string())
-    }
-
-    fn view(modes: &[Mode]) -> QueueView {
-        let contenders =
-            modes.iter().enumerate().map(|(number, &mode)| Contender { id: id(number), ticket: None, mode });
-        QueueView::new(Version(1), contenders.collect::<Vec<_>>())
-    }
-
-    /// Calls `check` with every sequence of modes of up to six contenders: 3 + 9 + … + 729 queues.
-    fn for_every_queue(mut check: impl FnMut(&[Mode])) -> usize {
-        let mut queues = vec![Vec::new()];
-        let mut checked = 0;
-        for _ in 0..CONTENDERS_MAX {
-            queues = queues
-                .into_iter()
-                .flat_map(|queue: Vec<Mode>| MODES.map(|mode| [queue.clone(), vec![mode]].concat()))
-                .collect();
-            for queue in &queues {
-                check(queue);
-                checked += 1;
-            }
-        }
-        checked
-    }
-
-    #[test]
-    fn in_every_queue_of_up_to_six_exactly_the_first_mutex_is_granted() {
-        let checked = for_every_queue(|modes| {
-            let view = view(modes);
-            let only_mutexes = modes.iter().all(|&mode| mode == Mode::Mutex);
-            for (number, _) in modes.iter().enumerate().filter(|&(_, &mode)| mode == Mode::Mutex) {
-                let expected = if !only_mutexes {
-                    let found = *modes.iter().find(|&&mode| mode != Mode::Mutex).unwrap();
-                    Decision::KindMismatch { found }
-                } else if number == 0 {
-                    Decision::Granted
-                } else {
-                    Decision::WaitFor { ahead: id(number - 1), departure_grants: number == 1 }
-                };
-                assert_eq!(mutex(&id(number), &view), expected, "{number} in {modes:?}");
-            }
-        });
-        assert_eq!(checked, 3 + 9 + 27 + 81 + 243 + 729);
-    }
-
-    #[test]
-    fn a_contender_that_is_not_in_the_queue_is_never_granted() {
-        for_every_queue(|modes| {
-            assert_eq!(mutex(&id(modes.len()), &view(modes)), Decision::NotInQueue);
-        });
-        assert_eq!(mutex(&id(0), &view(&[])), Decision::NotInQueue);
-    }
-
-    /// In a queue of mutexes, let any one leave: if it was the one waited for and its departure was said to grant, then
-    /// the waiter is granted in the queue that is left, whoever joined at the tail meanwhile.
-    #[test]
-    fn a_departure_that_is_said_to_grant_does_grant() {
-        for length in 2..=CONTENDERS_MAX {
-            let before = view(&vec![Mode::Mutex; length]);
-            for me in 1..length {
-                let Decision::WaitFor { ahead, departure_grants } = mutex(&id(me), &before) else {
-                    panic!("{me} of {length} does not wait");
-                };
-                let left: Vec<_> = before.contenders.iter().filter(|other| other.id != ahead).cloned().collect();
-                let after = QueueView::new(Version(1), left);
-                let granted = mutex(&id(me), &after) == Decision::Granted;
-                assert_eq!(granted, departure_grants, "{me} of {length}");
-            }
-        }
-    }
-}
+mod tests;

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Refused,
     /// Our contender was removed from the queue by somebody else.
     Removed,
+    /// No holder has the token that was named.
+    TokenMismatch,
     /// The service cannot do this.
     Unsupported,
     /// Whoever asks holds what would have to be given up first, so it would wait for itself.
@@ -65,6 +67,7 @@ impl ErrorKind {
             Self::Lost(_) => "the lock was lost",
             Self::Refused => "access refused",
             Self::Removed => "removed from the queue",
+            Self::TokenMismatch => "no holder has this token",
             Self::Unsupported => "not supported by this service",
             Self::WouldDeadlock => "it would wait for itself",
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contender::ContenderId;
+use crate::contender::{ContenderId, Revocation};
 use crate::{Error, FencingToken, LossReason, QueueName};
 
 /// Something that happened to one of this process's contenders.
@@ -53,6 +53,15 @@ pub enum Event {
         /// How long it took from the call.
         waited: Duration,
     },
+    /// Somebody asked it to give the lock up, and whoever holds it has heard so.
+    Revoked {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// What was said with it.
+        revocation: Revocation,
+    },
     /// It gave the lock back.
     Released {
         /// The lock.
@@ -87,6 +96,9 @@ pub(crate) fn trace(event: &Event) {
         }
         Event::NotAcquired { lock, waited } => {
             tracing::debug!(target: "lockkeeper", %lock, ?waited, "not acquired");
+        }
+        Event::Revoked { lock, token, revocation } => {
+            tracing::info!(target: "lockkeeper", %lock, %token, why = revocation.why, within = ?revocation.within, "revoked");
         }
         Event::Released { lock, token, held, lost } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");

@@ -8,7 +8,8 @@ use crate::clock::BootInstant;
 use crate::contend::{Granted, Place, lost_error};
 use crate::event::Event;
 use crate::keeper::Shared;
-use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Result};
+use crate::limits::{Limits, Term, leave_at_end};
+use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Result, Withdrawal};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
@@ -25,6 +26,8 @@ pub struct Guard<Kind> {
     hold: Hold,
     shared: Arc<Shared>,
     granted_at: BootInstant,
+    limits: Limits,
+    term: Term,
     kind: PhantomData<fn() -> Kind>,
 }
 
@@ -42,6 +45,12 @@ pub mod kind {
     /// One permit of a semaphore.
     #[derive(Debug)]
     pub enum Permit {}
+    /// The lead of an election.
+    #[derive(Debug)]
+    pub enum Lead {}
+    /// A place inside a double barrier.
+    #[derive(Debug)]
+    pub enum Member {}
 }
 
 /// Proof that this process holds a mutex.
@@ -61,13 +70,23 @@ pub type WriteGuard = Guard<kind::Write>;
 pub type Permit = Guard<kind::Permit>;
 
 impl<Kind> Guard<Kind> {
-    pub(crate) fn new(shared: Arc<Shared>, queue: QueueName, granted: Granted, called_at: BootInstant) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        queue: QueueName,
+        granted: Granted,
+        called_at: BootInstant,
+        limits: Limits,
+    ) -> Self {
         let Granted { place, id, token, standing } = granted;
         let granted_at = shared.clock.now();
         let waited = granted_at.saturating_duration_since(called_at);
         shared.emit(&Event::Granted { lock: queue.clone(), token, waited });
-        let hold = Hold::new(shared.clone(), queue, id, token, standing);
-        Self { place: Some(place), hold, shared, granted_at, kind: PhantomData }
+        let term = Term::begin(limits, granted_at);
+        let hold = Hold::new(shared.clone(), queue, id, token, standing, term.ends_at);
+        if term.ends_at.is_some() {
+            leave_at_end(&hold, &place);
+        }
+        Self { place: Some(place), hold, shared, granted_at, limits, term, kind: PhantomData }
     }
 
     /// Returns what answers for this hold; a cheap clone that may go anywhere and never releases.
@@ -85,7 +104,8 @@ impl<Kind> Guard<Kind> {
     /// # Errors
     ///
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if the hold had been lost before: somebody else may have
-    /// been granted the lock while this one was thought to be held. Transient if the service could not be told yet; it is
+    /// been granted the lock while this one was thought to be held; so does a hold that had ended by its
+    /// [`max_hold`](crate::Mutex::max_hold). Transient if the service could not be told yet; it is
     /// told as soon as it can be.
     ///
     /// # Cancellation
@@ -94,7 +114,8 @@ impl<Kind> Guard<Kind> {
     ///
     /// # Ordering
     ///
-    /// The release is under way when this returns its future, before the first poll.
+    /// The release is under way when this returns its future, before the first poll. The hold is over at once, but with a
+    /// [`min_hold`](crate::Mutex::min_hold) its place is left, and this done, no earlier than that.
     ///
     /// # On connection loss
     ///
@@ -102,7 +123,10 @@ impl<Kind> Guard<Kind> {
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
         let queue = self.hold.name().clone();
         let (lost, withdrawal) = match self.place.take() {
-            Some(place) => (self.end(), Some(place.leave())),
+            Some(place) => {
+                let lost = self.end();
+                (lost, Some(self.leave(place, lost)))
+            }
             None => (None, None),
         };
         async move {
@@ -116,23 +140,17 @@ impl<Kind> Guard<Kind> {
         }
     }
 
-    /// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back.
-    pub(crate) async fn run<Work, Running, Output>(self, work: Work) -> Result<Output>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let hold = self.hold.clone();
-        let output = tokio::select! {
-            biased;
-            reason = hold.lost() => Err(lost_error(hold.name(), reason)),
-            output = work(hold.clone()) => Ok(output),
-        }?;
-        match self.release().await {
-            Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
-            // The work is done and the release goes on by itself.
-            Ok(()) | Err(_) => Ok(output),
+    /// Leaves the place of a hold that is over.
+    fn leave(&self, place: Place, lost: Option<LossReason>) -> Withdrawal {
+        match lost {
+            None => self.term.leave(&self.shared.clock, place),
+            // There is nothing left to keep.
+            Some(_) => place.leave(),
         }
+    }
+
+    pub(crate) const fn limits(&self) -> Limits {
+        self.limits
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -158,11 +176,35 @@ impl<Kind> Guard<Kind> {
     }
 }
 
+/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back.
+pub(crate) async fn run_under<Work, Running, Output, Releasing>(
+    hold: Hold,
+    work: Work,
+    release: impl FnOnce() -> Releasing,
+) -> Result<Output>
+where
+    Work: FnOnce(Hold) -> Running,
+    Running: Future<Output = Output>,
+    Releasing: Future<Output = Result<()>>,
+{
+    let output = tokio::select! {
+        biased;
+        reason = hold.lost() => Err(lost_error(hold.name(), reason)),
+        output = work(hold.clone()) => Ok(output),
+    }?;
+    match release().await {
+        Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
+        // The work is done and the release goes on by itself.
+        Ok(()) | Err(_) => Ok(output),
+    }
+}
+
 impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.end();
-            drop(place);
+            let lost = self.end();
+            // It goes on by itself, and there is nobody left to report to.
+            drop(self.leave(place, lost));
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::clock::BootInstant;
 use crate::contender::{ContenderId, Revocation};
+use crate::event::Event;
 use crate::keeper::Shared;
-use crate::{FencingToken, Liveness, LossReason, QueueName, Standing};
+use crate::{FencingToken, Liveness, LossReason, QueueName, SafeUntil, Standing};
 
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
 #[derive(Clone)]
@@ -23,7 +25,13 @@ struct HoldState {
     token: FencingToken,
     standing: Arc<dyn Standing>,
     shared: Arc<Shared>,
+    /// When it ends by its own limit.
+    ends_at: Option<BootInstant>,
+    /// Why it was lost, once that was seen.
+    loss: OnceLock<LossReason>,
     released: watch::Sender<bool>,
+    /// Set when a request to give up was heard, which observers are told once.
+    heard: OnceLock<()>,
 }
 
 impl Hold {
@@ -33,9 +41,22 @@ impl Hold {
         id: ContenderId,
         token: FencingToken,
         standing: Arc<dyn Standing>,
+        ends_at: Option<BootInstant>,
     ) -> Self {
-        let released = watch::Sender::new(false);
-        Self { state: Arc::new(HoldState { queue, id, token, standing, shared, released }) }
+        let (loss, released) = (OnceLock::new(), watch::Sender::new(false));
+        Self {
+            state: Arc::new(HoldState {
+                queue,
+                id,
+                token,
+                standing,
+                shared,
+                ends_at,
+                loss,
+                released,
+                heard: OnceLock::new(),
+            }),
+        }
     }
 
     /// Notes that the guard gives the lock back.
@@ -67,7 +88,15 @@ impl Hold {
     pub fn liveness(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
         let standing = self.state.standing.liveness();
-        if *self.state.released.borrow() { Liveness::Lost(LossReason::Released) } else { standing }
+        if *self.state.released.borrow() {
+            return Liveness::Lost(LossReason::Released);
+        }
+        match (self.state.limited(standing), self.state.loss.get()) {
+            // Leaving at its limit looks like a removal too.
+            (_, Some(&first)) => Liveness::Lost(first),
+            (Liveness::Lost(reason), None) => Liveness::Lost(*self.state.loss.get_or_init(|| reason)),
+            (liveness, None) => liveness,
+        }
     }
 
     /// Returns how long from now the hold may be believed if nothing more is heard: zero if it is lost, `None` if the
@@ -107,13 +136,22 @@ impl Hold {
     /// stated bounds.
     pub async fn lost(&self) -> LossReason {
         let mut released = self.state.released.subscribe();
-        tokio::select! {
+        let limit = async {
+            match self.state.ends_at {
+                Some(ends_at) => self.state.shared.clock.sleep_until(ends_at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let reason = tokio::select! {
             biased;
             _ = released.wait_for(|&released| released) => LossReason::Released,
-            // To the standing our own release looks like a removal.
-            reason = self.state.standing.lost() => {
-                if *self.state.released.borrow() { LossReason::Released } else { reason }
-            }
+            reason = self.state.standing.lost() => reason,
+            () = limit => LossReason::MaxHold,
+        };
+        // To the standing our own release looks like a removal; and the first reason stays.
+        match self.liveness() {
+            Liveness::Lost(reason) => reason,
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => reason,
         }
     }
 
@@ -140,13 +178,37 @@ impl Hold {
     #[doc(alias = "makeRevocable")]
     #[doc(alias = "RevocationListener")]
     pub async fn revoked(&self) -> Revocation {
-        self.state.standing.revoked().await
+        let revocation = self.state.standing.revoked().await;
+        let HoldState { queue, token, shared, .. } = &*self.state;
+        if self.state.heard.set(()).is_ok() {
+            shared.emit(&Event::Revoked { lock: queue.clone(), token: *token, revocation: revocation.clone() });
+        }
+        revocation
     }
 
     /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has such
     /// a thing; for handing the lock to a process that may outlive this one.
     pub fn lifeline(&self) -> Option<OwnedFd> {
         if self.is_held() { self.state.standing.lifeline() } else { None }
+    }
+}
+
+impl HoldState {
+    /// Keeps to the limit of the hold what its place would allow.
+    fn limited(&self, standing: Liveness) -> Liveness {
+        let Some(ends_at) = self.ends_at else {
+            return standing;
+        };
+        let cap = |safe_until| match safe_until {
+            SafeUntil::At(deadline) => SafeUntil::At(deadline.min(ends_at)),
+            SafeUntil::ProcessEnd => SafeUntil::At(ends_at),
+        };
+        match standing {
+            Liveness::Lost(reason) => Liveness::Lost(reason),
+            _ if self.shared.clock.now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
+            Liveness::Held { safe_until } => Liveness::Held { safe_until: cap(safe_until) },
+            Liveness::Jeopardy { safe_until } => Liveness::Jeopardy { safe_until: cap(safe_until) },
+        }
     }
 }
 

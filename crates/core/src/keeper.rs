@@ -8,9 +8,11 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{self, Event, Observer};
+use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::memory::{MemoryService, Testing};
 use crate::retry::RetryPolicy;
+use crate::watching;
 use crate::{
     Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, Permits, QueueName,
     Result, RwLock, Semaphore, Session,
@@ -36,7 +38,7 @@ use crate::{
 #[derive(Clone)]
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What a keeper, its locks and its guards share.
@@ -108,8 +110,8 @@ impl Keeper {
         Semaphore::new(self.lock(name)?, permits.into())
     }
 
-    fn lock(&self, name: &str) -> Result<Lock> {
-        Ok(Lock { shared: self.shared.clone(), queue: QueueName::new(name)? })
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
+        Ok(Lock { shared: self.shared.clone(), queue: QueueName::new(name)?, limits: Limits::default() })
     }
 
     /// Names the service as a URL without secrets.
@@ -187,16 +189,7 @@ impl Keeper {
     pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
         let queue = QueueName::new(name)?;
         let clock = &self.shared.clock;
-        let vacant = async {
-            let session = self.shared.session().await?;
-            loop {
-                let view = session.view(&queue).await?;
-                let Some(last) = view.contenders.last() else {
-                    return Ok(true);
-                };
-                session.departure(&queue, None, &last.id, view.version).await?;
-            }
-        };
+        let vacant = async { watching::until_vacant(&self.shared, &queue).await.map(|()| true) };
         let outcome = match timeout {
             None => vacant.await,
             Some(timeout) => {

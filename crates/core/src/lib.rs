@@ -27,44 +27,67 @@
 //! No global state, no background thread, no callback under a lock, no timer but those that a caller's deadline needs.
 
 mod backend;
+mod barrier;
 mod capabilities;
 pub mod clock;
 mod contend;
 mod contender;
+mod counter;
 pub mod decide;
+mod double_barrier;
 mod duration;
+mod election;
 mod error;
 mod event;
 mod guard;
 mod hold;
 mod keeper;
+mod limits;
 mod lock;
 pub mod memory;
+mod multi_lock;
 mod mutex;
 mod name;
+mod operate;
+mod owner_key;
 pub mod retry;
 mod rw_lock;
 mod semaphore;
+mod shared_value;
 mod standing;
 mod token;
 pub mod url;
+mod waiting;
+mod watching;
 
 pub use backend::{Backend, BoxFuture, ENTRIES_MAX, Session, VALUE_BYTES_MAX, Withdrawal};
+pub use barrier::Barrier;
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 pub use contender::{
     Bond, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, Mode, Owner, QueueView, Rank,
     Request, Revocation, Ticket, Value, ValueVersion, Version,
 };
+pub use counter::{Count, SharedCounter};
+pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use duration::parse_duration;
+pub use election::{
+    CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
+};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
 pub use event::{Event, Observer};
 pub use guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
 pub use hold::Hold;
 pub use keeper::{Keeper, KeeperBuilder};
+pub use multi_lock::{Member, MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};
+pub use operate::LockKind;
+pub use owner_key::{OwnerKey, Reentrant};
 pub use rw_lock::RwLock;
 pub use semaphore::{Permits, Semaphore};
+pub use shared_value::SharedValue;
 pub use standing::{Liveness, LossReason, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
+pub use waiting::Waiting;
+pub use watching::Changes;

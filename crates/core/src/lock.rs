@@ -8,6 +8,7 @@ use crate::contender::Mode;
 use crate::event::Event;
 use crate::guard::Guard;
 use crate::keeper::Shared;
+use crate::limits::Limits;
 use crate::{QueueName, Result};
 
 /// A named lock on a service.
@@ -15,6 +16,7 @@ use crate::{QueueName, Result};
 pub(crate) struct Lock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: QueueName,
+    pub(crate) limits: Limits,
 }
 
 impl Lock {
@@ -37,7 +39,7 @@ impl Lock {
             self.shared.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
             return Ok(None);
         };
-        let guard = |granted| Guard::new(self.shared.clone(), self.queue.clone(), granted, called_at);
+        let guard = |granted| Guard::new(self.shared.clone(), self.queue.clone(), granted, called_at, self.limits);
         Ok(Some(places(granted).into_iter().map(guard).collect()))
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::contend::Patience;
 use crate::contender::Mode;
 use crate::lock::{Lock, granted};
-use crate::{Hold, MutexGuard, QueueName, Result};
+use crate::{Hold, MutexGuard, OwnerKey, QueueName, Result};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
 /// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice waits
-/// for itself.
+/// for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,9 +37,52 @@ impl Mutex {
         Self { lock }
     }
 
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue
+    }
+
+    /// Lets each hold of this mutex last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
+    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
+    /// holds of this handle and of its clones, and nobody else's.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// use std::time::Duration;
+    /// use lockkeeper_core::LossReason;
+    ///
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?.max_hold(Duration::from_millis(5));
+    /// let forgotten = mutex.lock().await?;
+    /// let next = mutex.lock().await?;
+    /// assert_eq!(forgotten.hold().lost().await, LossReason::MaxHold);
+    /// # drop(next);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this mutex for `limit` after its grant at least, so that nobody else is granted
+    /// it earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
+    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
     }
 
     /// Waits for the lock, however long it takes.
@@ -118,6 +161,9 @@ impl Mutex {
 
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost.
     ///
+    /// A `run` of the same mutex of the same keeper within `work` does not wait for the one around it: it counts on that
+    /// one's hold. So does only what `work` itself awaits: a task that it spawns is somebody else.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockkeeper_core::Error> {
@@ -131,7 +177,7 @@ impl Mutex {
     /// # Errors
     ///
     /// As [`Mutex::lock`]; and [`ErrorKind::Lost`] if the lock was lost before the work was done, or had been lost by then
-    /// without the work noticing.
+    /// without the work noticing; at once if it was lost by a `run` around this one.
     ///
     /// # Cancellation
     ///
@@ -149,7 +195,9 @@ impl Mutex {
         Work: FnOnce(Hold) -> Running,
         Running: Future<Output = Output>,
     {
-        self.lock().await?.run(work).await
+        let owner = OwnerKey::of_this_run();
+        let held = owner.lock(self).await?;
+        owner.run(held, work).await
     }
 }
 

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::{Patience, join_beside};
+use crate::contend::{Patience, join_beside, lost_error};
 use crate::contender::Mode;
 use crate::guard::Guard;
 use crate::lock::{Lock, granted};
-use crate::{Hold, QueueName, ReadGuard, Result, WriteGuard};
+use crate::{Hold, Liveness, OwnerKey, QueueName, ReadGuard, Result, WriteGuard};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
 /// A reader waits for the nearest writer ahead of it, a writer for the one just ahead. A reader that arrives behind a
 /// waiting writer waits, though others read: a task that reads and asks to read again can so wait for itself, unless it
-/// asks as the same [`OwnerKey`](crate::OwnerKey).
+/// asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
 ///
 /// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone.
 ///
@@ -43,9 +43,36 @@ impl RwLock {
         Self { lock }
     }
 
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue
+    }
+
+    /// Lets each hold of this lock last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
+    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
+    /// holds of this handle and of its clones, and nobody else's.
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this lock for `limit` after its grant at least, so that nobody else is granted
+    /// what it excludes earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
+    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
     }
 
     /// Waits for a share of the lock, however long it takes.
@@ -178,6 +205,9 @@ impl RwLock {
 
     /// Runs `work` while sharing the lock, and drops it at its next await if the share is lost.
     ///
+    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it waits for
+    /// nobody.
+    ///
     /// # Errors
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
@@ -198,14 +228,19 @@ impl RwLock {
         Work: FnOnce(Hold) -> Running,
         Running: Future<Output = Output>,
     {
-        self.read().await?.run(work).await
+        let owner = OwnerKey::of_this_run();
+        let held = owner.read(self).await?;
+        owner.run(held, work).await
     }
 
     /// Runs `work` while having the lock alone, and drops it at its next await if the lock is lost.
     ///
+    /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it counts on that one's hold.
+    ///
     /// # Errors
     ///
-    /// As [`Mutex::run`](crate::Mutex::run).
+    /// As [`Mutex::run`](crate::Mutex::run); and [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock), permanent
+    /// and at once, within the work of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
     ///
     /// # Cancellation
     ///
@@ -223,7 +258,9 @@ impl RwLock {
         Work: FnOnce(Hold) -> Running,
         Running: Future<Output = Output>,
     {
-        self.write().await?.run(work).await
+        let owner = OwnerKey::of_this_run();
+        let held = owner.write(self).await?;
+        owner.run(held, work).await
     }
 }
 
@@ -266,8 +303,13 @@ impl WriteGuard {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
-        let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await?;
-        Ok(Guard::new(shared, queue, granted, called_at))
+        let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await;
+        match (granted, self.hold().liveness()) {
+            (Ok(granted), _) => Ok(Guard::new(shared, queue, granted, called_at, self.limits())),
+            // Whatever else failed, failed for this reason.
+            (Err(_), Liveness::Lost(reason)) => Err(lost_error(&queue, reason)),
+            (Err(error), _) => Err(error),
+        }
     }
 }
 

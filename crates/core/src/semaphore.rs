@@ -71,6 +71,28 @@ impl Semaphore {
         &self.lock.queue
     }
 
+    /// Lets each hold of this semaphore last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](crate::LossReason::MaxHold), its permit is given back
+    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
+    /// holds of this handle and of its clones, and nobody else's.
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this semaphore for `limit` after its grant at least, so that nobody else is granted
+    /// its permit earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
+    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
     /// Waits for one permit, however long it takes.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ pub enum LossReason {
     Expired,
     /// The time until which the session was proven alive ran out; somebody else may have been granted the lock.
     Lapsed,
+    /// It had lasted as long as its [`max_hold`](crate::Mutex::max_hold) allows.
+    MaxHold,
     /// Its guard gave the lock back.
     Released,
     /// Somebody removed our contender from the queue.
@@ -69,6 +71,7 @@ impl fmt::Display for LossReason {
             Self::Closed => "the session was closed",
             Self::Expired => "the service ended the session",
             Self::Lapsed => "the session could not be proven alive in time",
+            Self::MaxHold => "it had lasted as long as it may",
             Self::Released => "its guard gave it back",
             Self::Removed => "its contender was removed from the queue",
         })

@@ -36,21 +36,26 @@ impl Attempt for OnePlace<'_> {
 
     /// It looks before it joins, so that a lock that is held costs the service no write.
     async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
-        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
-        let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
-        if let Some(found) = decide::kind_mismatch(self.mode, &view) {
-            return Err(kind_mismatch(self.queue, self.mode, found));
+        match self.look(shared).await? {
+            Some(session) => self.join(shared, session).await?.granted_at_once(),
+            None => Ok(None),
         }
-        if !decide::is_free(self.mode, &view) {
-            return Ok(None);
-        }
-        self.join(shared, session).await?.granted_at_once()
     }
 }
 
 impl OnePlace<'_> {
+    /// Looks whether the place would be granted at once, and returns the session that this was seen under if so.
+    pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
+        match decide::kind_mismatch(self.mode, &view) {
+            Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
+            None => Ok(decide::is_free(self.mode, &view).then_some(session)),
+        }
+    }
+
     /// Takes a place at the tail.
-    async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
+    pub(super) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
         let sent = self.send(shared, session)?;
         self.joined(shared, sent).await
     }
@@ -98,14 +103,19 @@ fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, mode: Mod
 
 /// A place in a queue, with the view that came with it.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     pub(super) queue: QueueName,
     pub(super) mode: Mode,
     pub(super) place: Place,
-    pub(super) joined: Enqueued,
+    pub(crate) joined: Enqueued,
 }
 
 impl Joined {
+    /// Returns the session under which the place was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.place.session
+    }
+
     fn decide(&self, view: &QueueView) -> Result<Decision> {
         match decide::decide(self.mode, &self.joined.id, view) {
             Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
@@ -127,13 +137,34 @@ impl Joined {
         }
     }
 
+    /// Looks whether it is granted now.
+    pub(super) async fn is_granted_now(&self) -> Result<bool> {
+        check_standing(&self.queue, &*self.joined.standing)?;
+        let view = self.place.session.view(&self.queue).await.map_err(|error| error.at(&self.queue))?;
+        match self.decide(&view)? {
+            Decision::Granted => Ok(true),
+            Decision::NotInQueue => Err(removed(&self.queue)),
+            _ => Ok(false),
+        }
+    }
+
     /// Waits until the place is granted or lost.
     pub(super) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
+        self.until_granted(shared).await?;
+        self.grant()
+    }
+
+    /// Waits until the place is granted or lost; it stands if this is dropped, and the wait may begin again.
+    pub(super) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
         let seen = self.joined.view.version;
         // A waiter keeps no list: ten thousand of them would hold gigabytes.
         let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
         let session = self.place.session.clone();
         let standing = self.joined.standing.clone();
+        if view.contenders.is_empty() {
+            // It came with the place, and was used by a wait that was dropped.
+            view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
+        }
         loop {
             let (ahead, departure_grants) = match self.decide(&view)? {
                 Decision::Granted => break,
@@ -151,13 +182,14 @@ impl Joined {
             if matches!(departure, Ok(Departure::Gone)) && departure_grants {
                 break;
             }
-            view =
-                until_answered(shared, &self.queue, &*standing, departure.err(), || session.view(&self.queue)).await?;
+            let was_told = matches!(departure, Ok(Departure::Gone));
+            let look = || if was_told { session.view_after_departure(&self.queue) } else { session.view(&self.queue) };
+            view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
         }
-        self.grant()
+        Ok(())
     }
 
-    fn grant(self) -> Result<Granted> {
+    pub(super) fn grant(self) -> Result<Granted> {
         let Enqueued { id, token, standing, .. } = self.joined;
         check_standing(&self.queue, &*standing)?;
         Ok(Granted { place: self.place, id, token, standing })

@@ -3,18 +3,27 @@
 //! Whoever is first at the gate looks at the permits, alone; so nobody takes one between its look and its taking. All
 //! permits that were asked for are taken in one transaction, when they fit: nobody holds some of them while waiting for
 //! the rest.
+//!
+//! The gate orders those who keep to it; what is granted does not hang on it. Permits are believed only if, with them
+//! taken, there are no more than the bound allows that is read behind the taking; else they are given back at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::line::OnePlace;
-use super::persist::{Attempt, Progress, until_answered};
+use super::persist::{Attempt, Failures, Progress, until_answered};
 use super::place::{Granted, Place};
-use super::refusal::{check_standing, kind_mismatch, refused};
+use super::refusal::{check_standing, kind_mismatch};
 use crate::contender::{Enqueued, Entry, Expected, Mode, QueueView, Ticket, Value};
+use crate::counter::Count;
 use crate::decide::{self, Permits};
 use crate::keeper::Shared;
 use crate::name::Part;
 use crate::{BoxFuture, Error, ErrorKind, Operation, QueueName, Result, Session, Standing};
+
+/// How long whoever was overtaken twice in a row lets others go first, so that two who keep giving way to each other do
+/// not ask the service in a busy loop.
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many permits there are.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,25 +54,12 @@ impl Attempt for SomePermits<'_> {
         let queue = self.lock.with_part(Part::Gate);
         let gate = OnePlace { queue: &queue, mode: Mode::Gate };
         let sent = gate.send(shared, session.clone())?;
-        // Sent behind the join, so it holds if nobody stands before us at the gate: then there is no second round trip.
         let first_look = self.questions(&session);
         let joined = gate.joined(shared, sent).await?;
         *progress = Progress::Placed;
-        let mut first_look = if joined.is_first() { self.answers(first_look).await.ok() } else { None };
+        let hint = if joined.is_first() { self.hint(first_look).await } else { None };
         let gate = joined.wait(shared).await?;
-        loop {
-            let permits = match first_look.take() {
-                Some(permits) => permits,
-                None => self.look(shared, &session, &*gate.standing).await?,
-            };
-            match self.decide(&permits)? {
-                Permits::Fit => match self.take(shared, &session, &*gate.standing, &permits).await? {
-                    Some(granted) => return Ok(granted),
-                    None => continue,
-                },
-                _ => self.change(shared, &session, &*gate.standing, permits).await?,
-            }
-        }
+        self.wait_at_gate(shared, &session, &*gate.standing, hint).await
     }
 
     /// It looks before it joins, so that a semaphore without free permits costs the service no write.
@@ -83,9 +79,12 @@ impl Attempt for SomePermits<'_> {
         let Some(gate) = gate.joined(shared, sent).await?.granted_at_once()? else {
             return Ok(None);
         };
-        let permits = self.answers(permits).await?;
-        match self.decide(&permits)? {
-            Permits::Fit => self.take(shared, &session, &*gate.standing, &permits).await,
+        let seen = match self.hint(permits).await {
+            Some(seen) => seen,
+            None => self.answers(self.questions(&session)).await?,
+        };
+        match self.decide(&seen)? {
+            Permits::Fit => self.take(shared, &session, &*gate.standing, &seen).await,
             _ => Ok(None),
         }
     }
@@ -123,11 +122,68 @@ impl SomePermits<'_> {
     async fn answers(&self, (view, value): Questions) -> Result<Seen> {
         let view = view.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
+        self.seen(view, value)
+    }
+
+    fn seen(&self, view: QueueView, value: Option<Value>) -> Result<Seen> {
         let bound = match self.bound {
             Bound::Agreed(bound) => *bound,
             Bound::Counted(counter) => read_counter(counter, value.as_ref())?,
         };
         Ok(Seen { view, value, bound })
+    }
+
+    /// Reads a look that was sent right behind our entry into the gate, so that whoever comes first there needs no second
+    /// round trip.
+    ///
+    /// Where the entry was sent again, the look is older than our place: others may have come and gone in between. So it
+    /// may say that permits fit, which their taking proves or refutes, or that they do not, for which a change is awaited;
+    /// no error is made of it, and no bound is noted by it.
+    async fn hint(&self, first_look: Questions) -> Option<Seen> {
+        let seen = self.answers(first_look).await.ok()?;
+        let is_harmless = self.decide(&seen).is_ok() && self.unnoted(seen.value.as_ref()).is_none();
+        is_harmless.then_some(seen)
+    }
+
+    /// Waits until the permits fit, and takes them. A failure that may pass does not cost the place at the gate.
+    async fn wait_at_gate(
+        &self,
+        shared: &Shared,
+        session: &Arc<dyn Session>,
+        gate: &dyn Standing,
+        mut hint: Option<Seen>,
+    ) -> Result<Vec<Granted>> {
+        let mut failures = Failures::default();
+        let mut was_overtaken = false;
+        loop {
+            let seen = match hint.take() {
+                Some(seen) => seen,
+                None => self.look(shared, session, gate).await?,
+            };
+            let failure = if self.decide(&seen)? == Permits::Fit {
+                match self.take(shared, session, gate, &seen).await {
+                    Ok(Some(granted)) => return Ok(granted),
+                    Ok(None) => {
+                        if was_overtaken {
+                            shared.clock.sleep_until(shared.clock.now().saturating_add(OVERTAKEN_PAUSE)).await;
+                        }
+                        was_overtaken = true;
+                        None
+                    }
+                    Err(error) => Some(error),
+                }
+            } else {
+                was_overtaken = false;
+                let change = self.change(session, gate, seen).await;
+                if change.is_ok() {
+                    failures = Failures::default();
+                }
+                change.err()
+            };
+            if let Some(error) = failure {
+                failures.pause(shared, self.lock, gate, error).await?;
+            }
+        }
     }
 
     /// Looks while the gate is ours; a failure that may pass costs nothing.
@@ -137,7 +193,7 @@ impl SomePermits<'_> {
             Box::pin(async move { Ok((view.await?, value.await?)) })
         };
         let (view, value) = until_answered(shared, self.lock, gate, None, look).await?;
-        self.answers((Box::pin(std::future::ready(Ok(view))), Box::pin(std::future::ready(Ok(value))))).await
+        self.seen(view, value)
     }
 
     fn decide(&self, seen: &Seen) -> Result<Permits> {
@@ -155,39 +211,28 @@ impl SomePermits<'_> {
         Ok(decision)
     }
 
-    /// Waits for a change of the permits or of the bound.
-    async fn change(&self, shared: &Shared, session: &Arc<dyn Session>, gate: &dyn Standing, seen: Seen) -> Result<()> {
+    /// Waits for a change of the permits or of the bound, or for the loss of the gate.
+    async fn change(&self, session: &Arc<dyn Session>, gate: &dyn Standing, seen: Seen) -> Result<()> {
         let permits = session.changed(&self.permits(), &seen.view);
         let bound = async {
             match self.bound {
+                // While too many are taken nobody can agree on another one.
                 Bound::Agreed(_) => std::future::pending().await,
                 Bound::Counted(counter) => {
                     session.value_changed(counter, seen.value.as_ref().map(|value| value.version)).await.map(drop)
                 }
             }
         };
-        let change = tokio::select! {
+        tokio::select! {
             biased;
-            // Whoever loses the gate must not go on waiting.
+            // The next look says so.
             _ = gate.lost() => Ok(()),
             change = permits => change.map(drop),
             change = bound => change,
-        };
-        check_standing(self.lock, gate)?;
-        match change {
-            Ok(()) => Ok(()),
-            // The next look says whether it has passed.
-            Err(error) => {
-                until_answered(shared, self.lock, gate, Some(error), || {
-                    let view = session.view(&self.permits());
-                    Box::pin(async move { view.await.map(drop) })
-                })
-                .await
-            }
         }
     }
 
-    /// Takes the permits; `None` if somebody has taken some who does not keep to the gate.
+    /// Takes the permits; `None`, with nothing taken, if what was seen is true no longer.
     async fn take(
         &self,
         shared: &Shared,
@@ -206,13 +251,21 @@ impl SomePermits<'_> {
             places.push(Place::arm(session.clone(), queue.clone(), ticket));
             entries.push(Entry::new(ticket, Mode::Permit, shared.owner.clone()));
         }
-        let taken = session.enqueue_all(&queue, entries).await.map_err(|error| error.at(self.lock))?;
+        let taken = session.enqueue_all(&queue, entries);
+        // Sent behind the taking, so that it says by which bound the permits were taken.
+        let value = session.value(&self.bound_lies_at());
+        let taken = taken.await.map_err(|error| error.at(self.lock))?;
+        let value = value.await.map_err(|error| error.at(self.lock))?;
         check_standing(self.lock, gate)?;
-        let overfull = taken.iter().any(|taken| match decide::permits(0, seen.bound, &taken.view) {
-            Permits::Fit => false,
-            Permits::WaitForChange | Permits::KindMismatch { .. } => true,
-        });
-        if overfull {
+        // The service may have removed the value with the empty queue it belonged to.
+        if self.unnoted(value.as_ref()).is_some() {
+            return Ok(None);
+        }
+        let Some(view) = taken.last().map(|last| last.view.clone()) else {
+            return Ok(None);
+        };
+        let seen = self.seen(view, value)?;
+        if decide::permits(0, seen.bound, &seen.view) != Permits::Fit {
             return Ok(None);
         }
         let grant = |(place, taken): (Place, Enqueued)| {
@@ -222,24 +275,27 @@ impl SomePermits<'_> {
         places.into_iter().zip(taken).map(grant).collect::<Result<_>>().map(Some)
     }
 
-    /// Notes how many permits there are, if nobody has or nobody holds one who has; `false` if somebody was quicker who
-    /// does not keep to the gate.
+    /// Notes how many permits there are, if that is to be done; `false` if somebody else wrote meanwhile.
     async fn agree(&self, session: &Arc<dyn Session>, seen: &Seen) -> Result<bool> {
-        let Bound::Agreed(bound) = *self.bound else {
+        let Some((bound, expected)) = self.unnoted(seen.value.as_ref()) else {
             return Ok(true);
-        };
-        let expected = match &seen.value {
-            None => Expected::Absent,
-            Some(value) if value.bytes.is_empty() => Expected::Version(value.version),
-            Some(value) => match agreed(Some(value)) {
-                Some(theirs) if theirs != bound => Expected::Version(value.version),
-                // Said already; or something of somebody else's, which is left alone.
-                _ => return Ok(true),
-            },
         };
         let text: Arc<[u8]> = bound.to_string().into_bytes().into();
         let written = session.set_value(&self.permits(), expected, Some(text)).await;
         written.map(|written| written.is_some()).map_err(|error| error.at(self.lock))
+    }
+
+    /// Returns our bound, and what must be there for us to note it, unless it is noted already or cannot be: something of
+    /// somebody else's is left alone.
+    fn unnoted(&self, value: Option<&Value>) -> Option<(u32, Expected)> {
+        let Bound::Agreed(ours) = *self.bound else {
+            return None;
+        };
+        let Some(value) = value else {
+            return Some((ours, Expected::Absent));
+        };
+        let is_to_be_noted = value.bytes.is_empty() || agreed(Some(value)).is_some_and(|theirs| theirs != ours);
+        is_to_be_noted.then_some((ours, Expected::Version(value.version)))
     }
 }
 
@@ -250,13 +306,5 @@ fn agreed(value: Option<&Value>) -> Option<u32> {
 
 /// Reads a bound from a counter; a negative one allows nothing.
 fn read_counter(counter: &QueueName, value: Option<&Value>) -> Result<u32> {
-    let Some(value) = value else {
-        return Ok(0);
-    };
-    let bytes: [u8; 4] = value
-        .bytes
-        .as_ref()
-        .try_into()
-        .map_err(|_| refused(counter, format!("its value has {} bytes, and a counter has 4", value.bytes.len())))?;
-    Ok(u32::try_from(i32::from_be_bytes(bytes)).unwrap_or(0))
+    Ok(u32::try_from(Count::read(counter, value)?.number()).unwrap_or(0))
 }

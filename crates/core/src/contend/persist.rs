@@ -138,30 +138,61 @@ pub(super) async fn until_answered<T>(
     failure: Option<Error>,
     ask: impl Fn() -> BoxFuture<Result<T>> + Send,
 ) -> Result<T> {
-    let started = shared.clock.now();
-    let mut failed = 0_u32;
+    let mut failures = Failures::default();
     let mut outcome = match failure {
         None => ask().await,
         Some(error) => Err(error),
     };
     loop {
         check_standing(queue, standing)?;
-        let error = match outcome {
+        match outcome {
             Ok(answer) => return Ok(answer),
-            Err(error) => error.at(queue),
-        };
+            Err(error) => failures.pause(shared, queue, standing, error).await?,
+        }
+        outcome = ask().await;
+    }
+}
+
+/// Failures in a row of what is asked while a place is kept.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u32,
+    first_at: Option<BootInstant>,
+}
+
+impl Failures {
+    /// Notes one more, and waits until it may be tried again.
+    ///
+    /// # Errors
+    ///
+    /// The failure itself if it does not pass, or if the retry policy gives up; what became of the place if it is lost.
+    pub(super) async fn pause(
+        &mut self,
+        shared: &Shared,
+        queue: &QueueName,
+        standing: &dyn Standing,
+        error: Error,
+    ) -> Result<()> {
+        // Whoever lost the place is told why, and not what else went wrong for that reason.
+        check_standing(queue, standing)?;
+        let error = error.at(queue);
         if error.advice() == Advice::Permanent {
             return Err(error);
         }
-        failed = failed.saturating_add(1);
+        self.count = self.count.saturating_add(1);
         let now = shared.clock.now();
+        let elapsed = now.saturating_duration_since(*self.first_at.get_or_insert(now));
         let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+        let Some(delay) = shared.retry.delay(self.count, elapsed, random) else {
             return Err(error);
         };
-        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error });
-        shared.clock.sleep_until(now.saturating_add(delay)).await;
-        outcome = ask().await;
+        shared.emit(&Event::Retrying { lock: queue.clone(), attempt: self.count, delay, error });
+        tokio::select! {
+            biased;
+            _ = standing.lost() => {}
+            () = shared.clock.sleep_until(now.saturating_add(delay)) => {}
+        }
+        check_standing(queue, standing)
     }
 }
 

@@ -34,6 +34,23 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Returns what leaves the queue without having the place; leaving twice does nothing.
+    pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
+        let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
+        move || {
+            if let Some(ticket) = ticket {
+                drop(session.withdraw(&queue, ticket));
+            }
+        }
+    }
+
+    /// Leaves the contender where it is, for good.
+    pub(super) fn keep(mut self) {
+        self.ticket = None;
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::contender::ContenderId;
 use crate::memory::service::MemoryService;
 use crate::memory::session::MemoryBackend;
-use crate::{LossReason, Operation, QueueName, Result, SafeUntil};
+use crate::{LossReason, Operation, Part, QueueName, Result, SafeUntil};
 
 /// Does to one keeper of a memory service what happens to real ones; from [`Keeper::testing`](crate::Keeper::testing).
 ///
@@ -78,14 +78,18 @@ impl Testing {
         self.service.drop_next_reply(operation);
     }
 
-    /// Removes a contender, as an operator would.
+    /// Removes a contender from whichever queue of this lock it stands in, as an operator would.
     ///
     /// # Errors
     ///
     /// [`InvalidName`](crate::ErrorKind::InvalidName) if `lock` is no name.
     pub fn remove_contender(&self, lock: &str, contender: &ContenderId) -> Result<()> {
         let queue = QueueName::new(lock)?;
-        self.service.state().queues.remove_contender(&queue, contender);
+        let queues = &mut self.service.state().queues;
+        for part in [Part::Line, Part::Permits, Part::Gate] {
+            // A contender's identity is never used twice, in whichever queue.
+            queues.remove_contender(&queue.with_part(part), contender);
+        }
         Ok(())
     }
 }

@@ -20,6 +20,11 @@ impl Choices {
         chosen
     }
 
+    /// Tells whether an earlier run made all the same choices so far.
+    pub(crate) fn are_repeated(&self) -> bool {
+        self.position < self.taken.len()
+    }
+
     /// Moves on to the next sequence; false if that was the last.
     fn advance(&mut self) -> bool {
         self.position = 0;

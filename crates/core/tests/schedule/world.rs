@@ -1,134 +1,183 @@
 //! Three contenders, two keepers, one lock, and all that can happen to them.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::{MemoryService, Testing};
 use lockkeeper_core::{
-    Backend, ContenderId, ErrorKind, FencingToken, Keeper, MutexGuard, Operation, QueueName, Result, SafeUntil,
+    Backend, BoxFuture, ContenderId, Entry, ErrorKind, Event, Expected, FencingToken, Keeper, Mode, Observer,
+    Operation, Owner, Part, QueueName, Request, Result, SafeUntil, Session, Ticket,
 };
 
+use crate::asks::{Ask, Asking, COUNTER, Held, LOCK};
 use crate::clock::HandClock;
+use crate::flag::Flag;
+use crate::truth::Truth;
 
 /// Contenders 0 and 2 share a keeper, and with it a session.
-const KEEPER_OF: [usize; 3] = [0, 1, 0];
-
-const LOCK: &str = "door";
+pub(crate) const KEEPER_OF: [usize; 3] = [0, 1, 0];
 
 /// Longer than every pause between two attempts, and than every session that is cut off.
 const LONG: Duration = Duration::from_secs(3600);
 
 const CUT_SAFE_FOR: Duration = Duration::from_secs(10);
 
-/// More steps than any drain takes: three contenders, each polled a few times.
-const DRAIN_STEPS_MAX: usize = 200;
+/// How many permits the counter allows at first.
+const COUNTED: i32 = 2;
 
 /// How far the schedules go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Menu {
+    /// What each contender may ask for.
+    pub(crate) asks: [&'static [Ask]; 3],
     /// How many actions there are before everything heals.
     pub(crate) depth: usize,
     /// How many of them may be faults.
     pub(crate) faults_max: usize,
+    /// Of which requests the reply may be lost.
+    pub(crate) lost_replies: &'static [Operation],
+    /// Whether the service may stop for a while.
+    pub(crate) pauses: bool,
+    /// Whether a stranger may take a permit without keeping to the gate.
+    pub(crate) intrudes: bool,
+    /// What the counter may be set to.
+    pub(crate) counts: &'static [i32],
+    /// How many permits are agreed on from the beginning.
+    pub(crate) noted: Option<u32>,
 }
 
 /// One thing that can happen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
-    /// A contender asks for the lock and is polled for the first time.
-    Start(usize),
+    /// A contender asks and is polled for the first time.
+    Start(usize, Ask),
     /// A contender that was woken is polled.
     Poll(usize),
     /// A contender's future is dropped.
     Cancel(usize),
-    /// A contender's guard is dropped.
+    /// A contender drops its guard, or one of its permits.
     Release(usize),
+    /// A writer goes on as a reader, and is polled for the first time.
+    Downgrade(usize),
     /// Time passes.
     Advance,
     Heal(usize),
     Resume,
+    /// A stranger takes a permit.
+    Intrude,
+    /// It gives it back.
+    Retreat,
+    /// Somebody sets the counter.
+    Count(i32),
     // Faults.
     Expire(usize),
     Cut(usize),
     Pause,
-    LoseJoinReply,
-    /// An operator removes the contender at this position.
-    Remove(usize),
+    LoseReply(Operation),
+    /// An operator removes the contender at this position of this part.
+    Remove(Part, usize),
 }
 
-enum Contender {
+pub(crate) enum Contender {
     Idle,
     Asking {
-        future: Pin<Box<dyn Future<Output = Result<MutexGuard>>>>,
+        ask: Ask,
+        future: Asking,
         woken: Arc<Flag>,
         /// Whether it was woken before the way was cut, so that what it then finds had reached it.
         told_before_cut: bool,
+        /// Where it stands, once it knows.
+        joined: Option<ContenderId>,
     },
-    Holding(MutexGuard),
+    Holding(Ask, Held),
 }
 
-#[derive(Default)]
-struct Flag(AtomicBool);
-
-impl Flag {
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-struct Side {
+pub(crate) struct Side {
     keeper: Keeper,
     testing: Testing,
-    cut: bool,
+    pub(crate) cut: bool,
 }
 
 pub(crate) struct World {
-    clock: HandClock,
+    menu: Menu,
+    pub(crate) clock: HandClock,
     onlooker: Arc<dyn Backend>,
+    operator: Arc<dyn Session>,
     queue: QueueName,
-    sides: [Side; 2],
-    contenders: [Contender; 3],
-    paused: bool,
+    pub(crate) sides: [Side; 2],
+    pub(crate) contenders: [Contender; 3],
+    /// Where the contender that was polled last has joined.
+    joined: Arc<LastJoined>,
+    intruder: Option<Ticket>,
+    pub(crate) counted: i32,
+    pub(crate) paused: bool,
     faults_left: usize,
     /// How many contenders an operator removed, and how many were refused for that reason.
     removed: usize,
     refused: usize,
     last_token: Option<FencingToken>,
-    history: Vec<Action>,
+    last_exclusive_token: Option<FencingToken>,
+    pub(crate) history: Vec<Action>,
+}
+
+#[derive(Debug, Default)]
+struct LastJoined(Mutex<Option<ContenderId>>);
+
+impl LastJoined {
+    fn replace(&self, joined: Option<ContenderId>) -> Option<ContenderId> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), joined)
+    }
+}
+
+impl Observer for LastJoined {
+    fn on_event(&self, event: &Event) {
+        if let Event::Joined { contender, .. } = event {
+            self.replace(Some(contender.clone()));
+        }
+    }
 }
 
 impl World {
-    pub(crate) fn new(faults_max: usize) -> Self {
+    pub(crate) fn new(menu: Menu) -> Self {
         let clock = HandClock::new();
         let service = MemoryService::new(Arc::new(clock.clone()));
+        let joined = Arc::new(LastJoined::default());
         let side = || {
-            let keeper = service.keeper();
+            let keeper = service.keeper_builder().observer(joined.clone()).build();
             let testing = keeper.testing().unwrap().clone();
             Side { keeper, testing, cut: false }
         };
-        Self {
+        let sides = [side(), side()];
+        let onlooker = service.client().0;
+        let operator = at_once(onlooker.session()).unwrap();
+        let mut world = Self {
+            menu,
             clock,
-            onlooker: service.client().0,
+            onlooker,
+            operator,
             queue: QueueName::new(LOCK).unwrap(),
-            sides: [side(), side()],
+            sides,
             contenders: [Contender::Idle, Contender::Idle, Contender::Idle],
+            joined,
+            intruder: None,
+            counted: 0,
             paused: false,
-            faults_left: faults_max,
+            faults_left: menu.faults_max,
             removed: 0,
             refused: 0,
             last_token: None,
+            last_exclusive_token: None,
             history: Vec::new(),
+        };
+        world.count(COUNTED);
+        if let Some(bound) = menu.noted {
+            let text: Arc<[u8]> = bound.to_string().into_bytes().into();
+            at_once(world.operator.set_value(&world.queue.with_part(Part::Permits), Expected::Absent, Some(text)))
+                .unwrap();
         }
+        world
     }
 
     /// Returns all that can happen now.
@@ -138,14 +187,19 @@ impl World {
             match contender {
                 // Contenders 0 and 2 are alike, so 0 comes first when both are idle.
                 Contender::Idle if number == 2 && matches!(self.contenders[0], Contender::Idle) => {}
-                Contender::Idle => actions.push(Action::Start(number)),
+                Contender::Idle => actions.extend(self.menu.asks[number].iter().map(|&ask| Action::Start(number, ask))),
                 Contender::Asking { woken, .. } => {
                     if woken.is_set() {
                         actions.push(Action::Poll(number));
                     }
                     actions.push(Action::Cancel(number));
                 }
-                Contender::Holding(_) => actions.push(Action::Release(number)),
+                Contender::Holding(_, held) => {
+                    actions.push(Action::Release(number));
+                    if matches!(held, Held::Write(_)) {
+                        actions.push(Action::Downgrade(number));
+                    }
+                }
             }
         }
         if self.clock.has_sleepers() || self.sides.iter().any(|side| side.cut) {
@@ -155,11 +209,23 @@ impl World {
         actions.extend(cut.map(Action::Heal));
         if self.paused {
             actions.push(Action::Resume);
+        } else {
+            self.add_strangers(&mut actions);
         }
         if self.faults_left > 0 {
             self.add_faults(&mut actions);
         }
         actions
+    }
+
+    fn add_strangers(&self, actions: &mut Vec<Action>) {
+        match self.intruder {
+            Some(_) => actions.push(Action::Retreat),
+            None if self.menu.intrudes => actions.push(Action::Intrude),
+            None => {}
+        }
+        actions
+            .extend(self.menu.counts.iter().filter(|&&count| count != self.counted).map(|&count| Action::Count(count)));
     }
 
     fn add_faults(&self, actions: &mut Vec<Action>) {
@@ -175,26 +241,47 @@ impl World {
                 actions.push(Action::Cut(number));
             }
         }
-        if !self.paused {
+        if !self.paused && self.menu.pauses {
             actions.push(Action::Pause);
         }
-        if self.contenders.iter().any(|contender| matches!(contender, Contender::Idle)) {
-            actions.push(Action::LoseJoinReply);
+        actions.extend(self.menu.lost_replies.iter().map(|&operation| Action::LoseReply(operation)));
+        if !self.paused {
+            let truth = self.truth();
+            for (part, there) in [(Part::Line, truth.line), (Part::Permits, truth.permits), (Part::Gate, truth.gate)] {
+                actions.extend((0..there.len()).map(|position| Action::Remove(part, position)));
+            }
         }
-        actions.extend((0..self.queue_now().len()).map(Action::Remove));
     }
 
+    /// Lets it happen, and checks what must be true then.
     pub(crate) fn perform(&mut self, action: Action) {
+        self.repeat(action);
+        self.check();
+    }
+
+    /// Lets happen what was checked in an earlier run.
+    pub(crate) fn repeat(&mut self, action: Action) {
         self.history.push(action);
+        let woken_before = self.woken();
         match action {
-            Action::Start(number) => {
-                let mutex = self.sides[KEEPER_OF[number]].keeper.mutex(LOCK).unwrap();
-                let future = Box::pin(async move { mutex.lock().await });
-                self.contenders[number] = Contender::Asking { future, woken: Arc::default(), told_before_cut: false };
-                self.poll(number);
+            Action::Start(number, ask) => {
+                let future = ask.of(&self.sides[KEEPER_OF[number]].keeper);
+                self.ask(number, ask, future);
             }
+            Action::Downgrade(number) => match std::mem::replace(&mut self.contenders[number], Contender::Idle) {
+                Contender::Holding(_, held) => self.ask(number, Ask::Downgrade, held.downgrade()),
+                _ => unreachable!("only who holds is enabled to downgrade"),
+            },
             Action::Poll(number) => self.poll(number),
-            Action::Cancel(number) | Action::Release(number) => self.contenders[number] = Contender::Idle,
+            Action::Cancel(number) => self.contenders[number] = Contender::Idle,
+            Action::Release(number) => {
+                if let Contender::Holding(ask, held) = std::mem::replace(&mut self.contenders[number], Contender::Idle)
+                    && let Some(rest) = held.release_one()
+                {
+                    self.contenders[number] = Contender::Holding(ask, rest);
+                }
+                self.check_wake_ups(woken_before);
+            }
             Action::Advance => self.clock.advance(LONG),
             Action::Heal(number) => {
                 self.sides[number].cut = false;
@@ -204,12 +291,30 @@ impl World {
                 self.paused = false;
                 self.sides[0].testing.resume();
             }
+            Action::Intrude => {
+                let ticket = Ticket::mint().unwrap();
+                let entry = Entry::new(ticket, Mode::Permit, Arc::new(Owner::new("", 0, "")));
+                // Its reply may be the one that is lost; it takes effect all the same.
+                let _ = at_once(self.operator.enqueue(&self.queue.with_part(Part::Permits), entry));
+                self.intruder = Some(ticket);
+            }
+            Action::Retreat => {
+                let ticket = self.intruder.take().expect("it is there");
+                drop(self.operator.withdraw(&self.queue.with_part(Part::Permits), ticket));
+            }
+            Action::Count(count) => self.count(count),
             fault => {
-                self.faults_left -= 1;
+                self.faults_left = self.faults_left.saturating_sub(1);
                 self.inflict(fault);
             }
         }
-        self.check();
+    }
+
+    fn count(&mut self, count: i32) {
+        self.counted = count;
+        let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
+        // As above.
+        let _ = at_once(self.operator.set_value(&QueueName::new(COUNTER).unwrap(), Expected::Any, Some(bytes)));
     }
 
     fn inflict(&mut self, fault: Action) {
@@ -231,121 +336,126 @@ impl World {
                 self.paused = true;
                 self.sides[0].testing.pause();
             }
-            Action::LoseJoinReply => self.sides[0].testing.drop_next_reply(Operation::Join),
-            Action::Remove(position) => {
-                self.removed += 1;
-                let id = self.queue_now()[position].clone();
-                self.sides[0].testing.remove_contender(LOCK, &id).unwrap();
-            }
+            Action::LoseReply(operation) => self.sides[0].testing.drop_next_reply(operation),
+            Action::Remove(part, position) => self.remove(part, position),
             other => unreachable!("{other:?} is no fault"),
         }
     }
 
+    /// Removes a contender by hand from the line, and breaks a permit or a place at the gate.
+    fn remove(&mut self, part: Part, position: usize) {
+        self.removed += 1;
+        let truth = self.truth();
+        if part == Part::Line {
+            return self.sides[0].testing.remove_contender(LOCK, &truth.line[position].id).unwrap();
+        }
+        let there = if part == Part::Gate { &truth.gate } else { &truth.permits };
+        let request = Request::Break { token: there[position].token.unwrap() };
+        let broken = self.operator.request(&self.queue.with_part(part), &there[position].id, request);
+        assert!(at_once(broken).unwrap());
+    }
+
+    fn ask(&mut self, number: usize, ask: Ask, future: Asking) {
+        let woken = Arc::default();
+        self.contenders[number] = Contender::Asking { ask, future, woken, told_before_cut: false, joined: None };
+        self.poll(number);
+    }
+
     fn poll(&mut self, number: usize) {
-        let Contender::Asking { future, woken, told_before_cut } = &mut self.contenders[number] else {
+        let Contender::Asking { ask, future, woken, told_before_cut, joined } = &mut self.contenders[number] else {
             unreachable!("only those who ask are polled");
         };
-        woken.0.store(false, Ordering::SeqCst);
-        let was_told = std::mem::take(told_before_cut);
+        woken.take();
+        let (ask, was_told) = (*ask, std::mem::take(told_before_cut));
         let waker = Waker::from(woken.clone());
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        self.joined.replace(None);
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        if let Some(now_at) = self.joined.replace(None) {
+            *joined = Some(now_at);
+        }
+        match polled {
             Poll::Pending => {}
-            Poll::Ready(Ok(guard)) => self.grant(number, guard, was_told),
+            Poll::Ready(Ok(held)) => {
+                let joined = joined.take();
+                self.grant(number, ask, held, joined, was_told);
+            }
             Poll::Ready(Err(error)) => {
-                assert_eq!(error.kind(), ErrorKind::Removed, "{error:?} after {:?}", self.history);
-                self.refused += 1;
-                assert!(self.refused <= self.removed, "nobody removed it: {:?}", self.history);
                 self.contenders[number] = Contender::Idle;
+                self.accept_refusal(ask, error.kind());
             }
         }
     }
 
-    fn grant(&mut self, number: usize, guard: MutexGuard, was_told: bool) {
+    /// A refusal has a reason: somebody removed the contender, or holds by another bound, or something went wrong with what
+    /// was held.
+    fn accept_refusal(&mut self, ask: Ask, kind: ErrorKind) {
         let history = &self.history;
-        assert!(guard.hold().is_held(), "granted what is lost already: {history:?}");
-        assert!(Some(guard.fencing_token()) > self.last_token, "tokens do not grow: {history:?}");
-        self.last_token = Some(guard.fencing_token());
-        assert!(was_told || !self.sides[KEEPER_OF[number]].cut, "granted through a way that is cut: {history:?}");
-        self.contenders[number] = Contender::Holding(guard);
-    }
-
-    /// What must be true after each step.
-    fn check(&self) {
-        let (queue, history) = (self.queue_now(), &self.history);
-        assert!(queue.is_sorted(), "not in the order of joining: {history:?}");
-        let holders: Vec<_> = self.guards().filter(|guard| guard.hold().is_held()).collect();
-        assert!(holders.len() <= 1, "{} holders: {history:?}", holders.len());
-        for holder in holders {
-            assert_eq!(queue.first(), Some(holder.hold().contender()), "not first in line: {history:?}");
-        }
-        if !self.paused && !self.sides.iter().any(|side| side.cut) {
-            let present =
-                |contender: &&Contender| matches!(contender, Contender::Asking { .. } | Contender::Holding(_));
-            let present = self.contenders.iter().filter(present).count();
-            assert!(queue.len() <= present, "{} in the queue of {present}: {history:?}", queue.len());
+        match (ask, kind) {
+            (Ask::Downgrade, _) => {
+                assert!(self.faults_left < self.menu.faults_max, "{kind:?} without a fault: {history:?}");
+            }
+            (Ask::Permits(_, ours), ErrorKind::BoundMismatch) => {
+                let is_other = |ask: &Ask| matches!(ask, Ask::Permits(_, bound) if *bound != ours);
+                assert!(self.menu.asks.iter().copied().flatten().any(is_other), "all say the same: {history:?}");
+            }
+            (_, ErrorKind::Removed) => {
+                self.refused += 1;
+                assert!(self.refused <= self.removed, "nobody removed it: {history:?}");
+            }
+            _ => panic!("{kind:?} after {history:?}"),
         }
     }
 
-    fn guards(&self) -> impl Iterator<Item = &MutexGuard> {
-        self.contenders.iter().filter_map(|contender| match contender {
-            Contender::Holding(guard) => Some(guard),
-            _ => None,
+    fn grant(&mut self, number: usize, ask: Ask, held: Held, joined: Option<ContenderId>, was_told: bool) {
+        let history = &self.history;
+        let side = &self.sides[KEEPER_OF[number]];
+        assert!(was_told || !side.cut, "granted through a way that is cut: {history:?}");
+        for hold in held.holds() {
+            let token = Some(hold.fencing_token());
+            assert!(hold.is_held(), "granted what is lost already: {history:?}");
+            match ask {
+                Ask::Downgrade => assert_eq!(token, self.last_exclusive_token, "not the writer's token: {history:?}"),
+                Ask::Read => assert!(token > self.last_exclusive_token, "tokens do not grow: {history:?}"),
+                _ => assert!(token > self.last_token, "tokens do not grow: {history:?}"),
+            }
+            self.last_token = self.last_token.max(token);
+            if matches!(ask, Ask::Mutex | Ask::Write) {
+                self.last_exclusive_token = token;
+            }
+        }
+        let truth = self.truth();
+        let has_passed = |joined: &ContenderId| truth.gate.iter().any(|other| other.id < *joined);
+        assert!(!joined.is_some_and(|joined| has_passed(&joined)), "not first at the gate: {history:?}");
+        self.contenders[number] = Contender::Holding(ask, held);
+        self.check_permits_at_grant(ask, &truth);
+    }
+
+    /// Removes nothing, and shows what the service has.
+    pub(crate) fn truth(&self) -> Truth {
+        Truth::of(at_once(self.onlooker.inspect(&self.queue)).unwrap())
+    }
+
+    /// Returns which contenders are woken and not yet polled.
+    pub(crate) fn woken(&self) -> [bool; 3] {
+        std::array::from_fn(|number| match &self.contenders[number] {
+            Contender::Asking { woken, .. } => woken.is_set(),
+            _ => false,
         })
     }
 
-    fn queue_now(&self) -> Vec<ContenderId> {
-        let inspecting = &mut self.onlooker.inspect(&self.queue);
-        let Poll::Ready(contenders) = inspecting.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-            unreachable!("a look at the memory backend is answered at once");
-        };
-        contenders.unwrap().into_iter().map(|contender| contender.id).collect()
+    pub(crate) fn has_intruder(&self) -> bool {
+        self.intruder.is_some()
     }
 
-    /// Lets everything heal and everybody be served, one after the other.
-    pub(crate) fn drain(mut self) {
-        for number in 0..self.sides.len() {
-            if self.sides[number].cut {
-                self.perform(Action::Heal(number));
-            }
-        }
-        if self.paused {
-            self.perform(Action::Resume);
-        }
-        for _ in 0..DRAIN_STEPS_MAX {
-            match self.next_to_drain() {
-                Some(action) => self.perform(action),
-                None => return self.check_drained(),
-            }
-        }
-        panic!("not drained after {DRAIN_STEPS_MAX} steps: {:?}", self.history);
+    pub(crate) fn has_calm(&self) -> bool {
+        self.faults_left == self.menu.faults_max
     }
+}
 
-    /// First whoever was woken, then the holders, then time. `None` when all are done.
-    fn next_to_drain(&self) -> Option<Action> {
-        let numbered = || self.contenders.iter().enumerate();
-        let woken = numbered().find_map(|(number, contender)| match contender {
-            Contender::Asking { woken, .. } if woken.is_set() => Some(Action::Poll(number)),
-            _ => None,
-        });
-        let holding = || {
-            numbered().find_map(|(number, contender)| match contender {
-                Contender::Holding(_) => Some(Action::Release(number)),
-                _ => None,
-            })
-        };
-        let waits = numbered().any(|(_, contender)| matches!(contender, Contender::Asking { .. }));
-        woken.or_else(holding).or_else(|| {
-            assert!(
-                !waits || self.clock.has_sleepers(),
-                "a wake-up was lost: {:?}, in line {:?}",
-                self.history,
-                self.queue_now()
-            );
-            waits.then_some(Action::Advance)
-        })
-    }
-
-    fn check_drained(&self) {
-        assert_eq!(self.queue_now(), [], "left behind: {:?}", self.history);
+/// Takes an answer that is there already.
+fn at_once<T>(mut answer: BoxFuture<Result<T>>) -> Result<T> {
+    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("the memory backend answers at once unless it is paused"),
     }
 }

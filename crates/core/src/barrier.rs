@@ -1,0 +1,249 @@
+//! A gate that is shut for all until somebody opens it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contend::{Patience, ValueSays, grant_by};
+use crate::contender::Value;
+use crate::lock::granted;
+use crate::{Keeper, QueueName, Result, SharedValue};
+
+/// A barrier: while it is set, whoever comes to it waits; when it is removed, all go on.
+///
+/// It outlives every session: whoever sets it must see to its removal. Made by [`Keeper::barrier`]; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// use std::time::Duration;
+///
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// let migration = keeper.barrier("migration")?;
+/// migration.set().await?;
+/// assert!(!migration.wait_timeout(Duration::from_millis(1)).await?);
+/// migration.remove().await?;
+/// migration.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Source
+///
+/// Curator's `DistributedBarrier`: the barrier is set while its value exists.
+#[derive(Clone)]
+#[doc(alias = "DistributedBarrier")]
+pub struct Barrier {
+    value: SharedValue,
+}
+
+impl Keeper {
+    /// Returns the barrier of this name. Asking costs nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    #[doc(alias = "DistributedBarrier")]
+    pub fn barrier(&self, name: &str) -> Result<Barrier> {
+        Ok(Barrier { value: self.shared_value(name)? })
+    }
+}
+
+impl Barrier {
+    /// Returns the barrier's name.
+    pub fn name(&self) -> &QueueName {
+        self.value.name()
+    }
+
+    /// Sets the barrier; does nothing new if it is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::set`]; trying again is harmless.
+    ///
+    /// # Cancellation
+    ///
+    /// It may take effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Whoever comes to the barrier after this has returned waits.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    #[doc(alias = "setBarrier")]
+    pub async fn set(&self) -> Result<()> {
+        // What it says is for people who look; that it is there is what counts.
+        let owner = self.value.lock().shared.owner.to_string();
+        self.value.set(owner.as_bytes()).await.map(drop)
+    }
+
+    /// Removes the barrier, and all who wait go on; does nothing if it is not set.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedValue::remove`]; trying again is harmless.
+    ///
+    /// # Cancellation
+    ///
+    /// It may take effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// Whoever comes to the barrier after this has returned goes on.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    #[doc(alias = "removeBarrier")]
+    pub async fn remove(&self) -> Result<()> {
+        self.value.remove().await
+    }
+
+    /// Waits until the barrier is not set; not at all if it is not.
+    ///
+    /// # Errors
+    ///
+    /// Permanent ones; what may pass is tried again under the keeper's retry policy.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The barrier was not set at some moment between the call and its answer. One that is removed and set again at once
+    /// may keep waiters waiting.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting, under a new session if need be.
+    #[doc(alias = "waitOnBarrier")]
+    pub async fn wait(&self) -> Result<()> {
+        self.wait_with(Patience::Endless).await.map(granted)
+    }
+
+    /// Waits until the barrier is not set, at most for `timeout`; tells whether that came.
+    ///
+    /// # Errors
+    ///
+    /// As [`Barrier::wait`]; and a transient one if the time was up before it was known whether the barrier is set.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Barrier::wait`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Barrier::wait`]; the timeout is kept to whatever happens.
+    #[doc(alias = "waitOnBarrier")]
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
+        let patience = Patience::within(&self.value.lock().shared, timeout);
+        self.wait_with(patience).await.map(|opened| opened.is_some())
+    }
+
+    async fn wait_with(&self, patience: Patience) -> Result<Option<()>> {
+        let read = |value: Option<Value>| value.is_none().then_some(());
+        grant_by(&self.value.lock().shared, &ValueSays { queue: self.name(), read }, patience).await
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Barrier").field(self.name()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::{Clock, TestClock};
+    use crate::memory::MemoryService;
+    use crate::{ErrorKind, SafeUntil};
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    fn service() -> MemoryService {
+        MemoryService::new(Arc::new(TestClock::new()))
+    }
+
+    /// Curator's `testNoBarrier`.
+    #[tokio::test]
+    async fn a_barrier_that_is_not_set_keeps_nobody() {
+        let barrier = service().keeper().barrier("b").unwrap();
+        barrier.wait().await.unwrap();
+        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap());
+        barrier.remove().await.unwrap();
+    }
+
+    /// Curator's `testBasic` and `testMultiClient`.
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_at_a_barrier_go_on_when_somebody_removes_it() {
+        let service = service();
+        let setter = service.keeper().barrier("b").unwrap();
+        setter.set().await.unwrap();
+        setter.set().await.unwrap();
+        let waiters: Vec<_> = (0..5)
+            .map(|_| {
+                let barrier = service.keeper().barrier("b").unwrap();
+                tokio::spawn(async move { barrier.wait().await })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+        setter.remove().await.unwrap();
+        for waiter in waiters {
+            tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_with_a_timeout_ends_when_its_time_is_up() {
+        let clock = TestClock::new();
+        let service = MemoryService::new(Arc::new(clock.clone()));
+        let barrier = service.keeper().barrier("b").unwrap();
+        barrier.set().await.unwrap();
+        let start = clock.now();
+        assert!(!barrier.wait_timeout(Duration::from_secs(7)).await.unwrap());
+        assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(7));
+        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap());
+    }
+
+    /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.
+    #[tokio::test(start_paused = true)]
+    async fn a_barrier_outlives_its_setter_s_session_and_its_waiters_outlive_theirs() {
+        let service = service();
+        let setter = service.keeper();
+        setter.barrier("b").unwrap().set().await.unwrap();
+        setter.close().await.unwrap();
+        let keeper = service.keeper();
+        let barrier = keeper.barrier("b").unwrap();
+        let waiter = tokio::spawn(async move { barrier.wait().await });
+        tokio::task::yield_now().await;
+        keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+        keeper.testing().unwrap().expire_session();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        keeper.testing().unwrap().heal();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(!waiter.is_finished());
+        service.keeper().barrier("b").unwrap().remove().await.unwrap();
+        tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_whose_keeper_is_closed_hears_of_it() {
+        let keeper = service().keeper();
+        let barrier = keeper.barrier("b").unwrap();
+        barrier.set().await.unwrap();
+        let waiter = tokio::spawn(async move { barrier.wait().await });
+        tokio::task::yield_now().await;
+        keeper.close().await.unwrap();
+        assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}

@@ -1,0 +1,43 @@
+//! An attempt to have a place beside a write lock that is held.
+
+use super::line::join_beside;
+use super::persist::{Attempt, Progress};
+use super::place::Granted;
+use crate::contender::Mode;
+use crate::keeper::Shared;
+use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, WriteGuard};
+
+/// Wants a place right behind a writer's, of a mode that the same owner may have too.
+#[derive(Debug)]
+pub(crate) struct Beside<'a> {
+    pub(crate) write: &'a WriteGuard,
+    pub(crate) mode: Mode,
+}
+
+impl Attempt for Beside<'_> {
+    type Granted = Granted;
+
+    fn queue(&self) -> &QueueName {
+        self.write.hold().name()
+    }
+
+    /// Waits for nobody: the writer keeps out whoever could be in the way.
+    async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+        let hold = self.write.hold();
+        if let Liveness::Lost(reason) = hold.liveness() {
+            return Err(lost_outside(hold.name(), reason));
+        }
+        let place = self.write.place().expect("a guard that can be borrowed was not released");
+        join_beside(shared, hold.name(), self.mode, place.session(), hold.contender()).await
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+    }
+}
+
+/// Says that what would be held inside of a hold cannot be, since that one was lost.
+pub(crate) fn lost_outside(queue: &QueueName, reason: LossReason) -> Error {
+    let message = format!("the same owner has it already, and lost it: {reason}");
+    Error::permanent(ErrorKind::Lost(reason), Operation::Join, message).at(queue)
+}

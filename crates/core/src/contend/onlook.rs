@@ -1,0 +1,99 @@
+//! Waiting without a place: until a value says something, or until contenders are gone.
+//!
+//! An onlooker has nothing to lose with its session, so the end of one is a failure that may pass.
+
+use super::persist::{Attempt, Progress};
+use crate::contender::{ContenderId, QueueView, Value};
+use crate::keeper::Shared;
+use crate::{Error, ErrorKind, QueueName, Result};
+
+/// Waits until the value of a queue says what is waited for.
+#[derive(Debug)]
+pub(crate) struct ValueSays<'a, Read> {
+    pub(crate) queue: &'a QueueName,
+    /// Reads it in a value; `None` to wait for the next one.
+    pub(crate) read: Read,
+}
+
+impl<Read, Said> Attempt for ValueSays<'_, Read>
+where
+    Read: Fn(Option<Value>) -> Option<Said> + Sync,
+    Said: Send,
+{
+    type Granted = Said;
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Said> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
+        let mut value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
+        *progress = Progress::Placed;
+        loop {
+            let version = value.as_ref().map(|value| value.version);
+            if let Some(said) = (self.read)(value) {
+                return Ok(said);
+            }
+            let change = session.value_changed(self.queue, version).await;
+            value = change.map_err(|error| onlooker_error(self.queue, error))?;
+        }
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Said>> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
+        let value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
+        Ok((self.read)(value))
+    }
+}
+
+/// Waits until none of these contenders stands in the queue.
+#[derive(Debug)]
+pub(crate) struct AllGone {
+    pub(crate) queue: QueueName,
+    pub(crate) contenders: Vec<ContenderId>,
+}
+
+impl AllGone {
+    /// Returns the last one that is still there: behind it none of them can come to stand.
+    fn last_in<'v>(&self, view: &'v QueueView) -> Option<&'v ContenderId> {
+        view.contenders.iter().rev().map(|contender| &contender.id).find(|id| self.contenders.contains(id))
+    }
+}
+
+impl Attempt for AllGone {
+    type Granted = ();
+
+    fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+        let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
+        loop {
+            let view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
+            *progress = Progress::Placed;
+            let Some(last) = self.last_in(&view) else {
+                return Ok(());
+            };
+            let departure = session.departure(&self.queue, None, last, view.version).await;
+            departure.map_err(|error| onlooker_error(&self.queue, error))?;
+        }
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+        let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
+        let view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
+        Ok(self.last_in(&view).is_none().then_some(()))
+    }
+}
+
+/// Names the queue, and makes the end of a session what it is to an onlooker.
+pub(crate) fn onlooker_error(queue: &QueueName, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Lost(reason) => {
+            Error::transient(ErrorKind::ConnectionLost, error.operation(), reason.to_string()).at(queue)
+        }
+        _ => error.at(queue),
+    }
+}

@@ -1,0 +1,314 @@
+//! One attempt at entering a double barrier, and one at seeing all of a round leave it.
+//!
+//! Members stand in the line. Whoever sees enough of them that are not inside yet notes all of these in the value, and
+//! so lets them in: members wait for the value, not for each other, and a wake-up without cause lets nobody in. Each new
+//! member looks, so nobody else need: if the last one that is needed dies before it has written, one is missing again.
+
+use std::sync::Arc;
+
+use super::line::{Joined, OnePlace};
+use super::onlook::onlooker_error;
+use super::persist::{Attempt, Progress, until_answered};
+use super::place::Granted;
+use super::refusal::{check_standing, kind_mismatch, refused, removed};
+use crate::contender::{ContenderId, Enqueued, Expected, Mode, QueueView, Ticket, Value};
+use crate::decide;
+use crate::keeper::Shared;
+use crate::{BoxFuture, QueueName, Result, Session};
+
+/// Who has been let in, as the value says it: `ticket,ticket;ticket`, the round, and who is left of earlier ones.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Rounds {
+    /// All of the last round, whether still there or not.
+    current: Vec<Ticket>,
+    /// Those of earlier rounds that had not left when this one began.
+    earlier: Vec<Ticket>,
+}
+
+impl Rounds {
+    /// Reads what a value says; `None` if it is not a double barrier's.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let tickets = |text: &str| -> Option<Vec<Ticket>> {
+            let texts = text.split(',').filter(|text| !text.is_empty());
+            texts.map(|text| u128::from_str_radix(text, 16).ok().map(Ticket::from_bits)).collect()
+        };
+        let (current, earlier) = std::str::from_utf8(bytes).ok()?.split_once(';')?;
+        Some(Self { current: tickets(current)?, earlier: tickets(earlier)? })
+    }
+
+    fn to_bytes(&self) -> Arc<[u8]> {
+        let text = |tickets: &[Ticket]| tickets.iter().map(Ticket::to_string).collect::<Vec<_>>().join(",");
+        format!("{};{}", text(&self.current), text(&self.earlier)).into_bytes().into()
+    }
+
+    fn is_inside(&self, ticket: &Ticket) -> bool {
+        self.round_of(ticket).is_some()
+    }
+
+    /// Returns who went in with this one, if it did.
+    fn round_of(&self, ticket: &Ticket) -> Option<&[Ticket]> {
+        [&self.current, &self.earlier].into_iter().find(|round| round.contains(ticket)).map(Vec::as_slice)
+    }
+
+    /// Returns who goes in together now that these stand in the line; nobody while it takes more of them.
+    ///
+    /// Enough must have come who are not inside yet. While the whole round is there, whoever comes joins it; once one of
+    /// it has left, whoever comes is of the next.
+    fn admits(&self, members: usize, line: &[Ticket]) -> Option<Vec<Ticket>> {
+        let fresh: Vec<_> = line.iter().copied().filter(|ticket| !self.is_inside(ticket)).collect();
+        let is_whole = !self.current.is_empty() && self.current.iter().all(|ticket| line.contains(ticket));
+        (fresh.len() >= members || is_whole).then_some(fresh)
+    }
+
+    /// Notes that these go in.
+    fn admit(&self, admitted: &[Ticket], line: &[Ticket]) -> Self {
+        let is_same_round =
+            self.current.iter().any(|ticket| admitted.contains(ticket)) || self.admits(usize::MAX, line).is_some();
+        let (mut current, left_over) =
+            if is_same_round { (self.current.clone(), Vec::new()) } else { (Vec::new(), self.current.clone()) };
+        current.extend(admitted);
+        current.sort_unstable();
+        current.dedup();
+        let earlier = self.earlier.iter().chain(&left_over).copied();
+        let earlier = earlier.filter(|ticket| line.contains(ticket) && !current.contains(ticket)).collect();
+        Self { current, earlier }
+    }
+}
+
+/// Wants to go in with so many others that there are `members` of them.
+#[derive(Debug)]
+pub(crate) struct OneRound<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) members: u32,
+}
+
+/// A place inside a double barrier.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    pub(crate) granted: Granted,
+    pub(crate) ticket: Ticket,
+    /// Who went in together.
+    pub(crate) round: Vec<Ticket>,
+}
+
+impl Attempt for OneRound<'_> {
+    type Granted = Inside;
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Inside> {
+        let (session, member, value) = self.join(shared).await?;
+        *progress = Progress::Placed;
+        let inside = self.enter(shared, &session, member, value, true).await?;
+        Ok(inside.expect("whoever waits goes in, or an error ends the wait"))
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Inside>> {
+        let (session, member, value) = self.join(shared).await?;
+        self.enter(shared, &session, member, value, false).await
+    }
+}
+
+impl OneRound<'_> {
+    async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, Option<Value>)> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let member = OnePlace { queue: self.queue, mode: Mode::Member };
+        let sent = member.send(shared, session.clone())?;
+        // Sent behind the join, so there is no second round trip for whoever completes a round.
+        let value = session.value(self.queue);
+        let joined = member.joined(shared, sent).await?;
+        Ok((session, joined, value.await.map_err(|error| error.at(self.queue))?))
+    }
+
+    /// Goes in, or waits until that is possible; without patience `None` instead.
+    async fn enter(
+        &self,
+        shared: &Shared,
+        session: &Arc<dyn Session>,
+        member: Joined,
+        mut value: Option<Value>,
+        waits: bool,
+    ) -> Result<Option<Inside>> {
+        let Joined { place, joined: Enqueued { id, token, view, standing }, .. } = member;
+        if let Some(found) = decide::kind_mismatch(Mode::Member, &view) {
+            return Err(kind_mismatch(self.queue, Mode::Member, found));
+        }
+        let ticket = ticket_of(&view, &id).ok_or_else(|| removed(self.queue))?;
+        let mut line = tickets(&view);
+        drop(view);
+        // Once enough were seen, they go in, whatever becomes of some of them before it is written.
+        let mut admitted: Option<Vec<Ticket>> = None;
+        let round = loop {
+            check_standing(self.queue, &*standing)?;
+            if !line.contains(&ticket) {
+                return Err(removed(self.queue));
+            }
+            let rounds = read(self.queue, value.as_ref())?;
+            if let Some(round) = rounds.round_of(&ticket) {
+                break round.to_vec();
+            }
+            admitted = admitted.or_else(|| rounds.admits(self.members as usize, &line));
+            let seen = value.map(|value| value.version);
+            let failure = match &admitted {
+                Some(admitted) => {
+                    let rounds = rounds.admit(admitted, &line);
+                    let expected = seen.map_or(Expected::Absent, Expected::Version);
+                    match session.set_value(self.queue, expected, Some(rounds.to_bytes())).await {
+                        Ok(Some(_)) => break rounds.current,
+                        Ok(None) => None,
+                        Err(error) => Some(error),
+                    }
+                }
+                None if !waits => return Ok(None),
+                None => tokio::select! {
+                    biased;
+                    _ = standing.lost() => None,
+                    change = session.value_changed(self.queue, seen) => change.err(),
+                },
+            };
+            let look = || -> BoxFuture<Result<_>> {
+                let (view, value) = (session.view(self.queue), session.value(self.queue));
+                Box::pin(async move { Ok((view.await?, value.await?)) })
+            };
+            let (view, newest) = until_answered(shared, self.queue, &*standing, failure, look).await?;
+            (line, value) = (tickets(&view), newest);
+        };
+        check_standing(self.queue, &*standing)?;
+        Ok(Some(Inside { granted: Granted { place, id, token, standing }, ticket, round }))
+    }
+}
+
+/// Waits until all of a round have left.
+#[derive(Debug)]
+pub(crate) struct RoundGone<'a> {
+    pub(crate) queue: &'a QueueName,
+    /// One of them, and who is known to have gone in with it.
+    pub(crate) ticket: Ticket,
+    pub(crate) round: Vec<Ticket>,
+}
+
+impl Attempt for RoundGone<'_> {
+    type Granted = ();
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
+        loop {
+            let (view, last) = self.look(&session).await?;
+            *progress = Progress::Placed;
+            let Some(last) = last else {
+                return Ok(());
+            };
+            let departure = session.departure(self.queue, None, &last, view.version).await;
+            departure.map_err(|error| onlooker_error(self.queue, error))?;
+        }
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
+        let (_, last) = self.look(&session).await?;
+        Ok(last.is_none().then_some(()))
+    }
+}
+
+impl RoundGone<'_> {
+    /// Finds the last of the round that is still there. Those who joined it late are of it too.
+    async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
+        let (view, value) = (session.view(self.queue), session.value(self.queue));
+        let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
+        let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
+        let rounds = read(self.queue, value.as_ref())?;
+        let round = if rounds.current.contains(&self.ticket) { &rounds.current } else { &self.round };
+        let is_of_it = |ticket: Option<Ticket>| ticket.is_some_and(|ticket| round.contains(&ticket));
+        let last = view.contenders.iter().rev().find(|other| is_of_it(other.ticket)).map(|other| other.id.clone());
+        if let (None, Some(value)) = (&last, value)
+            && !tickets(&view).iter().any(|ticket| rounds.is_inside(ticket))
+        {
+            // Nobody is inside. Whoever comes first clears the note away; if nobody does, the next round replaces it.
+            let _ = session.set_value(self.queue, Expected::Version(value.version), None).await;
+        }
+        Ok((view, last))
+    }
+}
+
+fn read(queue: &QueueName, value: Option<&Value>) -> Result<Rounds> {
+    match value {
+        None => Ok(Rounds::default()),
+        Some(value) if value.bytes.is_empty() => Ok(Rounds::default()),
+        Some(value) => Rounds::read(&value.bytes).ok_or_else(|| refused(queue, "its value is not a double barrier's")),
+    }
+}
+
+fn tickets(view: &QueueView) -> Vec<Ticket> {
+    view.contenders.iter().filter_map(|contender| contender.ticket).collect()
+}
+
+fn ticket_of(view: &QueueView, id: &ContenderId) -> Option<Ticket> {
+    view.contenders.iter().find(|contender| contender.id == *id)?.ticket
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tickets<const N: usize>(numbers: [u128; N]) -> Vec<Ticket> {
+        numbers.map(Ticket::from_bits).to_vec()
+    }
+
+    fn rounds<const N: usize, const M: usize>(current: [u128; N], earlier: [u128; M]) -> Rounds {
+        Rounds { current: tickets(current), earlier: tickets(earlier) }
+    }
+
+    #[test]
+    fn nobody_goes_in_before_enough_have_come() {
+        assert_eq!(Rounds::default().admits(3, &tickets([1, 2])), None);
+        assert_eq!(Rounds::default().admits(3, &tickets([1, 2, 3])), Some(tickets([1, 2, 3])));
+    }
+
+    #[test]
+    fn those_who_are_inside_already_do_not_count_for_the_next_round() {
+        // 1 has left, so 3 is of the next round, which 2 is not.
+        assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3])), None);
+        assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3, 4])), Some(tickets([3, 4])));
+        // A straggler of an earlier round counts for none.
+        assert_eq!(rounds([3, 4], [2]).admits(2, &tickets([2, 4, 5])), None);
+    }
+
+    #[test]
+    fn whoever_comes_while_the_whole_round_is_there_joins_it() {
+        let before = rounds([1, 2], []);
+        let line = tickets([1, 2, 3]);
+        assert_eq!(before.admits(2, &line), Some(tickets([3])));
+        assert_eq!(before.admit(&tickets([3]), &line), rounds([1, 2, 3], []));
+    }
+
+    #[test]
+    fn a_new_round_remembers_who_has_not_left_the_one_before_and_forgets_who_has() {
+        let line = tickets([2, 3, 4]);
+        assert_eq!(rounds([1, 2], [0]).admit(&tickets([3, 4]), &line), rounds([3, 4], [2]));
+    }
+
+    /// Two complete a round at the same time; the one who comes second adds itself to what the first has written.
+    #[test]
+    fn whoever_was_seen_with_enough_others_goes_in_though_some_have_left_meanwhile() {
+        assert_eq!(rounds([1, 2], []).admit(&tickets([1, 2, 3]), &tickets([3])), rounds([1, 2, 3], []));
+        assert_eq!(Rounds::default().admit(&tickets([1, 2, 3]), &tickets([3])), rounds([1, 2, 3], []));
+        // And nobody can follow it into a round of which some have left.
+        assert_eq!(rounds([1, 2, 3], []).admits(2, &tickets([3, 4])), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_anything_else_is_not_taken_for_it() {
+        for written in [Rounds::default(), rounds([1, u128::MAX], []), rounds([7], [8, 9])] {
+            assert_eq!(Rounds::read(&written.to_bytes()), Some(written));
+        }
+        for foreign in [&b"5"[..], b"\xff;", b"x;"] {
+            assert_eq!(Rounds::read(foreign), None);
+        }
+    }
+}

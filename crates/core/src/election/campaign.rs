@@ -1,0 +1,198 @@
+//! The task behind a latch and a selector: it campaigns, leads, and campaigns again.
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Election, Leadership, Requeue};
+use crate::event::Event;
+use crate::{Error, ErrorKind, Hold, Operation, Result};
+
+/// How a campaigner fares.
+#[derive(Clone, Debug)]
+pub(super) enum Status {
+    /// It does not stand for election, and waits to be told to.
+    Idle,
+    /// It stands for election.
+    Queued,
+    /// It leads, for as long as the hold may be believed.
+    Leading(Hold),
+    /// It is over: with an error, or because it was closed.
+    Ended(Option<Error>),
+}
+
+/// What a campaigner is told to do; counters, since only a change tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orders {
+    stop: bool,
+    interrupts: u64,
+    requeues: u64,
+}
+
+/// A task that campaigns. Dropping it ends the task, and with it the candidacy or the lead.
+#[derive(Debug)]
+pub(super) struct Campaigner {
+    orders: watch::Sender<Orders>,
+    status: watch::Receiver<Status>,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Campaigner {
+    /// Starts a task on the present runtime.
+    pub(super) fn start<Work, Working>(election: Election, requeue: Requeue, work: Work) -> Self
+    where
+        Work: FnMut(Hold) -> Working + Send + 'static,
+        Working: Future<Output = ()> + Send + 'static,
+    {
+        let (orders, taken) = watch::channel(Orders::default());
+        let (reports, status) = watch::channel(Status::Queued);
+        let task = tokio::spawn(async move {
+            let outcome = campaign_on(&election, requeue, work, &taken, &reports).await;
+            reports.send_replace(Status::Ended(outcome.as_ref().err().cloned()));
+            outcome
+        });
+        Self { orders, status, task }
+    }
+
+    pub(super) fn status(&self) -> &watch::Receiver<Status> {
+        &self.status
+    }
+
+    /// Returns the hold by which it leads, if it may be believed now.
+    pub(super) fn leadership(&self) -> Option<Hold> {
+        leadership(&self.status.borrow())
+    }
+
+    /// Ends the lead, if it leads.
+    pub(super) fn interrupt(&self) -> bool {
+        let leads = self.leadership().is_some();
+        if leads {
+            self.orders.send_modify(|orders| orders.interrupts += 1);
+        }
+        leads
+    }
+
+    /// Has it stand for election again, if it does not.
+    pub(super) fn requeue(&self) -> bool {
+        let is_idle = matches!(*self.status.borrow(), Status::Idle);
+        if is_idle {
+            self.orders.send_modify(|orders| orders.requeues += 1);
+        }
+        is_idle
+    }
+
+    /// Ends it, and waits until the lead is given up for certain.
+    pub(super) async fn close(mut self) -> Result<()> {
+        self.orders.send_modify(|orders| orders.stop = true);
+        match (&mut self.task).await {
+            Ok(outcome) => outcome,
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // The runtime has shut down, and everything was given up with it.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Campaigner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns the hold by which somebody leads, if it may be believed now.
+pub(super) fn leadership(status: &Status) -> Option<Hold> {
+    match status {
+        Status::Leading(hold) if hold.is_held() => Some(hold.clone()),
+        _ => None,
+    }
+}
+
+/// Says that whoever waited for a lead has none to hope for.
+pub(super) fn over(election: &Election, error: Option<Error>) -> Error {
+    let closed = || Error::permanent(ErrorKind::Closed, Operation::Wait, "the campaign is over").at(election.name());
+    error.unwrap_or_else(closed)
+}
+
+/// Waits for an order; without end if nobody can give one any more, since then the task is ended.
+async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) -> bool + Send + Sync) {
+    if orders.clone().wait_for(|orders| is_given(orders)).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Campaigns and leads until it is stopped, or fails for good.
+async fn campaign_on<Work, Working>(
+    election: &Election,
+    requeue: Requeue,
+    mut work: Work,
+    orders: &watch::Receiver<Orders>,
+    reports: &watch::Sender<Status>,
+) -> Result<()>
+where
+    Work: FnMut(Hold) -> Working + Send,
+    Working: Future<Output = ()> + Send,
+{
+    loop {
+        reports.send_replace(Status::Queued);
+        let guard = tokio::select! {
+            biased;
+            () = ordered(orders, |orders| orders.stop) => return Ok(()),
+            guard = elected(election) => guard?,
+        };
+        let hold = guard.hold().clone();
+        let Orders { interrupts, requeues, .. } = *orders.borrow();
+        reports.send_replace(Status::Leading(hold.clone()));
+        let stops = tokio::select! {
+            biased;
+            () = ordered(orders, |orders| orders.stop) => true,
+            () = ordered(orders, |orders| orders.interrupts != interrupts) => false,
+            _ = hold.lost() => false,
+            () = work(hold.clone()) => false,
+        };
+        if stops {
+            reports.send_replace(Status::Ended(None));
+            return given_up(guard).await;
+        }
+        reports.send_replace(match requeue {
+            Requeue::Always => Status::Queued,
+            Requeue::WhenAsked => Status::Idle,
+        });
+        // What cannot be given up now is given up by itself.
+        let _ = guard.resign().await;
+        if requeue == Requeue::WhenAsked {
+            tokio::select! {
+                biased;
+                () = ordered(orders, |orders| orders.stop) => return Ok(()),
+                () = ordered(orders, |orders| orders.requeues != requeues) => {}
+            }
+        }
+    }
+}
+
+/// Resigns; a lead that was lost before is given up too.
+async fn given_up(guard: Leadership) -> Result<()> {
+    match guard.resign().await {
+        Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Waits to lead. A candidate that somebody removes stands again, no faster than the retry policy allows.
+async fn elected(election: &Election) -> Result<Leadership> {
+    let shared = &election.lock.shared;
+    let started = shared.clock.now();
+    let mut failed = 0_u32;
+    loop {
+        let error = match election.campaign().await {
+            Err(error) if error.kind() == ErrorKind::Removed => error,
+            outcome => return outcome,
+        };
+        failed = failed.saturating_add(1);
+        let now = shared.clock.now();
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            return Err(error);
+        };
+        shared.emit(&Event::Retrying { lock: election.name().clone(), attempt: failed, delay, error });
+        shared.clock.sleep_until(now.saturating_add(delay)).await;
+    }
+}

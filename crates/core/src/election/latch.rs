@@ -1,0 +1,214 @@
+//! Curator's leader latch: a process that wants to lead until it says otherwise.
+
+use std::fmt;
+
+use tokio::sync::watch;
+
+use super::campaign::{Campaigner, Status, leadership, over};
+use super::{Election, Requeue};
+use crate::{FencingToken, Hold, Result};
+
+/// Campaigns from the start until it is closed, and leads whenever it is elected: after a loss it stands again by itself.
+///
+/// A candidate that somebody removes stands again too. What fails for good, or as often as the keeper's retry policy
+/// allows, ends it: [`LeaderLatch::until_leader`] says why. Dropping it resigns and ends the candidacy in the background.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// use lockkeeper_core::{CloseMode, LeaderLatch};
+///
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// let latch = LeaderLatch::start(&keeper.election("scheduler")?);
+/// let hold = latch.until_leader().await?;
+/// assert!(latch.has_leadership() && hold.is_held());
+/// latch.close(CloseMode::Silent).await?;
+/// assert!(!hold.is_held());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Source
+///
+/// Curator's `LeaderLatch`; the hold with its deadline takes the place of a policy for connection errors.
+pub struct LeaderLatch {
+    election: Election,
+    campaigner: Campaigner,
+    /// Whether listeners hear that the lead ends when the latch is closed.
+    silent: watch::Sender<bool>,
+}
+
+/// What listeners hear of a lead that ends because the latch is closed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CloseMode {
+    /// Nothing.
+    #[default]
+    #[doc(alias = "SILENT")]
+    Silent,
+    /// [`LatchEvent::NotLeader`].
+    #[doc(alias = "NOTIFY_LEADER")]
+    NotifyLeader,
+}
+
+/// A change of what a latch is.
+#[derive(Clone, Debug)]
+pub enum LatchEvent {
+    /// It leads, for as long as the hold may be believed.
+    #[doc(alias = "isLeader")]
+    Leader(Hold),
+    /// It does not lead any more.
+    #[doc(alias = "notLeader")]
+    NotLeader,
+}
+
+impl LeaderLatch {
+    /// Starts to campaign, in a task of the present runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(election: &Election) -> Self {
+        let leads = |_hold| std::future::pending();
+        let campaigner = Campaigner::start(election.clone(), Requeue::Always, leads);
+        Self { election: election.clone(), campaigner, silent: watch::Sender::new(false) }
+    }
+
+    /// Tells whether it leads and may believe it, looked up at the call.
+    #[doc(alias = "hasLeadership")]
+    pub fn has_leadership(&self) -> bool {
+        self.leadership().is_some()
+    }
+
+    /// Returns the hold by which it leads, with its token and deadline, if it may be believed now.
+    pub fn leadership(&self) -> Option<Hold> {
+        self.campaigner.leadership()
+    }
+
+    /// Waits until it leads.
+    ///
+    /// # Errors
+    ///
+    /// What ended the campaign, if something did.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// [`LeaderLatch::has_leadership`] says yes before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting.
+    #[doc(alias = "await")]
+    pub async fn until_leader(&self) -> Result<Hold> {
+        let mut status = self.campaigner.status().clone();
+        let settled = |status: &Status| leadership(status).is_some() || matches!(status, Status::Ended(_));
+        // An error says that the task is gone without a word: it panicked, or its runtime did end.
+        let settled = status.wait_for(settled).await.map(|status| status.clone());
+        match settled.unwrap_or(Status::Ended(None)) {
+            Status::Leading(hold) => Ok(hold),
+            Status::Ended(error) => Err(over(&self.election, error)),
+            Status::Idle | Status::Queued => Err(over(&self.election, None)),
+        }
+    }
+
+    /// Listens to what becomes of it, from now on; a lead that it has is told first.
+    #[doc(alias = "addListener")]
+    pub fn changes(&self) -> LatchChanges {
+        let (status, silent) = (self.campaigner.status().clone(), self.silent.subscribe());
+        LatchChanges { status, silent, told: None }
+    }
+
+    /// Resigns, or ends the candidacy, and waits until that is certain.
+    ///
+    /// # Errors
+    ///
+    /// What had ended the campaign before, if something had; transient if the service could not be told yet; it is told
+    /// as soon as it can be.
+    ///
+    /// # Cancellation
+    ///
+    /// Ends it all the same.
+    ///
+    /// # Ordering
+    ///
+    /// The lead is over before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on until the service has heard of it or the session has ended.
+    pub async fn close(self, mode: CloseMode) -> Result<()> {
+        self.silent.send_replace(mode == CloseMode::Silent);
+        self.campaigner.close().await
+    }
+}
+
+/// What becomes of a latch; made by [`LeaderLatch::changes`].
+pub struct LatchChanges {
+    status: watch::Receiver<Status>,
+    silent: watch::Receiver<bool>,
+    /// The lead that was told last, until its end is told.
+    told: Option<FencingToken>,
+}
+
+impl LatchChanges {
+    /// Waits for the next change; `None` when the latch is closed or dropped, or its campaign has failed.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Loses nothing; the next call tells what this one would have.
+    ///
+    /// # Ordering
+    ///
+    /// Leads and their ends are told in turn. A lead that was over before this was called may be left out.
+    ///
+    /// # On connection loss
+    ///
+    /// The end of a lead is told when it may no longer be believed.
+    #[doc(alias = "LeaderLatchListener")]
+    pub async fn next(&mut self) -> Option<LatchEvent> {
+        loop {
+            let status = self.status.borrow_and_update().clone();
+            let leads = match &status {
+                Status::Leading(hold) => Some(hold),
+                _ => None,
+            };
+            match (self.told, leads) {
+                (None, Some(hold)) => {
+                    self.told = Some(hold.fencing_token());
+                    return Some(LatchEvent::Leader(hold.clone()));
+                }
+                (Some(told), lead) if lead.map(Hold::fencing_token) != Some(told) => {
+                    self.told = None;
+                    let is_silent = matches!(status, Status::Ended(None)) && *self.silent.borrow();
+                    return (!is_silent).then_some(LatchEvent::NotLeader);
+                }
+                _ if matches!(status, Status::Ended(_)) => return None,
+                _ => {}
+            }
+            if self.status.changed().await.is_err() {
+                // The task ended without a word: the latch was dropped, and its lead with it.
+                return self.told.take().map(|_| LatchEvent::NotLeader);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LeaderLatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.campaigner.status().borrow().clone();
+        formatter.debug_struct("LeaderLatch").field("election", &self.election).field("status", &status).finish()
+    }
+}
+
+impl fmt::Debug for LatchChanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LatchChanges").field("told", &self.told).finish_non_exhaustive()
+    }
+}

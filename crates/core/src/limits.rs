@@ -1,0 +1,67 @@
+//! How long a hold lasts at most, and how long its place is kept at least.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::clock::{BootInstant, Clock};
+use crate::contend::Place;
+use crate::{Hold, LossReason, Withdrawal};
+
+/// The limits that somebody has set to the holds of a lock.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+}
+
+/// The limits of one hold, counted from its grant.
+#[derive(Clone, Debug)]
+pub(crate) struct Term {
+    /// When the hold ends by itself.
+    pub(crate) ends_at: Option<BootInstant>,
+    /// Until when its place is kept though it is released, and what keeps it.
+    kept_until: Option<(BootInstant, Handle)>,
+}
+
+impl Term {
+    /// Counts from the grant. Without a runtime nobody can keep a place that is released.
+    pub(crate) fn begin(limits: Limits, granted_at: BootInstant) -> Self {
+        let ends_at = limits.max_hold.map(|limit| granted_at.saturating_add(limit));
+        let kept_until = limits.min_hold.map(|limit| granted_at.saturating_add(limit));
+        // Whoever says both wants the place free at the end of the hold in any case.
+        let kept_until = kept_until.map(|until| ends_at.map_or(until, |end| until.min(end)));
+        Self { ends_at, kept_until: kept_until.zip(Handle::try_current().ok()) }
+    }
+
+    /// Leaves a place that is released: now, or when it has been kept for long enough.
+    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Place) -> Withdrawal {
+        let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| clock.now() < until) else {
+            return place.leave();
+        };
+        let nap = clock.sleep_until(*until);
+        let kept = runtime.spawn(async move {
+            nap.await;
+            place.leave().await
+        });
+        // A task that ended with its runtime has dropped the place, which withdraws it.
+        Withdrawal::under_way(Box::pin(async move { kept.await.unwrap_or(Ok(())) }))
+    }
+}
+
+/// Has a place left when its hold ends by its own limit, also if nobody looks; somebody must run the runtime.
+pub(crate) fn leave_at_end(hold: &Hold, place: &Place) {
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
+    let (hold, leave) = (hold.clone(), place.leave_from_afar());
+    runtime.spawn(async move {
+        if hold.lost().await == LossReason::MaxHold {
+            leave();
+        }
+    });
+}

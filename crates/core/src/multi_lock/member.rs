@@ -1,0 +1,67 @@
+//! One of several locks, and where it stands in the order that everybody keeps to.
+
+use crate::contend::{OnePlace, Patience};
+use crate::contender::Mode;
+use crate::lock::Lock;
+use crate::multi_lock::guard::Taken;
+use crate::{Mutex, OwnerKey, QueueName, Result, RwLock};
+
+/// One of the locks of a [`MultiLock`](crate::MultiLock), and what is wanted of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Member {
+    /// A mutex.
+    Mutex(Mutex),
+    /// A share of a read/write lock.
+    Read(RwLock),
+    /// A read/write lock, alone.
+    Write(RwLock),
+}
+
+impl Member {
+    /// Wants a share of this lock.
+    pub const fn read(rw_lock: RwLock) -> Self {
+        Self::Read(rw_lock)
+    }
+
+    /// Wants this lock alone.
+    pub const fn write(rw_lock: RwLock) -> Self {
+        Self::Write(rw_lock)
+    }
+
+    pub(super) const fn wanted(&self) -> (&Lock, Mode) {
+        match self {
+            Self::Mutex(mutex) => (mutex.lock_itself(), Mode::Mutex),
+            Self::Read(rw_lock) => (rw_lock.lock_itself(), Mode::Read),
+            Self::Write(rw_lock) => (rw_lock.lock_itself(), Mode::Write),
+        }
+    }
+
+    /// Returns where it stands in the order that everybody keeps to.
+    pub(super) fn rank(&self) -> (String, &QueueName) {
+        let (lock, _) = self.wanted();
+        (lock.shared.backend.service(), &lock.queue)
+    }
+
+    pub(super) async fn grant(&self, owner: &OwnerKey, patience: Patience) -> Result<Option<Taken>> {
+        let (lock, _) = self.wanted();
+        Ok(match self {
+            Self::Mutex(_) => owner.have(lock, patience).await?.map(Taken::Mutex),
+            Self::Read(_) => owner.have(lock, patience).await?.map(Taken::Read),
+            Self::Write(_) => owner.have(lock, patience).await?.map(Taken::Write),
+        })
+    }
+
+    /// Tells whether it looks free; a look is no write.
+    pub(super) async fn looks_free(&self) -> Result<bool> {
+        let (lock, mode) = self.wanted();
+        let place = OnePlace { queue: &lock.queue, mode };
+        place.look(&lock.shared).await.map(|session| session.is_some())
+    }
+}
+
+impl From<Mutex> for Member {
+    fn from(mutex: Mutex) -> Self {
+        Self::Mutex(mutex)
+    }
+}

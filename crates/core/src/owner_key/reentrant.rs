@@ -1,0 +1,83 @@
+//! The guard that is one of several on one hold.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::contend::lost_error;
+use crate::guard::{Guard, run_under};
+use crate::owner_key::places::Held;
+use crate::{FencingToken, Hold, Liveness, LossReason, Result};
+
+/// Proof that an owner holds a lock; one of several on the same hold, which ends with the last of them.
+///
+/// Got from an [`OwnerKey`](crate::OwnerKey): a `Reentrant<MutexGuard>`, `Reentrant<ReadGuard>` or
+/// `Reentrant<WriteGuard>`. They may be dropped in any order and anywhere; dropping the last one gives the lock back in the
+/// background, as dropping a [`Guard`] does.
+#[must_use = "the lock is given back when its last guard is dropped"]
+pub struct Reentrant<G> {
+    held: Arc<Held<G>>,
+}
+
+impl<Kind> Reentrant<Guard<Kind>> {
+    pub(super) const fn new(held: Arc<Held<Guard<Kind>>>) -> Self {
+        Self { held }
+    }
+
+    /// Returns what answers for the hold; a cheap clone that may go anywhere and never releases.
+    pub fn hold(&self) -> &Hold {
+        self.held.guard().hold()
+    }
+
+    /// Returns the grant's token, which is the same for all guards on the hold.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.hold().fencing_token()
+    }
+
+    /// Gives up this guard; if it is the last one, gives the lock back and waits until that is certain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`]; [`ErrorKind::Lost`](crate::ErrorKind::Lost) also if others count on the lost hold still.
+    ///
+    /// # Cancellation
+    ///
+    /// It is given up, and the lock given back, all the same.
+    ///
+    /// # Ordering
+    ///
+    /// The release is under way when this returns its future, before the first poll.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Guard::release`].
+    pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let hold = self.hold().clone();
+        let last = Arc::into_inner(self.held).map(|held| held.into_guard().release());
+        async move {
+            match (last, hold.liveness()) {
+                (Some(release), _) => release.await,
+                // Of two that are given up at once, the other may be the one that gave the lock back.
+                (None, Liveness::Lost(reason)) if reason != LossReason::Released => {
+                    Err(lost_error(hold.name(), reason))
+                }
+                (None, _) => Ok(()),
+            }
+        }
+    }
+
+    /// Runs `work`, dropping it at its next await if the hold is lost, and then gives up this guard.
+    pub(crate) async fn run<Work, Running, Output>(self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let hold = self.hold().clone();
+        run_under(hold, work, move || self.release()).await
+    }
+}
+
+impl<G: fmt::Debug> fmt::Debug for Reentrant<G> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Reentrant").field(&self.held).finish()
+    }
+}

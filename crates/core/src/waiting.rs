@@ -1,0 +1,278 @@
+//! A place in line that was taken, and is not granted yet.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+use crate::contend::{InLine, Joined, OnePlace, Patience, Resumed, grant_by};
+use crate::contender::{ContenderId, ContenderInfo, Mode};
+use crate::guard::{Guard, kind};
+use crate::lock::{Lock, granted};
+use crate::{Election, Error, ErrorKind, Mutex, Operation, QueueName, Result, RwLock, decide};
+
+/// A place in the queue of a lock, for whoever wants to see how the wait goes; dropping it leaves the queue.
+///
+/// Whoever has it and does not go on to [`Waiting::granted`] keeps all behind it waiting when its turn has come.
+///
+/// Made by [`Mutex::queue_up`], [`RwLock::queue_up_to_read`], [`RwLock::queue_up_to_write`] and [`Election::stand`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// use std::time::Duration;
+///
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// let mutex = keeper.mutex("reports")?;
+/// let first = mutex.lock().await?;
+/// let mut waiting = mutex.queue_up().await?;
+/// assert_eq!(waiting.position().await?, 1);
+/// assert!(waiting.granted_timeout(Duration::from_millis(1)).await?.is_none());
+/// println!("{:?} is ahead of us", waiting.holders().await?[0].owner);
+/// drop(first);
+/// let second = waiting.granted().await?;
+/// # drop(second);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the queue is left when this is dropped"]
+pub struct Waiting<Kind> {
+    lock: Lock,
+    mode: Mode,
+    called_at: BootInstant,
+    /// Absent when the place was lost, and after the grant.
+    place: Option<Joined>,
+    kind: PhantomData<fn() -> Kind>,
+}
+
+impl<Kind> Waiting<Kind> {
+    async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
+        let called_at = lock.shared.clock.now();
+        let wanted = InLine(OnePlace { queue: &lock.queue, mode });
+        let place = grant_by(&lock.shared, &wanted, Patience::Endless).await.map(granted)?;
+        Ok(Self { lock: lock.clone(), mode, called_at, place: Some(place), kind: PhantomData })
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Returns our identity in the queue; `None` if the place was lost in [`Waiting::granted_timeout`], or is granted.
+    pub fn contender(&self) -> Option<&ContenderId> {
+        self.place.as_ref().map(|place| &place.joined.id)
+    }
+
+    /// Looks how many stand ahead of us.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Removed`], permanent, if we do not stand in the queue any more; transient if the service cannot be
+    /// reached now.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// It never grows, but for readers that join a writer ahead of us.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    #[doc(alias = "getQueuedThreads")]
+    pub async fn position(&self) -> Result<usize> {
+        let Some(place) = &self.place else {
+            return Err(self.gone());
+        };
+        let view = place.session().view(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let position = view.contenders.iter().position(|contender| contender.id == place.joined.id);
+        position.ok_or_else(|| self.gone())
+    }
+
+    /// Looks who holds the lock; one that is frozen says why.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keeper::contenders`](crate::Keeper::contenders).
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The answer may be older than a change made at the same time by others.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
+        let shown = self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let holds = decide::holders(&shown);
+        Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
+    }
+
+    /// Waits until our turn comes, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock`].
+    pub async fn granted(mut self) -> Result<Guard<Kind>> {
+        self.granted_by(Patience::Endless).await.map(granted)
+    }
+
+    /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first, and then the place is still
+    /// ours.
+    ///
+    /// Called again after a grant, or after an error, it queues up anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock_timeout`].
+    ///
+    /// # Cancellation
+    ///
+    /// The place is still ours.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock_timeout`].
+    pub async fn granted_timeout(&mut self, timeout: Duration) -> Result<Option<Guard<Kind>>> {
+        self.granted_by(Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    async fn granted_by(&mut self, patience: Patience) -> Result<Option<Guard<Kind>>> {
+        let Lock { shared, queue, limits } = &self.lock;
+        let wanted = OnePlace { queue, mode: self.mode };
+        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await?;
+        let guard = |granted| Guard::new(shared.clone(), queue.clone(), granted, self.called_at, *limits);
+        Ok(granted.map(guard))
+    }
+
+    fn gone(&self) -> Error {
+        let message = "our contender does not stand in the queue any more";
+        Error::permanent(ErrorKind::Removed, Operation::View, message).at(self.name())
+    }
+}
+
+impl Mutex {
+    /// Takes a place in the queue, and leaves the wait for its turn to what is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// Tries again under the keeper's retry policy.
+    pub async fn queue_up(&self) -> Result<Waiting<kind::Mutex>> {
+        Waiting::take_place(self.lock_itself(), Mode::Mutex).await
+    }
+}
+
+impl RwLock {
+    /// Takes a reader's place in the queue, and leaves the wait for its turn to what is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::read`].
+    ///
+    /// # On connection loss
+    ///
+    /// Tries again under the keeper's retry policy.
+    pub async fn queue_up_to_read(&self) -> Result<Waiting<kind::Read>> {
+        Waiting::take_place(self.lock_itself(), Mode::Read).await
+    }
+
+    /// Takes a writer's place in the queue, and leaves the wait for its turn to what is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::write`].
+    ///
+    /// # On connection loss
+    ///
+    /// Tries again under the keeper's retry policy.
+    pub async fn queue_up_to_write(&self) -> Result<Waiting<kind::Write>> {
+        Waiting::take_place(self.lock_itself(), Mode::Write).await
+    }
+}
+
+impl Election {
+    /// Stands for election, and leaves the wait for the lead to what is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`Election::campaign`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point ends the candidacy.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Election::campaign`].
+    ///
+    /// # On connection loss
+    ///
+    /// Tries again under the keeper's retry policy.
+    pub async fn stand(&self) -> Result<Waiting<kind::Lead>> {
+        Waiting::take_place(self.lock_itself(), Mode::Candidate).await
+    }
+}
+
+impl<Kind> fmt::Debug for Waiting<Kind> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Waiting")
+            .field("lock", &self.lock)
+            .field("mode", &self.mode)
+            .field("contender", &self.contender())
+            .finish_non_exhaustive()
+    }
+}

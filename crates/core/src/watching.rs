@@ -1,0 +1,227 @@
+//! Looking at a lock without taking part: again whenever it changes, or until nobody has it.
+//!
+//! A lock's queues are its line, or the permits and the gate of a semaphore; onlookers need not know which.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::contender::{ContenderInfo, QueueView};
+use crate::keeper::{Keeper, Shared};
+use crate::name::Part;
+use crate::{QueueName, Result, Session};
+
+/// The parts of a lock that an onlooker watches.
+const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];
+
+/// A lock that is looked at again whenever it changes; made by [`Keeper::changes`].
+pub struct Changes {
+    shared: Arc<Shared>,
+    lock: QueueName,
+    seen: Option<Seen>,
+}
+
+/// What the last answer rests on.
+struct Seen {
+    session: Arc<dyn Session>,
+    queues: [(QueueName, QueueView); PARTS.len()],
+}
+
+impl Keeper {
+    /// Looks at a lock again and again, without taking part: [`Changes::next`] shows who holds and who waits.
+    ///
+    /// Asking costs nothing; the service hears of it at the first look.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    pub fn changes(&self, name: &str) -> Result<Changes> {
+        Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
+    }
+}
+
+impl Changes {
+    /// Shows who holds and who waits, first contender first: at the first call and after an error as it is, then once the
+    /// lock looks otherwise than it was shown.
+    ///
+    /// A change is that somebody joins or leaves. What is noted at a contender, such as a request to give up, is shown
+    /// when it is looked at, and is no change by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keeper::contenders`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost), transient, if the session was lost that
+    /// looked. The next call looks anew.
+    ///
+    /// # Cancellation
+    ///
+    /// Loses nothing; the next call goes on from the last answer.
+    ///
+    /// # Ordering
+    ///
+    /// Of several changes in a row only the last may be shown.
+    ///
+    /// # On connection loss
+    ///
+    /// Shows the lock after the reconnection, changed or not; or fails.
+    pub async fn next(&mut self) -> Result<Vec<ContenderInfo>> {
+        let changed = match &self.seen {
+            Some(seen) => seen.changed().await,
+            None => Ok(()),
+        };
+        let shown = match changed {
+            Ok(()) => self.look().await,
+            Err(error) => Err(error),
+        };
+        shown.map_err(|error| {
+            self.seen = None;
+            error.at(&self.lock)
+        })
+    }
+
+    /// Looks now, and remembers the queues as they were before: what changes meanwhile shows at the next call.
+    async fn look(&mut self) -> Result<Vec<ContenderInfo>> {
+        let session = self.shared.session().await?;
+        let [line, permits, gate] = PARTS.map(|part| self.lock.with_part(part));
+        // Asked for together, since a call takes effect when it is made.
+        let views = [&line, &permits, &gate].map(|queue| session.view(queue));
+        let [first, second, third] = views;
+        let (first, second, third) = (first.await?, second.await?, third.await?);
+        let shown = self.shared.backend.inspect(&self.lock).await?;
+        let queues = [(line, first), (permits, second), (gate, third)];
+        self.seen = Some(Seen { session, queues });
+        Ok(shown)
+    }
+}
+
+impl Seen {
+    /// Waits until one of the queues looks otherwise.
+    async fn changed(&self) -> Result<()> {
+        let [line, permits, gate] = &self.queues;
+        let changed = |(queue, view): &(QueueName, QueueView)| self.session.changed(queue, view);
+        let (line, permits, gate) = (changed(line), changed(permits), changed(gate));
+        let change = tokio::select! {
+            change = line => change,
+            change = permits => change,
+            change = gate => change,
+        };
+        change.map(drop)
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Changes").field(&self.lock.as_str()).finish()
+    }
+}
+
+/// Waits until nobody stands in any queue of a lock.
+pub(crate) async fn until_vacant(shared: &Shared, lock: &QueueName) -> Result<()> {
+    let session = shared.session().await?;
+    loop {
+        let view = until_empty(&session, lock).await?;
+        if view.elsewhere.is_none() {
+            return Ok(());
+        }
+        for part in [Part::Gate, Part::Permits] {
+            until_empty(&session, &lock.with_part(part)).await?;
+        }
+    }
+}
+
+/// Waits until nobody stands in a queue: one departure after the other, the last one's first.
+async fn until_empty(session: &Arc<dyn Session>, queue: &QueueName) -> Result<QueueView> {
+    loop {
+        let view = session.view(queue).await?;
+        let Some(last) = view.contenders.last() else {
+            return Ok(view);
+        };
+        session.departure(queue, None, &last.id, view.version).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::clock::TestClock;
+    use crate::memory::MemoryService;
+
+    fn keeper() -> Keeper {
+        MemoryService::new(Arc::new(TestClock::new())).keeper()
+    }
+
+    fn modes(shown: &[ContenderInfo]) -> Vec<&str> {
+        shown.iter().map(|contender| contender.mode.as_str()).collect()
+    }
+
+    async fn is_quiet(changes: &mut Changes) -> bool {
+        timeout(Duration::from_secs(60), changes.next()).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_of_any_kind_is_shown_at_once_and_then_at_each_change() {
+        let keeper = keeper();
+        let mut changes = keeper.changes("door").unwrap();
+        assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
+        assert!(is_quiet(&mut changes).await);
+
+        let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
+        assert_eq!(modes(&changes.next().await.unwrap()), ["mutex"]);
+        guard.release().await.unwrap();
+        assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
+
+        let permits = keeper.semaphore("door", 2).unwrap().acquire_many(2).await.unwrap();
+        assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit"]);
+        let another = keeper.clone();
+        let waiter = tokio::spawn(async move { another.semaphore("door", 2).unwrap().acquire().await });
+        assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit", "gate"]);
+        waiter.abort();
+        assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit"]);
+        for permit in permits {
+            permit.release().await.unwrap();
+        }
+        assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_that_came_between_two_looks_is_not_missed() {
+        let keeper = keeper();
+        let mut changes = keeper.changes("door").unwrap();
+        changes.next().await.unwrap();
+        assert!(is_quiet(&mut changes).await);
+        let _guard = keeper.mutex("door").unwrap().lock().await.unwrap();
+        assert_eq!(modes(&changes.next().await.unwrap()), ["mutex"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_error_the_next_look_is_made_anew() {
+        let keeper = keeper();
+        let mut changes = keeper.changes("door").unwrap();
+        changes.next().await.unwrap();
+        keeper.testing().unwrap().expire_session();
+        assert!(changes.next().await.is_err());
+        assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_semaphore_is_vacant_when_its_last_permit_is_given_back_and_nobody_waits() {
+        let keeper = keeper();
+        let semaphore = keeper.semaphore("door", 1).unwrap();
+        let permit = semaphore.acquire().await.unwrap();
+        assert!(!keeper.until_vacant("door", Some(Duration::from_secs(1))).await.unwrap());
+        let waiter = tokio::spawn(async move { semaphore.acquire().await });
+        let vacant = tokio::spawn({
+            let keeper = keeper.clone();
+            async move { keeper.until_vacant("door", None).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        permit.release().await.unwrap();
+        let next = waiter.await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!vacant.is_finished());
+        next.release().await.unwrap();
+        assert!(vacant.await.unwrap().unwrap());
+    }
+}
