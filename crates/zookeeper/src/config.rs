@@ -8,7 +8,7 @@ use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_dur
 use lockkeeper_zk_proto::path::ZnodePath;
 
 use crate::dial::{Dial, TcpDial};
-use crate::layout::{ForeignPolicy, Layout};
+use crate::layout::{ElectionLayout, ForeignPolicy, Layout, Naming};
 #[cfg(feature = "tls")]
 use crate::tls::{self, TlsDial, TlsSettings};
 
@@ -31,7 +31,7 @@ const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys that a `zk:` URL may have; `zk+tls:` has more.
-const KEYS: [&str; 6] = ["session_timeout", "tick", "base", "layout", "foreign", "connect_timeout"];
+const KEYS: [&str; 7] = ["session_timeout", "tick", "base", "layout", "election", "foreign", "connect_timeout"];
 
 /// One server's name and port; the name is resolved at each attempt to reach it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,7 +70,7 @@ pub struct Config {
     pub(crate) tick: Option<Duration>,
     pub(crate) connect_timeout: Duration,
     pub(crate) base: ZnodePath,
-    pub(crate) layout: Layout,
+    pub(crate) naming: Naming,
     pub(crate) foreign: ForeignPolicy,
     #[cfg(feature = "tls")]
     tls: Option<TlsSettings>,
@@ -80,7 +80,8 @@ impl Config {
     /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`.
     ///
     /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `tick` (the ensemble's, if it is known), `base`
-    /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `foreign` (`refuse`, `ignore` or `wait`).
+    /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or
+    /// `kazoo` in that layout), `foreign` (`refuse`, `ignore` or `wait`).
     ///
     /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys too, whose files are in
     /// PEM form: `ca` (a file of the authorities that servers are trusted by; without it the system's), `cert` and `key`
@@ -122,6 +123,7 @@ impl Config {
                 "a session timeout lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}"
             )));
         }
+        let layout = Layout::from_setting(url.query("layout").unwrap_or("curator"))?;
         Ok(Self {
             service: url.to_string(),
             servers: url.hosts().iter().map(server).collect(),
@@ -131,7 +133,7 @@ impl Config {
             tick: duration(url, "tick")?,
             connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
             base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
-            layout: Layout::from_setting(url.query("layout").unwrap_or("curator"))?,
+            naming: Naming { layout, election: ElectionLayout::from_setting(url.query("election"), layout)? },
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
             #[cfg(feature = "tls")]
             tls: (url.scheme() == "zk+tls").then(|| TlsSettings::from_url(url)).transpose()?,
@@ -204,13 +206,13 @@ mod tests {
         assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2181 }]);
         assert_eq!((config.session_timeout, config.tick), (SESSION_TIMEOUT_DEFAULT, None));
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
-        assert_eq!((config.layout, config.foreign), (Layout::Curator, ForeignPolicy::Refuse));
+        assert_eq!((config.naming, config.foreign), (Naming::default(), ForeignPolicy::Refuse));
     }
 
     #[test]
     fn every_setting_is_read() {
         let url = "zk://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&tick=500ms&base=/x&layout=kazoo\
-                   &foreign=wait&connect_timeout=3s";
+                   &foreign=wait&connect_timeout=3s&election=selector";
         let config = config(url).unwrap();
         assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/a/b", "/x"));
@@ -218,8 +220,17 @@ mod tests {
         assert_eq!(config.session_timeout, Duration::from_secs(6));
         assert_eq!(config.tick, Some(Duration::from_millis(500)));
         assert_eq!(config.connect_timeout, Duration::from_secs(3));
-        assert_eq!((config.layout, config.foreign), (Layout::Kazoo, ForeignPolicy::Wait));
+        let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
+        assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
         assert!(!format!("{config:?}").contains("cret"));
+    }
+
+    #[test]
+    fn an_election_is_laid_out_as_the_locks_are_unless_it_is_said() {
+        let election = |url| config(url).unwrap().naming.election;
+        assert_eq!(election("zk://h1"), ElectionLayout::Latch);
+        assert_eq!(election("zk://h1?layout=kazoo"), ElectionLayout::Kazoo);
+        assert_eq!(election("zk://h1?layout=kazoo&election=latch"), ElectionLayout::Latch);
     }
 
     #[test]
@@ -263,6 +274,7 @@ mod tests {
             ("zk://h1/a//b", "chroot"),
             ("zk://h1?base=x", "base"),
             ("zk://h1?layout=zookeeper", "layout"),
+            ("zk://h1?election=raft", "election"),
             ("zk://h1?foreign=eat", "foreign"),
             ("zk://h1?session_timeout=10ms", "session timeout"),
             ("zk://h1?tick=0", "tick"),

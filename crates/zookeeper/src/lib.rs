@@ -51,5 +51,5 @@ pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch
 pub use config::{BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT, Server};
 pub use dial::{Dial, Stream, TcpDial};
 pub use error::{ClientError, ClientErrorKind};
-pub use layout::{ForeignPolicy, Layout};
+pub use layout::{ElectionLayout, ForeignPolicy, Layout};
 pub use lock::ZooKeeperBackend;

@@ -148,6 +148,11 @@ impl ServerMachine {
         self.hook = hook;
     }
 
+    /// Has a node count its children from here; says whether there is such a node.
+    pub fn set_children_made(&mut self, path: &str, count: i32) -> bool {
+        self.state.tree.set_children_created(path, count)
+    }
+
     /// Says whether changes can be stored at present; while they cannot, writes and new sessions are refused.
     pub fn set_refuses_writes(&mut self, refuses: bool) {
         self.refuses_writes = refuses;

@@ -29,6 +29,8 @@ pub(super) enum Control {
     Pause(bool),
     /// Cut all connections; says how many there were.
     ResetConnections(oneshot::Sender<usize>),
+    /// Have a node count its children from here; says whether there is such a node.
+    SetChildrenMade(String, i32, oneshot::Sender<bool>),
     /// Begin a new life with the same state.
     Restart(oneshot::Sender<()>),
     /// Tell how things stand.
@@ -59,6 +61,7 @@ impl fmt::Debug for Control {
             Self::Blackhole(_) => "Blackhole",
             Self::Pause(_) => "Pause",
             Self::ResetConnections(_) => "ResetConnections",
+            Self::SetChildrenMade(..) => "SetChildrenMade",
             Self::Restart(_) => "Restart",
             Self::Inspect(_) => "Inspect",
             Self::Shutdown(_) => "Shutdown",

@@ -145,6 +145,10 @@ impl Core {
             Control::ResetConnections(done) => {
                 let _ = done.send(self.cut_all());
             }
+            Control::SetChildrenMade(path, count, done) => {
+                let is_there = self.machine.as_mut().is_some_and(|machine| machine.set_children_made(&path, count));
+                let _ = done.send(is_there);
+            }
             Control::Restart(done) => {
                 self.restart();
                 let _ = done.send(());

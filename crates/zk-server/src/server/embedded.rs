@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::{Counters, SeenRequest};
+use crate::machine::SeenRequest;
 use crate::server::builder::ServerBuilder;
-use crate::server::control::{Control, Inspection};
+use crate::server::control::Control;
 use crate::server::error::ServerError;
 use crate::server::link::{Arrival, link};
 
@@ -233,135 +233,33 @@ impl EmbeddedServer {
         self.ask(Control::Restart).await;
     }
 
+    /// Has a node count its children as if so many had been made there, as years of use would have it; says whether there
+    /// is such a node. The next sequence number is this one.
+    ///
+    /// With a data directory it is stored with the next snapshot, not before.
+    ///
+    /// # Errors
+    ///
+    /// None; a server that has stopped does nothing.
+    ///
+    /// # Cancellation
+    ///
+    /// It takes effect all the same.
+    ///
+    /// # Ordering
+    ///
+    /// It has taken effect when this returns, before anything that is asked of the server later.
+    ///
+    /// # On connection loss
+    ///
+    /// Has none to lose: the handle speaks to the server within this process.
+    pub async fn set_children_made(&self, path: &str, count: i32) -> bool {
+        self.ask(|done| Control::SetChildrenMade(path.to_owned(), count, done)).await.unwrap_or_default()
+    }
+
     /// Shows every request to `hook` from now on, just before it takes effect.
     pub fn set_request_hook(&self, hook: impl FnMut(&SeenRequest<'_>) + Send + 'static) {
         self.tell(Control::SetHook(Some(Box::new(hook))));
-    }
-
-    /// The packets so far, as Apache counts them; zero once the server has stopped.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn counters(&self) -> Counters {
-        self.inspect().await.map(|seen| seen.counters).unwrap_or_default()
-    }
-
-    /// The sessions there are.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn session_ids(&self) -> Vec<i64> {
-        self.inspect().await.map(|seen| seen.session_ids).unwrap_or_default()
-    }
-
-    /// How many watches are set.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn watches_count(&self) -> usize {
-        self.inspect().await.map(|seen| seen.watches_count).unwrap_or_default()
-    }
-
-    /// How many nodes there are, the four of the service included.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn nodes_count(&self) -> usize {
-        self.inspect().await.map(|seen| seen.nodes_count).unwrap_or_default()
-    }
-
-    /// How many connections there are.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn connections_count(&self) -> usize {
-        self.inspect().await.map(|seen| seen.connections_count).unwrap_or_default()
-    }
-
-    /// The number of the latest transaction; 0 once the server has stopped.
-    ///
-    /// # Errors
-    ///
-    /// None; the answer of a server that has stopped is the empty one.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// What was asked of the server before has taken effect.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
-    pub async fn zxid(&self) -> i64 {
-        self.inspect().await.map(|seen| seen.zxid).unwrap_or_default()
     }
 
     /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more.
@@ -410,16 +308,12 @@ impl EmbeddedServer {
         let _ = (&mut self.core).await;
     }
 
-    async fn inspect(&self) -> Option<Inspection> {
-        self.ask(Control::Inspect).await
-    }
-
     fn tell(&self, control: Control) {
         self.entrance.tell(control);
     }
 
     /// Asks the core; `None` if it has stopped.
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
+    pub(super) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
         let (done, answered) = oneshot::channel();
         self.tell(question(done));
         answered.await.ok()

@@ -1,6 +1,6 @@
 //! The server with its sockets: what tests start, and what `lockkeeper server` runs.
 //!
-//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks;
+//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it says of itself;
 //! - `builder`: how one is set up;
 //! - `core`: the one task that owns the machine; `control` is how it is spoken to, `delivery` how outputs leave;
 //! - `link`: one task a connection, over any byte stream;
@@ -14,6 +14,7 @@ mod delivery;
 mod embedded;
 mod error;
 mod link;
+mod looks;
 
 pub use builder::ServerBuilder;
 pub use embedded::EmbeddedServer;

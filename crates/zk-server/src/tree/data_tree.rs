@@ -184,6 +184,12 @@ impl DataTree {
         self.nodes.get(key(path))
     }
 
+    /// Has a node count its children from here; says whether there is such a node.
+    pub(crate) fn set_children_created(&mut self, path: &str, count: i32) -> bool {
+        let node = self.nodes.get_mut(key(path));
+        node.map(|node| node.record.children_created = count).is_some()
+    }
+
     /// How many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()

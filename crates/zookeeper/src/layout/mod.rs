@@ -1,8 +1,11 @@
 //! Names of contenders: how ours are written, whose are known, and in which order they stand. Pure.
 
 mod name;
+mod naming;
 mod queue;
 
-pub use name::{ForeignPolicy, Layout};
+pub use name::ForeignPolicy;
 pub(crate) use name::{Named, ticket_of};
-pub(crate) use queue::read_queue;
+pub(crate) use naming::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Naming, has_ticket};
+pub use naming::{ElectionLayout, Layout};
+pub(crate) use queue::{bare_permits, mode_in_line, read_queue};

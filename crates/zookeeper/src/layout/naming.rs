@@ -65,11 +65,14 @@ impl Layout {
 
     /// Whether these queues of one lock are children of the same node.
     pub(crate) const fn is_one_node(self, part: Part, other: Part) -> bool {
-        match (self, part, other) {
-            (_, Part::Line, Part::Line) | (_, Part::Gate, Part::Gate) | (_, Part::Permits, Part::Permits) => true,
-            (Self::Kazoo, Part::Line, Part::Permits) | (Self::Kazoo, Part::Permits, Part::Line) => true,
-            _ => false,
-        }
+        matches!(
+            (self, part, other),
+            (_, Part::Line, Part::Line)
+                | (_, Part::Gate, Part::Gate)
+                | (_, Part::Permits, Part::Permits)
+                | (Self::Kazoo, Part::Line, Part::Permits)
+                | (Self::Kazoo, Part::Permits, Part::Line)
+        )
     }
 }
 

@@ -1,8 +1,9 @@
 //! A whole queue: the children of its node put in order.
 
-use lockkeeper_core::{Contender, ContenderId, Mode};
+use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
-use crate::layout::name::{ForeignPolicy, Named};
+use crate::layout::name::{ForeignPolicy, Named, bare_ticket, ticket_of};
+use crate::layout::naming::{CURATOR_GATE, CURATOR_PERMITS, Layout};
 
 /// What the children of a queue's node are.
 #[derive(Debug, Default)]
@@ -13,37 +14,108 @@ pub(crate) struct Reading {
     pub(crate) foreign: Option<String>,
     /// What was passed over.
     pub(crate) junk: Vec<String>,
+    /// What a child asks for that belongs to another kind of lock.
+    pub(crate) elsewhere: Option<Mode>,
+    /// The nodes of a semaphore below a lock's own node, in which somebody may stand.
+    pub(crate) parts: Vec<Part>,
 }
+
+/// A contender among its like: its number without its sign, whether it shares the place of the one with this number,
+/// and who it is.
+type Ordered = (u32, bool, Contender);
 
 /// Puts children in order.
 ///
 /// The order is that of their creation. A sequence number is a 32-bit counter: taken without its sign it grows until it
 /// has counted 2^32 children. Two are equal only where Curator gives a reader the number of the write lock it is held
 /// within; the writer came first.
-pub(crate) fn read_queue(children: Vec<String>, foreign: ForeignPolicy) -> Reading {
+pub(crate) fn read_queue(children: Vec<String>, part: Part, layout: Layout, foreign: ForeignPolicy) -> Reading {
     let mut reading = Reading::default();
-    let mut ordered: Vec<(u32, bool, Contender)> = Vec::with_capacity(children.len());
+    let mut ordered: Vec<Ordered> = Vec::with_capacity(children.len());
     for name in children {
-        let (ticket, mode, sequence) = match (Named::read(&name), foreign) {
-            (Named::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
-            (Named::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Mutex, sequence),
-            (Named::Foreign { .. }, ForeignPolicy::Refuse) => {
-                reading.foreign.get_or_insert(name);
-                continue;
-            }
-            (Named::Foreign { .. }, ForeignPolicy::Ignore) | (Named::Junk, _) => {
-                reading.junk.push(name);
-                continue;
-            }
-        };
-        let contender = Contender { id: ContenderId::new(name), ticket, mode };
-        ordered.push((sequence.cast_unsigned(), mode == Mode::Read, contender));
+        match part {
+            Part::Permits => ordered.push(permit(name, layout, &mut reading)),
+            Part::Line | Part::Gate => ordered.extend(contender(name, part, layout, foreign, &mut reading)),
+        }
     }
     ordered.sort_unstable_by(|(sequence, reads, contender), (other_sequence, other_reads, other)| {
         (sequence, reads, &contender.id).cmp(&(other_sequence, other_reads, &other.id))
     });
     reading.contenders = ordered.into_iter().map(|(_, _, contender)| contender).collect();
     reading
+}
+
+/// Returns what the first contender in a lock's own queue asks for, for whoever uses the lock as a semaphore.
+pub(crate) fn mode_in_line(children: Vec<String>, layout: Layout, foreign: ForeignPolicy) -> Option<Mode> {
+    let foreign = match foreign {
+        // No order with it is asked for here.
+        ForeignPolicy::Refuse => ForeignPolicy::Ignore,
+        other => other,
+    };
+    read_queue(children, Part::Line, layout, foreign).contenders.first().map(|first| first.mode)
+}
+
+fn contender(
+    name: String,
+    part: Part,
+    layout: Layout,
+    foreign: ForeignPolicy,
+    reading: &mut Reading,
+) -> Option<Ordered> {
+    let (ticket, mode, sequence) = match (Named::read(&name), foreign) {
+        (Named::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
+        (Named::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Exclusive, sequence),
+        (Named::Foreign { .. }, ForeignPolicy::Refuse) => {
+            reading.foreign.get_or_insert(name);
+            return None;
+        }
+        (Named::Junk, _) if part == Part::Line && name == CURATOR_PERMITS => {
+            reading.parts.push(Part::Permits);
+            return None;
+        }
+        (Named::Junk, _) if part == Part::Line && name == CURATOR_GATE => {
+            reading.parts.push(Part::Gate);
+            return None;
+        }
+        (Named::Junk, _) if part == Part::Line && layout == Layout::Kazoo && bare_ticket(&name).is_some() => {
+            reading.elsewhere = Some(Mode::Permit);
+            return None;
+        }
+        (Named::Foreign { .. }, ForeignPolicy::Ignore) | (Named::Junk, _) => {
+            reading.junk.push(name);
+            return None;
+        }
+    };
+    let shown = if part == Part::Gate { Mode::Gate } else { mode };
+    Some((sequence.cast_unsigned(), mode == Mode::Read, Contender { id: ContenderId::new(name), ticket, mode: shown }))
+}
+
+/// Every child counts as a permit, whatever its name, as Curator and kazoo count them.
+fn permit(name: String, layout: Layout, reading: &mut Reading) -> Ordered {
+    let (ticket, sequence) = match Named::read(&name) {
+        Named::Contender { ticket, mode, sequence } => {
+            // kazoo's permits lie where the contenders of its locks do.
+            if layout == Layout::Kazoo {
+                reading.elsewhere = reading.elsewhere.or(Some(mode));
+            }
+            (ticket, sequence.cast_unsigned())
+        }
+        Named::Foreign { sequence } => (None, sequence.cast_unsigned()),
+        Named::Junk => (ticket_of(&name), u32::MAX),
+    };
+    (sequence, false, Contender { id: ContenderId::new(name), ticket, mode: Mode::Permit })
+}
+
+/// Returns the ticket of each permit among the children of kazoo's node, passing over the contenders of locks: for
+/// whoever shows both apart.
+pub(crate) fn bare_permits(children: &[String]) -> Vec<Contender> {
+    let permit = |name: &String| {
+        let ticket: Option<Ticket> = Some(bare_ticket(name)?);
+        Some(Contender { id: ContenderId::new(name.as_str()), ticket, mode: Mode::Permit })
+    };
+    let mut permits: Vec<_> = children.iter().filter_map(permit).collect();
+    permits.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+    permits
 }
 
 #[cfg(test)]
@@ -53,18 +125,29 @@ mod tests {
 
     use super::*;
 
+    const UUID: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-";
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef";
+
     fn names(reading: &Reading) -> Vec<&str> {
         reading.contenders.iter().map(|contender| contender.id.as_str()).collect()
+    }
+
+    fn modes(reading: &Reading) -> Vec<Mode> {
+        reading.contenders.iter().map(|contender| contender.mode).collect()
     }
 
     fn children(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
+    fn line(names: &[&str]) -> Reading {
+        read_queue(children(names), Part::Line, Layout::Curator, ForeignPolicy::Refuse)
+    }
+
     #[test]
     fn contenders_stand_in_the_order_of_their_numbers_whoever_made_them() {
-        let listed = children(&["zlock-0000000010", "f__lock__0000000009", "alock-0000000011", "junk"]);
-        let reading = read_queue(listed, ForeignPolicy::Refuse);
+        let reading = line(&["zlock-0000000010", "f__lock__0000000009", "alock-0000000011", "junk"]);
         assert_eq!(names(&reading), ["f__lock__0000000009", "zlock-0000000010", "alock-0000000011"]);
         assert_eq!(reading.junk, ["junk"]);
         assert_eq!(reading.foreign, None);
@@ -72,27 +155,68 @@ mod tests {
 
     #[test]
     fn negative_numbers_follow_the_greatest_positive_ones() {
-        let listed = children(&["lock--2147483647", "lock-2147483647", "lock--2147483648", "lock-2147483646"]);
-        let reading = read_queue(listed, ForeignPolicy::Refuse);
+        let reading = line(&["lock--2147483647", "lock-2147483647", "lock--2147483648", "lock-2147483646"]);
         assert_eq!(names(&reading), ["lock-2147483646", "lock-2147483647", "lock--2147483648", "lock--2147483647"]);
     }
 
     #[test]
     fn a_reader_with_the_writers_own_number_stands_behind_it() {
-        let reading = read_queue(children(&["a-__READ__0000000003", "b-__WRIT__0000000003"]), ForeignPolicy::Refuse);
+        let reading = line(&["a-__READ__0000000003", "b-__WRIT__0000000003"]);
         assert_eq!(names(&reading), ["b-__WRIT__0000000003", "a-__READ__0000000003"]);
+        let reading = line(&["a__rlock__0000000003", "b__lock__0000000003"]);
+        assert_eq!(names(&reading), ["b__lock__0000000003", "a__rlock__0000000003"]);
     }
 
     #[test]
     fn a_foreign_name_is_refused_passed_over_or_waited_for_as_configured() {
-        let listed = || children(&["x-0000000001", "lock-0000000002"]);
-        let refused = read_queue(listed(), ForeignPolicy::Refuse);
+        let read =
+            |policy| read_queue(children(&["x-0000000001", "lock-0000000002"]), Part::Line, Layout::Curator, policy);
+        let refused = read(ForeignPolicy::Refuse);
         assert_eq!(refused.foreign.as_deref(), Some("x-0000000001"));
-        let ignored = read_queue(listed(), ForeignPolicy::Ignore);
+        let ignored = read(ForeignPolicy::Ignore);
         assert_eq!((names(&ignored), &ignored.foreign), (vec!["lock-0000000002"], &None));
-        let waited_for = read_queue(listed(), ForeignPolicy::Wait);
+        let waited_for = read(ForeignPolicy::Wait);
         assert_eq!(names(&waited_for), ["x-0000000001", "lock-0000000002"]);
-        assert_eq!(waited_for.contenders[0].mode, Mode::Mutex);
+        assert_eq!(waited_for.contenders[0].mode, Mode::Exclusive);
+    }
+
+    #[test]
+    fn the_parts_of_a_semaphore_are_no_junk_in_the_lines_they_lie_in() {
+        let reading = line(&["locks", "leases", "lock-0000000002"]);
+        assert_eq!(reading.parts, [Part::Gate, Part::Permits]);
+        assert!(reading.junk.is_empty() && reading.elsewhere.is_none());
+        let gate = read_queue(children(&["locks"]), Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(gate.junk, ["locks"], "only a line has parts");
+    }
+
+    #[test]
+    fn whoever_stands_at_a_gate_waits_for_permits_whatever_its_name() {
+        let at_gate = children(&[&format!("{UUID}lock-0000000002"), &format!("{HEX}__lock__0000000001")]);
+        let reading = read_queue(at_gate, Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(modes(&reading), [Mode::Gate, Mode::Gate]);
+        assert!(reading.contenders[0].id.as_str().starts_with(HEX));
+    }
+
+    #[test]
+    fn every_child_of_the_permits_counts_whatever_its_name() {
+        let permits = children(&[&format!("{UUID}lease-0000000002"), "junk", "x-0000000001", HEX]);
+        let reading = read_queue(permits, Part::Permits, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(modes(&reading), [Mode::Permit; 4]);
+        assert_eq!(reading.contenders.iter().filter(|permit| permit.ticket.is_some()).count(), 2);
+        assert!(reading.junk.is_empty() && reading.foreign.is_none() && reading.elsewhere.is_none());
+    }
+
+    #[test]
+    fn in_kazoos_layout_permits_and_locks_meet_below_one_node_and_are_told_apart() {
+        let listed = || children(&[HEX, &format!("{HEX}__lock__0000000001")]);
+        let in_line = read_queue(listed(), Part::Line, Layout::Kazoo, ForeignPolicy::Refuse);
+        assert_eq!((modes(&in_line), in_line.elsewhere), (vec![Mode::Exclusive], Some(Mode::Permit)));
+        let permits = read_queue(listed(), Part::Permits, Layout::Kazoo, ForeignPolicy::Refuse);
+        assert_eq!((permits.contenders.len(), permits.elsewhere), (2, Some(Mode::Exclusive)));
+        assert_eq!(bare_permits(&listed()).len(), 1);
+        assert_eq!(mode_in_line(listed(), Layout::Kazoo, ForeignPolicy::Refuse), Some(Mode::Exclusive));
+        let curator = read_queue(children(&[HEX]), Part::Line, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!((curator.junk.len(), curator.elsewhere), (1, None), "it is none of Curator's names");
     }
 
     proptest! {
@@ -104,7 +228,7 @@ mod tests {
                 .collect();
             let mut listed = made.clone();
             listed.sort_by_key(|name| name.bytes().fold(seed, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
-            let reading = read_queue(listed, ForeignPolicy::Refuse);
+            let reading = read_queue(listed, Part::Line, Layout::Curator, ForeignPolicy::Refuse);
             prop_assert_eq!(names(&reading), made);
         }
     }

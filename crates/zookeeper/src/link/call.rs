@@ -17,6 +17,8 @@ use crate::link::{Happening, Link, Outcome};
 pub(crate) struct Answer {
     /// The connection on which that became known; 0 if it was never sent.
     pub(crate) epoch: u64,
+    /// The newest transaction that the server had applied: of a write that took effect, its own.
+    pub(crate) zxid: i64,
     pub(crate) result: Result<Response, ClientError>,
 }
 
@@ -59,17 +61,17 @@ impl Future for Call {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let this = &mut *self;
         if let Err(error) = &this.submitted {
-            return Poll::Ready(Answer { epoch: 0, result: Err(error.clone()) });
+            return Poll::Ready(Answer { epoch: 0, zxid: 0, result: Err(error.clone()) });
         }
         let outcome = ready!(Pin::new(&mut this.answered).poll(context));
         this.submitted = Ok(None);
         Poll::Ready(match outcome {
-            Ok(Outcome { epoch, result }) => {
+            Ok(Outcome { epoch, zxid, result }) => {
                 let result = result.map_err(|error| ClientError::of_request(&error, this.operation, &this.path));
-                Answer { epoch, result }
+                Answer { epoch, zxid, result }
             }
             // Nobody is left who could answer.
-            Err(_) => Answer { epoch: 0, result: Err(ClientError::session_lost(this.operation, &this.path)) },
+            Err(_) => Answer { epoch: 0, zxid: 0, result: Err(ClientError::session_lost(this.operation, &this.path)) },
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What the task with the socket and everybody else share: the session machine, and who waits for what.
 
 mod call;
+mod length;
 mod session;
 mod state;
 

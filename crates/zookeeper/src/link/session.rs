@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
-use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, RequestId, SessionConfig, SessionState};
+use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, RequestId, SessionConfig, SessionState, SubmitError};
 use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
@@ -22,6 +22,7 @@ use crate::config::{Config, Server};
 use crate::dial::Failure;
 use crate::error::ClientError;
 use crate::link::call::{Call, Fired};
+use crate::link::length::{ANSWER_BYTES_MAX, check_length};
 use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, State, Then};
 
 /// What a proof is short of the timeout beside its own bounds, as a part of it: the time between two pings, and as much
@@ -72,7 +73,8 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>) -> Self {
         let anchor = AnchorConfig::new(config.tick);
-        let machine_config = SessionConfig::new(config.session_timeout).with_anchor(anchor);
+        let machine_config =
+            SessionConfig::new(config.session_timeout).with_anchor(anchor).with_frame_bytes_max(ANSWER_BYTES_MAX);
         let mut state = State::new(machine_config);
         // Dense pings all the time: a lock asked for after a quiet minute is granted on the strength of the last one.
         state.machine.engage(Engagement::Engaged);
@@ -214,6 +216,9 @@ impl Link {
         on_reply: OnReply,
         on_fire: Option<OnFire>,
     ) -> Result<RequestId, ClientError> {
+        if let Err(error) = check_length(request) {
+            return Err(ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path));
+        }
         let now = self.now();
         let submitted = self.with(|state| {
             let deadline = deadline.map(|deadline| now.after(deadline));

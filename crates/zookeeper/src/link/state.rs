@@ -22,6 +22,8 @@ const RENEWALS_PER_TIMEOUT: u32 = 50;
 pub(crate) struct Outcome {
     /// The connection on which that became known.
     pub(crate) epoch: u64,
+    /// The newest transaction that the server had applied: of a write that took effect, its own.
+    pub(crate) zxid: i64,
     pub(crate) result: Result<Response, RequestError>,
 }
 
@@ -164,7 +166,7 @@ impl State {
         if pending.is_write && matches!(reply.outcome, Ok(_) | Err(RequestError::Refused(_))) {
             self.last_write_at = self.last_write_at.max(Some(pending.submitted_at));
         }
-        let then = (pending.on_reply)(Outcome { epoch: reply.epoch.number(), result: reply.outcome });
+        let then = (pending.on_reply)(Outcome { epoch: reply.epoch.number(), zxid: reply.zxid, result: reply.outcome });
         match (reply.watch, pending.on_fire) {
             (Some(watch), Some(on_fire)) if !matches!(then, Then::Unwanted) => {
                 self.watchers.insert(watch, on_fire);

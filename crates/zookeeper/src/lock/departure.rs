@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{
-    ContenderId, Departure, Error, Liveness, LossReason, Operation, QueueName, Result, Ticket, Version,
-};
+use lockkeeper_core::{ContenderId, Departure, Operation, QueueName, Result, Ticket, Version};
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
 use crate::error::ClientErrorKind;
-use crate::link::{Call, Fired, Happening, Phase};
-use crate::lock::join::until_believable;
+use crate::link::{Call, Fired, Happening};
+use crate::lock::belief::until_believable;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::Place;
 use crate::lock::prover;
@@ -104,7 +102,7 @@ impl Wait {
             happening = fired => match happening {
                 Some(Happening { epoch, kind: EventKind::NodeDeleted }) if epoch == self.seen => Ok(Departure::Gone),
                 Some(_) => Ok(Departure::Recheck),
-                None => Err(self.lost()),
+                None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
             },
             // The watch goes with its connection: what it would say on the next one proves nothing.
             _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
@@ -113,19 +111,8 @@ impl Wait {
         }
     }
 
-    /// Waits for the next connection, until all that was missed has been told.
     async fn reconnected(&self) -> Result<Departure> {
-        match self.inner.link.until(|status| status.phase == Phase::Restored).await.phase {
-            Phase::Over => Err(self.lost()),
-            _ => Ok(Departure::Recheck),
-        }
-    }
-
-    fn lost(&self) -> Error {
-        let reason = match self.inner.link.bond().liveness() {
-            Liveness::Lost(reason) => reason,
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Expired,
-        };
-        self.inner.lost(reason, Operation::Wait, &self.queue)
+        self.inner.until_restored(Operation::Wait, &self.queue).await?;
+        Ok(Departure::Recheck)
     }
 }

@@ -1,14 +1,25 @@
 //! Locks on ZooKeeper: the waist of `lockkeeper-core`, spoken in nodes, watches and sequence numbers.
 
 mod backend;
+mod belief;
+mod change;
 mod departure;
+mod inspect;
 mod join;
+mod listing;
 mod look;
+mod names;
 mod owner;
 mod paths;
 mod place;
 mod prover;
+mod queue_data;
+mod removal;
+mod request;
 mod session;
+mod settle;
+mod value;
+mod wanted;
 mod withdraw;
 
 pub use backend::ZooKeeperBackend;

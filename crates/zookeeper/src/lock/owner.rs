@@ -2,91 +2,192 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Owner, QueueName};
+use lockkeeper_core::{Bond, Entry, FencingToken, Owner, Revocation};
 use serde::{Deserialize, Serialize};
 
+/// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
+pub(super) const REVOKE: &[u8] = b"__REVOKE__";
+
 /// The data of a contender's node.
-#[derive(Deserialize, Serialize)]
-struct ContenderData {
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct ContenderData {
     host: String,
     pid: u32,
     command: String,
     /// Milliseconds since 1970, by the owner's clock.
     since: u64,
+    /// Why the lock is frozen, if this contender freezes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) frozen: Option<String>,
+    /// The grant of the token that the contender shares with the one whose place it stands in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grant: Option<u64>,
+    /// Which one it is of those that were made in one transaction; the first has none.
+    #[serde(default, skip_serializing_if = "is_first")]
+    turn: u32,
+    /// That its owner is asked to give up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoke: Option<RevokeData>,
 }
 
-/// The data of the node of a queue whose name could not be its own.
-#[derive(Deserialize, Serialize)]
-struct QueueData {
-    name: String,
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+struct RevokeData {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within_ms: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(turn: &u32) -> bool {
+    *turn == 0
 }
 
 /// How much of an owner's word is stored, in bytes: a list of ten thousand contenders is read by people.
 const WORD_BYTES_MAX: usize = 200;
 
-pub(super) fn contender_data(owner: &Owner, since_unix: Duration) -> Vec<u8> {
-    let data = ContenderData {
-        host: shortened(&owner.host),
-        pid: owner.pid,
-        command: shortened(&owner.command),
-        since: u64::try_from(since_unix.as_millis()).unwrap_or(u64::MAX),
-    };
-    serde_json::to_vec(&data).expect("strings and numbers are JSON")
-}
+/// How much of a reason is stored, in bytes: a sentence or two.
+const REASON_BYTES_MAX: usize = 1_000;
 
-/// Reads the owner of a contender's node, and since when it has been there, if it is one of ours.
-pub(super) fn read_contender_data(data: &[u8]) -> Option<(Owner, Duration)> {
-    let ContenderData { host, pid, command, since } = serde_json::from_slice(data).ok()?;
-    Some((Owner::new(host, pid, command), Duration::from_millis(since)))
-}
-
-/// The data of a queue's node: the true name where the encoded one has lost it, otherwise nothing.
-pub(super) fn queue_data(queue: &QueueName) -> Vec<u8> {
-    if !queue.is_digested() {
-        return Vec::new();
+impl ContenderData {
+    /// Describes an entry that is about to be made; `shared` is the token of the one whose place it is to stand in, `turn`
+    /// tells it from the others of its transaction.
+    pub(super) fn of(entry: &Entry, since_unix: Duration, shared: Option<FencingToken>, turn: u32) -> Self {
+        let frozen = match &entry.bond {
+            Bond::Session => None,
+            Bond::Persistent { reason } => Some(shortened(reason, REASON_BYTES_MAX)),
+        };
+        Self {
+            host: shortened(&entry.owner.host, WORD_BYTES_MAX),
+            pid: entry.owner.pid,
+            command: shortened(&entry.owner.command, WORD_BYTES_MAX),
+            since: u64::try_from(since_unix.as_millis()).unwrap_or(u64::MAX),
+            frozen,
+            grant: shared.map(FencingToken::as_u64),
+            turn: shared.map_or(turn, FencingToken::turn),
+            revoke: None,
+        }
     }
-    serde_json::to_vec(&QueueData { name: queue.as_str().to_owned() }).expect("a string is JSON")
+
+    /// Reads a contender's node, if it is one of ours.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        serde_json::from_slice(data).ok()
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings and numbers are JSON")
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        Owner::new(self.host.as_str(), self.pid, self.command.as_str())
+    }
+
+    pub(super) const fn since_unix(&self) -> Duration {
+        Duration::from_millis(self.since)
+    }
+
+    /// Whether it stands in another's place, and has its token.
+    pub(super) const fn shares_place(&self) -> bool {
+        self.grant.is_some()
+    }
+
+    /// Its token, if its node was made by this transaction.
+    pub(super) fn token(&self, czxid: i64) -> Option<FencingToken> {
+        let made_by = || u64::try_from(czxid).ok();
+        self.grant.or_else(made_by).and_then(|grant| FencingToken::new(grant, self.turn))
+    }
+
+    /// Asks the owner to give up, in place of an earlier request.
+    #[must_use]
+    pub(super) fn with_request(self, revocation: &Revocation) -> Self {
+        let revoke = RevokeData {
+            why: revocation.why.as_deref().map(|why| shortened(why, REASON_BYTES_MAX)),
+            within_ms: revocation.within.map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
+        };
+        Self { revoke: Some(revoke), ..self }
+    }
+
+    fn request(&self) -> Option<Revocation> {
+        let RevokeData { why, within_ms } = self.revoke.clone()?;
+        Some(Revocation::new(why, within_ms.map(Duration::from_millis)))
+    }
 }
 
-/// Reads the true name of a queue's node, if it is the name of that node.
-pub(super) fn read_queue_data(data: &[u8], node: &str) -> Option<QueueName> {
-    let QueueData { name } = serde_json::from_slice(data).ok()?;
-    QueueName::new(&name).ok().filter(|name| name.encoded() == node)
+/// Reads a request to give up from a contender's node: Curator's, or one of ours.
+pub(super) fn read_request(data: &[u8]) -> Option<Revocation> {
+    match data {
+        REVOKE => Some(Revocation::default()),
+        data => ContenderData::read(data)?.request(),
+    }
 }
 
-fn shortened(word: &str) -> String {
-    let end = (0..=WORD_BYTES_MAX.min(word.len())).rev().find(|&end| word.is_char_boundary(end)).unwrap_or(0);
+fn shortened(word: &str, bytes_max: usize) -> String {
+    let end = (0..=bytes_max.min(word.len())).rev().find(|&end| word.is_char_boundary(end)).unwrap_or(0);
     word[..end].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use lockkeeper_core::{Mode, Ticket};
+
     use super::*;
+
+    fn entry(owner: Owner) -> Entry {
+        Entry::new(Ticket::from_bits(1), Mode::Mutex, Arc::new(owner))
+    }
 
     #[test]
     fn an_owner_is_compact_json_and_read_back() {
         let owner = Owner::new("web-3", 4121, "backup.sh");
-        let data = contender_data(&owner, Duration::from_millis(1_750_000_000_123));
+        let since = Duration::from_millis(1_750_000_000_123);
+        let data = ContenderData::of(&entry(owner.clone()), since, None, 0);
         let text = r#"{"host":"web-3","pid":4121,"command":"backup.sh","since":1750000000123}"#;
-        assert_eq!(std::str::from_utf8(&data).unwrap(), text);
-        assert_eq!(read_contender_data(&data), Some((owner, Duration::from_millis(1_750_000_000_123))));
-        assert_eq!(read_contender_data(b"127.0.0.1"), None);
-        assert_eq!(read_contender_data(b"__REVOKE__"), None);
+        assert_eq!(String::from_utf8(data.to_bytes()).unwrap(), text);
+        let read = ContenderData::read(text.as_bytes()).unwrap();
+        assert_eq!((read.owner(), read.since_unix(), &read), (owner, since, &data));
+        assert_eq!(ContenderData::read(b"127.0.0.1"), None);
+        assert_eq!(ContenderData::read(REVOKE), None);
     }
 
     #[test]
     fn a_long_word_is_cut_between_characters() {
-        let data = contender_data(&Owner::new("é".repeat(300), 1, ""), Duration::ZERO);
-        assert_eq!(read_contender_data(&data).unwrap().0.host, "é".repeat(100));
+        let data = ContenderData::of(&entry(Owner::new("é".repeat(300), 1, "")), Duration::ZERO, None, 0);
+        assert_eq!(data.owner().host, "é".repeat(100));
     }
 
     #[test]
-    fn a_queue_keeps_its_true_name_only_where_the_encoded_one_lost_it() {
-        let short = QueueName::new("short").unwrap();
-        assert!(queue_data(&short).is_empty());
-        let long = QueueName::new(&"é".repeat(100)).unwrap();
-        let data = queue_data(&long);
-        assert_eq!(read_queue_data(&data, &long.encoded()), Some(long));
-        assert_eq!(read_queue_data(&data, "another"), None);
+    fn a_freeze_a_shared_place_and_a_request_are_kept_with_the_owner() {
+        let mut frozen = entry(Owner::new("web-3", 1, "x"));
+        frozen.bond = Bond::Persistent { reason: "schema change".into() };
+        let token = FencingToken::new(77, 0).unwrap();
+        let data = ContenderData::of(&frozen, Duration::ZERO, Some(token), 0);
+        let asked = data.with_request(&Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30))));
+        let text = r#"{"host":"web-3","pid":1,"command":"x","since":0,"frozen":"schema change","grant":77,"revoke":{"why":"deploy","within_ms":30000}}"#;
+        assert_eq!(String::from_utf8(asked.to_bytes()).unwrap(), text);
+        let read = ContenderData::read(text.as_bytes()).unwrap();
+        assert_eq!((read.frozen.as_deref(), read.token(99)), (Some("schema change"), Some(token)));
+        let again = read.with_request(&Revocation::default());
+        assert_eq!(read_request(&again.to_bytes()), Some(Revocation::default()), "the last request counts");
+        let within = Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30)));
+        assert_eq!(read_request(text.as_bytes()), Some(within));
+    }
+
+    #[test]
+    fn those_of_one_transaction_are_told_apart_by_their_turn() {
+        let data = |turn| ContenderData::of(&entry(Owner::new("h", 1, "c")), Duration::ZERO, None, turn);
+        let text = String::from_utf8(data(2).to_bytes()).unwrap();
+        assert!(text.ends_with(r#""since":0,"turn":2}"#), "{text}");
+        assert_eq!(data(2).token(9), FencingToken::new(9, 2));
+        assert_eq!(data(0).token(9), FencingToken::new(9, 0));
+    }
+
+    #[test]
+    fn curators_request_says_neither_why_nor_when() {
+        assert_eq!(read_request(REVOKE), Some(Revocation::default()));
+        assert_eq!(read_request(b"127.0.0.1"), None);
+        let data = ContenderData::of(&entry(Owner::new("h", 1, "c")), Duration::ZERO, None, 0);
+        assert_eq!(read_request(&data.to_bytes()), None);
     }
 }

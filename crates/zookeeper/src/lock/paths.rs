@@ -1,39 +1,46 @@
 //! Where a queue lies, and which queue a node is.
 
-use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_core::{Error, ErrorKind, Operation, Part, QueueName, Result};
 use lockkeeper_zk_proto::path::{Chroot, ZnodePath};
+
+use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
 
 /// The node of a queue, as the client names it and as the server knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct QueuePath {
+    /// The lock's own node.
+    line: ZnodePath,
+    /// The node of the queue, which is the lock's own for most.
     path: ZnodePath,
     chroot: Chroot,
 }
 
 impl QueuePath {
-    /// Finds a queue's node: `<base>/<encoded name>`, or the path itself for a name that is one.
+    /// Finds a queue's node: `<base>/<encoded name>`, or the path itself for a name that is one; for the parts of a
+    /// semaphore the node that the layout puts below it or beside it.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`], permanent, for a name that starts with a slash and is no usable path.
-    pub(super) fn of(queue: &QueueName, base: &ZnodePath, chroot: &Chroot) -> Result<Self> {
+    pub(super) fn of(queue: &QueueName, base: &ZnodePath, chroot: &Chroot, layout: Layout) -> Result<Self> {
         let name = queue.as_str();
         let refuse = |why: &str| Error::permanent(ErrorKind::InvalidName, Operation::Configure, why).at(queue);
-        let path = if name.starts_with('/') {
+        let line = if name.starts_with('/') {
             ZnodePath::parse(name).map_err(|error| refuse("not a node's path").caused_by(error))?
         } else {
             base.child(&queue.encoded()).map_err(|error| refuse("not a node's name").caused_by(error))?
         };
-        let outer = chroot.join(&path);
-        if path.is_root() || outer.as_str() == "/zookeeper" || outer.as_str().starts_with("/zookeeper/") {
+        let outer = chroot.join(&line);
+        if line.is_root() || outer.as_str() == "/zookeeper" || outer.as_str().starts_with("/zookeeper/") {
             return Err(refuse("no lock can lie there"));
         }
-        Ok(Self { path, chroot: chroot.clone() })
+        let path = part_of(&line, queue.part(), layout);
+        Ok(Self { line, path, chroot: chroot.clone() })
     }
 
     /// Whether it lies in the path of a lock below the base: each takes the other's nodes for its contenders.
     pub(super) fn is_nested_below(&self, base: &ZnodePath) -> bool {
-        !base.is_root() && base.contains(&self.path) && self.path.parent().as_ref() != Some(base)
+        !base.is_root() && base.contains(&self.line) && self.line.parent().as_ref() != Some(base)
     }
 
     /// The path as people know it, for errors and log lines.
@@ -44,6 +51,16 @@ impl QueuePath {
     /// The path as the server knows it.
     pub(super) fn on_server(&self) -> String {
         self.chroot.join(&self.path).into()
+    }
+
+    /// The path of the lock's own node as the server knows it.
+    pub(super) fn line_on_server(&self) -> String {
+        self.chroot.join(&self.line).into()
+    }
+
+    /// The path of another queue of the same lock as the server knows it.
+    pub(super) fn part_on_server(&self, part: Part, layout: Layout) -> String {
+        self.chroot.join(&part_of(&self.line, part, layout)).into()
     }
 
     /// A child's path as the server knows it; `name` came from the server, or is the beginning of one of ours.
@@ -60,6 +77,11 @@ impl QueuePath {
         paths
     }
 
+    /// Which of the paths from the top is named after the lock: its own node, or the one beside it that is its gate.
+    pub(super) fn named_at(&self) -> usize {
+        self.line.ancestors().filter(|path| !path.is_root()).count().saturating_sub(1)
+    }
+
     pub(super) fn has_chroot(&self) -> bool {
         !self.chroot.path().is_root()
     }
@@ -70,13 +92,47 @@ impl QueuePath {
     }
 }
 
+fn part_of(line: &ZnodePath, part: Part, layout: Layout) -> ZnodePath {
+    let text = match (layout, part) {
+        (_, Part::Line) | (Layout::Kazoo, Part::Permits) => return line.clone(),
+        (Layout::Curator, Part::Gate) => format!("{line}/{CURATOR_GATE}"),
+        (Layout::Curator, Part::Permits) => format!("{line}/{CURATOR_PERMITS}"),
+        (Layout::Kazoo, Part::Gate) => format!("{line}{KAZOO_GATE}"),
+    };
+    ZnodePath::parse(text).expect("a path that is not the root goes on with a plain name")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn path_of(name: &str, chroot: &str) -> Result<QueuePath> {
         let base = ZnodePath::parse("/lockkeeper").unwrap();
-        QueuePath::of(&QueueName::new(name).unwrap(), &base, &Chroot::new(ZnodePath::parse(chroot).unwrap()))
+        let chroot = Chroot::new(ZnodePath::parse(chroot).unwrap());
+        QueuePath::of(&QueueName::new(name).unwrap(), &base, &chroot, Layout::Curator)
+    }
+
+    #[test]
+    fn the_parts_of_a_semaphore_lie_where_curator_and_kazoo_put_them() {
+        let base = ZnodePath::parse("/lockkeeper").unwrap();
+        let chroot = Chroot::new(ZnodePath::parse("/app").unwrap());
+        let name = QueueName::new("jobs").unwrap();
+        for (layout, part, path) in [
+            (Layout::Curator, Part::Line, "/app/lockkeeper/jobs"),
+            (Layout::Curator, Part::Gate, "/app/lockkeeper/jobs/locks"),
+            (Layout::Curator, Part::Permits, "/app/lockkeeper/jobs/leases"),
+            (Layout::Kazoo, Part::Line, "/app/lockkeeper/jobs"),
+            (Layout::Kazoo, Part::Gate, "/app/lockkeeper/jobs-__lock__"),
+            (Layout::Kazoo, Part::Permits, "/app/lockkeeper/jobs"),
+        ] {
+            let found = QueuePath::of(&name.with_part(part), &base, &chroot, layout).unwrap();
+            assert_eq!(found.on_server(), path, "{layout:?}");
+            assert_eq!(found.line_on_server(), "/app/lockkeeper/jobs");
+            assert_eq!(found.part_on_server(part, layout), path);
+            let parents = found.with_parents_on_server();
+            assert_eq!(parents.last().map(String::as_str), Some(path));
+            assert!(parents[found.named_at()].starts_with("/app/lockkeeper/jobs"), "{parents:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, Contender, ContenderId, Liveness, LossReason, QueueName, SessionBond, Standing, Ticket,
+    BoxFuture, Contender, ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SessionBond,
+    Standing, Ticket,
 };
 use tokio::sync::watch;
 
@@ -22,14 +23,26 @@ pub(super) struct Place {
     pub(super) path: QueuePath,
     pub(super) id: ContenderId,
     pub(super) sequence: i32,
+    pub(super) token: FencingToken,
     pub(super) placed_at: BootInstant,
-    /// Turns true when somebody else deletes the node.
-    removed: watch::Sender<bool>,
+    /// Whether the node lives on when the session ends.
+    pub(super) outlives_session: bool,
+    fate: watch::Sender<Fate>,
+    revocation: watch::Sender<Option<Revocation>>,
     withdrawn: AtomicBool,
     /// Whether the watch on our own node is set, or being set.
     pub(super) is_watched: AtomicBool,
-    /// Whether anybody has asked us to give up.
-    pub(super) is_revoked: AtomicBool,
+}
+
+/// What became of a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// It is there, for all that is known.
+    Stands,
+    /// Somebody else deleted it, or the session's end did.
+    Gone,
+    /// It is gone, and this is why.
+    GoneFor(LossReason),
 }
 
 impl Place {
@@ -38,18 +51,22 @@ impl Place {
         path: QueuePath,
         id: ContenderId,
         sequence: i32,
+        token: FencingToken,
         placed_at: BootInstant,
+        outlives_session: bool,
     ) -> Self {
         Self {
             queue,
             path,
             id,
             sequence,
+            token,
             placed_at,
-            removed: watch::Sender::new(false),
+            outlives_session,
+            fate: watch::Sender::new(Fate::Stands),
+            revocation: watch::Sender::new(None),
             withdrawn: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
-            is_revoked: AtomicBool::new(false),
         }
     }
 
@@ -58,15 +75,39 @@ impl Place {
         self.path.child_on_server(self.id.as_str())
     }
 
-    /// Notes that the node is gone: somebody else's doing, unless we are leaving ourselves.
-    pub(super) fn remove(&self) {
-        if !self.withdrawn.load(Ordering::Acquire) {
-            self.removed.send_replace(true);
-        }
+    /// Notes that the node is gone, unless we are leaving ourselves; answers whether that is news.
+    pub(super) fn remove(&self) -> bool {
+        let go = |fate: &mut Fate| {
+            let is_news = *fate == Fate::Stands;
+            if is_news {
+                *fate = Fate::Gone;
+            }
+            is_news
+        };
+        !self.is_withdrawn() && self.fate.send_if_modified(go)
+    }
+
+    /// Notes why the node is gone.
+    pub(super) fn remove_for(&self, reason: LossReason) {
+        self.fate.send_replace(Fate::GoneFor(reason));
     }
 
     pub(super) fn is_removed(&self) -> bool {
-        *self.removed.borrow()
+        *self.fate.borrow() != Fate::Stands
+    }
+
+    /// Whether the node is gone and nobody has found out why.
+    pub(super) fn is_to_be_explained(&self) -> bool {
+        *self.fate.borrow() == Fate::Gone && !self.is_withdrawn()
+    }
+
+    /// Notes a request to give up; answers whether it is news.
+    pub(super) fn revoke(&self, revocation: Revocation) -> bool {
+        self.revocation.send_if_modified(|known| {
+            let is_news = known.as_ref() != Some(&revocation);
+            *known = Some(revocation);
+            is_news
+        })
     }
 
     pub(super) fn is_withdrawn(&self) -> bool {
@@ -75,9 +116,22 @@ impl Place {
 
     /// Waits until somebody else deletes the node.
     pub(super) fn removal(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut removed = self.removed.subscribe();
+        let mut fate = self.fate.subscribe();
         async move {
-            if removed.wait_for(|&removed| removed).await.is_err() {
+            if fate.wait_for(|&fate| fate != Fate::Stands).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until it is known why the node is gone.
+    async fn reason(&self) -> LossReason {
+        let mut fate = self.fate.subscribe();
+        loop {
+            if let Fate::GoneFor(reason) = *fate.borrow_and_update() {
+                return reason;
+            }
+            if fate.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -114,8 +168,12 @@ impl Standing for PlaceStanding {
     fn liveness(&self) -> Liveness {
         match self.bond().liveness() {
             lost @ Liveness::Lost(_) => lost,
-            _ if self.place.is_removed() => Liveness::Lost(LossReason::Removed),
-            held => held,
+            held => match *self.place.fate.borrow() {
+                Fate::Stands => held,
+                // Why is not known yet.
+                Fate::Gone => Liveness::Lost(LossReason::Removed),
+                Fate::GoneFor(reason) => Liveness::Lost(reason),
+            },
         }
     }
 
@@ -132,11 +190,28 @@ impl Standing for PlaceStanding {
             tokio::select! {
                 biased;
                 reason = bond.lost() => reason,
-                () = inner.outlive(&place.path) => match bond.liveness() {
+                reason = place.reason() => match bond.liveness() {
                     Liveness::Lost(reason) => reason,
-                    Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Removed,
+                    Liveness::Held { .. } | Liveness::Jeopardy { .. } => reason,
                 },
                 () = clock.sleep_until(clock.now().saturating_add(REASON_TIME_MAX)) => LossReason::Removed,
+            }
+        })
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let (inner, place) = (self.inner.clone(), self.place.clone());
+        Box::pin(async move {
+            // Most holders never ask, and then nothing is read for them.
+            prover::watch_own(&inner, &place);
+            let mut revocation = place.revocation.subscribe();
+            loop {
+                if let Some(revocation) = revocation.borrow_and_update().clone() {
+                    return revocation;
+                }
+                if revocation.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
             }
         })
     }
@@ -150,7 +225,11 @@ impl Standing for PlaceStanding {
 #[derive(Debug)]
 pub(super) enum Entry {
     /// Its node may or may not have been made.
-    Joining,
+    Joining {
+        queue: QueueName,
+        /// Whether the node lives on when the session ends.
+        outlives_session: bool,
+    },
     /// Its node was made.
     Placed {
         place: Arc<Place>,
@@ -173,8 +252,8 @@ pub(super) struct Places {
 
 impl Places {
     /// Notes a ticket before it is sent.
-    pub(super) fn begin(&mut self, ticket: Ticket) {
-        self.entries.insert(ticket, Entry::Joining);
+    pub(super) fn begin(&mut self, queue: &QueueName, ticket: Ticket, outlives_session: bool) {
+        self.entries.insert(ticket, Entry::Joining { queue: queue.clone(), outlives_session });
     }
 
     /// Whether a ticket was noted and not withdrawn.
@@ -215,6 +294,18 @@ impl Places {
         Some(entry)
     }
 
+    /// Forgets a ticket of this queue that is being withdrawn.
+    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry> {
+        let stands_in = match self.entries.get(&ticket)? {
+            Entry::Joining { queue, .. } => queue,
+            Entry::Placed { place, .. } => &place.queue,
+        };
+        if stands_in != queue {
+            return None;
+        }
+        self.take(ticket)
+    }
+
     pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<Place>> {
         match self.entries.get(&ticket) {
             Some(Entry::Placed { place, .. }) => Some(place),
@@ -226,7 +317,7 @@ impl Places {
     pub(super) fn misses_any(&self, queue: &QueueName, listed: &[Contender], made_before: BootInstant) -> bool {
         let is_meant = |entry: &&Entry| match entry {
             Entry::Placed { place, .. } => place.queue == *queue && place.placed_at < made_before,
-            Entry::Joining => false,
+            Entry::Joining { .. } => false,
         };
         let ours = self.entries.values().filter(is_meant).count();
         let is_ours = |contender: &&Contender| {
@@ -268,7 +359,7 @@ impl Places {
         let skip = usize::try_from(turn).unwrap_or(0) % self.placed.max(1);
         let mut places = places.skip(skip).chain(self.entries.values().filter_map(|entry| match entry {
             Entry::Placed { place, .. } => Some(place),
-            Entry::Joining => None,
+            Entry::Joining { .. } => None,
         }));
         places.next().cloned()
     }

@@ -11,8 +11,10 @@ use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Respon
 
 use crate::error::ClientError;
 use crate::link::{Happening, Link, Outcome, Then};
-use crate::lock::join::{finds_node_gone, proof_request};
+use crate::lock::belief::{finds_node_gone, proof_request};
+use crate::lock::owner;
 use crate::lock::place::{Occupation, Place};
+use crate::lock::removal;
 use crate::lock::session::Inner;
 
 /// A holder proves its session once in this part of the timeout …
@@ -34,9 +36,6 @@ const LEAD_DIVISOR: u32 = 20;
 /// How long a node stands before it is watched, unless its owner waits: most locks are given back sooner, and then the
 /// watch would cost more than the lock.
 pub(super) const WATCH_AFTER: Duration = Duration::from_millis(100);
-
-/// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
-const REVOKE: &[u8] = b"__REVOKE__";
 
 /// The task that proves one session.
 pub(super) struct Prover {
@@ -94,13 +93,17 @@ impl Prover {
             let place = {
                 let mut places = self.inner.places();
                 let due = places.unwatched.front()?.placed_at.saturating_add(WATCH_AFTER);
-                let is_settled = |place: &Place| place.is_withdrawn() || place.is_watched.load(Ordering::Acquire);
+                let is_settled = |place: &Place| {
+                    place.is_withdrawn() || place.is_removed() || place.is_watched.load(Ordering::Acquire)
+                };
                 if due > now && !places.unwatched.front().is_some_and(|place| is_settled(place)) {
                     return Some(due);
                 }
                 places.unwatched.pop_front()?
             };
-            if !place.is_withdrawn() {
+            if place.is_to_be_explained() {
+                removal::explain(&self.inner, place);
+            } else if !place.is_withdrawn() && !place.is_removed() {
                 watch_own(&self.inner, &place);
             }
         }
@@ -148,7 +151,7 @@ impl Prover {
 
     fn send(&self, place: &Arc<Place>) {
         self.is_outstanding.store(true, Ordering::Release);
-        let (outstanding, kick) = (self.is_outstanding.clone(), self.inner.kick.clone());
+        let (outstanding, after) = (self.is_outstanding.clone(), Aftercare::of(&self.inner));
         let (place, path) = (place.clone(), place.path.shown().to_owned());
         let request = proof_request(&place);
         let on_reply = {
@@ -157,9 +160,9 @@ impl Prover {
                 outstanding.store(false, Ordering::Release);
                 let result = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Multi, &path));
                 if finds_node_gone(&result) {
-                    place.remove();
+                    after.found_gone(&place);
                 }
-                kick.notify_one();
+                after.kick.notify_one();
                 Then::Done
             })
         };
@@ -189,21 +192,21 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     }
     let request = Request::GetData { path: place.on_server(), watch: true };
     let (replied, fired) = (place.clone(), place.clone());
-    let again = Again { inner: Arc::downgrade(inner), kick: inner.kick.clone() };
-    let again_later = again.clone();
+    let after = Aftercare::of(inner);
+    let after_event = after.clone();
     let on_reply = Box::new(move |outcome: Outcome| {
         match outcome.result {
             Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
-            Err(RequestError::Refused(ErrorCode::NoNode)) => replied.remove(),
+            Err(RequestError::Refused(ErrorCode::NoNode)) => after.found_gone(&replied),
             // Not ours to read: proofs still find out, in their turn.
             Ok(_) | Err(RequestError::Refused(_)) => {}
-            Err(_) => again.watch_again(replied),
+            Err(_) => after.watch_again(replied),
         }
         Then::Done
     });
     let on_fire = Box::new(move |happening: Happening| match happening.kind {
-        EventKind::NodeDeleted => fired.remove(),
-        _ => again_later.watch_again(fired),
+        EventKind::NodeDeleted => after_event.found_gone(&fired),
+        _ => after_event.watch_again(fired),
     });
     let submitted = inner.link.submit(&request, place.path.shown(), None, on_reply, Some(on_fire));
     if submitted.is_err() {
@@ -211,25 +214,39 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     }
 }
 
-/// Has a watch set again by the prover, since the places cannot be asked where answers arrive.
+/// Has the prover look after a place, since the service cannot be asked where answers arrive.
 #[derive(Clone)]
-struct Again {
+struct Aftercare {
     inner: std::sync::Weak<Inner>,
     kick: Arc<tokio::sync::Notify>,
 }
 
-impl Again {
+impl Aftercare {
+    fn of(inner: &Arc<Inner>) -> Self {
+        Self { inner: Arc::downgrade(inner), kick: inner.kick.clone() }
+    }
+
     fn watch_again(self, place: Arc<Place>) {
         place.is_watched.store(false, Ordering::Release);
         if let Some(inner) = self.inner.upgrade() {
-            inner.rewatch(place);
+            inner.look_after(place);
         }
-        self.kick.notify_one();
+    }
+
+    fn found_gone(&self, place: &Arc<Place>) {
+        match self.inner.upgrade() {
+            Some(inner) => inner.found_gone(place),
+            None => {
+                place.remove();
+            }
+        }
     }
 }
 
 fn note_revocation(place: &Place, data: Option<&[u8]>) {
-    if data == Some(REVOKE) && !place.is_revoked.swap(true, Ordering::AcqRel) {
+    if let Some(revocation) = data.and_then(owner::read_request)
+        && place.revoke(revocation)
+    {
         tracing::warn!(
             target: "lockkeeper", lock = %place.queue, contender = %place.id, "somebody asks us to give the lock up"
         );

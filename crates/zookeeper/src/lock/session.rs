@@ -8,25 +8,27 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Enqueued, Entry, Error, ErrorKind, Liveness, LossReason, Operation, QueueName,
-    QueueView, Result, Session, SessionBond, Ticket, Version, Withdrawal,
+    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Liveness, LossReason,
+    Operation, Part, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version,
+    Withdrawal,
 };
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::Request;
 use lockkeeper_zk_proto::path::ZnodePath;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::{ForeignPolicy, Layout, read_queue};
-use crate::link::{Answer, Call, Link};
+use crate::layout::{ForeignPolicy, Naming};
+use crate::link::{Link, Phase};
+use crate::lock::listing::Look;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Place, Places};
 use crate::lock::prover::Prover;
-use crate::lock::{departure, join, prover, withdraw};
+use crate::lock::{change, departure, join, prover, request, value, withdraw};
 
 /// How often a look is tried again because the connection was lost under it; each waits for the next connection.
-const LOOK_ATTEMPTS_MAX: u32 = 4;
+pub(super) const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// How many nodes are remembered as seen; at this number all are forgotten, which costs a few requests.
 const SEEN_MAX: usize = 100_000;
@@ -37,8 +39,8 @@ const REPORTED_MAX: usize = 1_000;
 /// What the parts of one session share. Whoever holds it does not keep the session alive.
 pub(super) struct Inner {
     pub(super) link: Arc<Link>,
-    pub(super) layout: Layout,
-    foreign: ForeignPolicy,
+    pub(super) naming: Naming,
+    pub(super) foreign: ForeignPolicy,
     base: ZnodePath,
     places: Mutex<Places>,
     /// Wakes the prover.
@@ -58,7 +60,7 @@ impl Inner {
     }
 
     pub(super) fn path_of(&self, queue: &QueueName) -> Result<QueuePath> {
-        QueuePath::of(queue, &self.base, self.link.chroot())
+        QueuePath::of(queue, &self.base, self.link.chroot(), self.naming.layout)
     }
 
     fn seen(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -91,27 +93,6 @@ impl Inner {
         }
     }
 
-    /// Sends a sync and a list in one segment: they cost one round trip, and the list shows all that was acknowledged to
-    /// anybody before.
-    pub(super) fn send_look(&self, path: &QueuePath) -> Look {
-        let on_server = path.on_server();
-        let sync = self.link.call(&Request::Sync { path: on_server.clone() }, path.shown());
-        let list = self.link.call(&Request::GetChildren { path: on_server, watch: false }, path.shown());
-        Look { sync, list }
-    }
-
-    /// Lists a queue after a sync; `None` if its node is not there. A look whose connection was lost is made again.
-    pub(super) async fn look(&self, path: &QueuePath, first: Look) -> Result<Listing, ClientError> {
-        let mut look = first;
-        for _ in 1..LOOK_ATTEMPTS_MAX {
-            match look.listing().await {
-                Err(error) if error.kind() == ClientErrorKind::ConnectionLost => look = self.send_look(path),
-                listing => return listing,
-            }
-        }
-        look.listing().await
-    }
-
     /// Waits until it is known whether the session has outlived a node of ours that vanished: when the service ends a session,
     /// its nodes' watches fire first, and only then is the connection closed.
     pub(super) async fn outlive(&self, path: &QueuePath) {
@@ -122,22 +103,6 @@ impl Inner {
                 _ => return,
             }
         }
-    }
-
-    /// Puts a list in order, and says what was passed over.
-    pub(super) fn view(&self, queue: &QueueName, listing: Listing, operation: Operation) -> Result<QueueView> {
-        let reading = read_queue(listing.children.unwrap_or_default(), self.foreign);
-        if let Some(name) = reading.foreign {
-            let message = format!(
-                "`{name}` may be a contender of an unknown kind, so no order with it is certain; `?foreign=ignore` \
-                 passes over such names, `?foreign=wait` waits for them"
-            );
-            return Err(Error::permanent(ErrorKind::ForeignContender, operation, message).at(queue));
-        }
-        if let Some(name) = reading.junk.first() {
-            self.report_junk(queue, name, reading.junk.len());
-        }
-        Ok(QueueView::new(Version(listing.epoch), reading.contenders))
     }
 
     /// Warns of a queue that lies in another one's path.
@@ -153,7 +118,7 @@ impl Inner {
         reported.len() < REPORTED_MAX && reported.insert(queue.clone())
     }
 
-    fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
+    pub(super) fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
         if self.is_news(queue) {
             tracing::warn!(target: "lockkeeper", lock = %queue, name, count, "passed over children that are no contenders");
         }
@@ -196,9 +161,51 @@ impl Inner {
         self.prover_wakes_at_nanos.store(wakes_at.map_or(u64::MAX, BootInstant::as_nanos), Ordering::SeqCst);
     }
 
-    /// Has the watch on a place's node set again as soon as can be.
-    pub(super) fn rewatch(&self, place: Arc<Place>) {
+    /// Has the prover look after a place as soon as can be: set the watch on its node again, or find out why it is gone.
+    pub(super) fn look_after(&self, place: Arc<Place>) {
         self.places().unwatched.push_front(place);
+        self.wake_prover();
+    }
+
+    /// Notes that the node of a place is gone.
+    pub(super) fn found_gone(&self, place: &Arc<Place>) {
+        if place.remove() {
+            self.look_after(place.clone());
+        }
+    }
+
+    /// Waits for the next connection, until all that was missed on it has been told.
+    pub(super) async fn until_restored(&self, operation: Operation, queue: &QueueName) -> Result<()> {
+        match self.link.until(|status| status.phase == Phase::Restored).await.phase {
+            Phase::Over => Err(self.session_over(operation, queue)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that the session is over.
+    pub(super) fn session_over(&self, operation: Operation, queue: &QueueName) -> Error {
+        let reason = match self.link.bond().liveness() {
+            Liveness::Lost(reason) => reason,
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Expired,
+        };
+        self.lost(reason, operation, queue)
+    }
+
+    /// Does something that takes several requests: it is begun now and goes on by itself, whether or not its answer is
+    /// waited for.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        queue: &QueueName,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        let (answer, answered) = oneshot::channel();
+        self.link.adopt(Box::pin(async move {
+            // Whoever asked may have gone.
+            let _ = answer.send(work.await);
+        }));
+        let over = self.session_over(operation, queue);
+        Box::pin(async move { answered.await.unwrap_or(Err(over)) })
     }
 
     /// Finds the place of a contender of ours.
@@ -206,41 +213,6 @@ impl Inner {
         let ticket = crate::layout::ticket_of(id.as_str())?;
         let place = self.places().find(ticket).filter(|place| place.id == *id).cloned()?;
         Some((ticket, place))
-    }
-}
-
-/// A sync and a list under way.
-#[derive(Debug)]
-pub(super) struct Look {
-    sync: Call,
-    list: Call,
-}
-
-/// The children of a queue's node, as they were listed on one connection.
-#[derive(Debug)]
-pub(super) struct Listing {
-    pub(super) epoch: u64,
-    /// `None` if there is no such node.
-    pub(super) children: Option<Vec<String>>,
-}
-
-impl Look {
-    async fn listing(self) -> Result<Listing, ClientError> {
-        self.sync.await.result?;
-        Listing::read(self.list.await)
-    }
-}
-
-impl Listing {
-    /// Reads the answer to a list.
-    pub(super) fn read(answer: Answer) -> Result<Self, ClientError> {
-        let Answer { epoch, result } = answer;
-        match result {
-            Ok(Response::GetChildren { children }) => Ok(Self { epoch, children: Some(children) }),
-            Ok(_) => Err(ClientError::unexpected(OpCode::GetChildren, "")),
-            Err(error) if error.is(ErrorCode::NoNode) => Ok(Self { epoch, children: None }),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -256,7 +228,7 @@ impl ZooKeeperSession {
     pub(super) fn new(client: Client, config: &Config) -> Self {
         let inner = Arc::new(Inner {
             link: client.link().clone(),
-            layout: config.layout,
+            naming: config.naming,
             foreign: config.foreign,
             base: config.base.clone(),
             places: Mutex::default(),
@@ -270,32 +242,56 @@ impl ZooKeeperSession {
     }
 }
 
-impl Session for ZooKeeperSession {
-    fn bond(&self) -> &SessionBond {
-        self.inner.link.bond()
-    }
-
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+impl ZooKeeperSession {
+    fn look(&self, queue: &QueueName, send: fn(&Inner, &QueuePath, Part) -> Look) -> BoxFuture<Result<QueueView>> {
         let (inner, queue) = (self.inner.clone(), queue.clone());
         let path = match inner.path_of(&queue) {
             Ok(path) => path,
             Err(error) => return refuse(error),
         };
         let sent_at = inner.link.clock().now();
-        let look = inner.send_look(&path);
+        let look = send(&inner, &path, queue.part());
         Box::pin(async move {
-            let listing = inner.look(&path, look).await;
+            let listing = inner.look(&path, queue.part(), look).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
-            let view = inner.view(&queue, listing, Operation::View)?;
+            let view = inner.view(&queue, &path, listing, Operation::View).await?;
             if inner.places().misses_any(&queue, &view.contenders, sent_at) {
                 inner.outlive(&path).await;
             }
             Ok(view)
         })
     }
+}
+
+impl Session for ZooKeeperSession {
+    fn bond(&self) -> &SessionBond {
+        self.inner.link.bond()
+    }
+
+    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.look(queue, Inner::send_look)
+    }
+
+    /// Without a sync: what leaves the queue is told in the order in which it left, nobody comes ahead of us, and a list
+    /// that is too old shows somebody whose departure is told next.
+    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.look(queue, Inner::send_look_behind)
+    }
 
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        match join::Join::begin(self.inner.clone(), queue, &entry) {
+        let one = self.enqueue_all(queue, vec![entry]);
+        Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
+    }
+
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        if entries.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        if entries.len() > ENTRIES_MAX {
+            let message = format!("{ENTRIES_MAX} places at once are the most");
+            return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue));
+        }
+        match join::Join::begin(self.inner.clone(), queue, &entries) {
             Ok((join, sent)) => Box::pin(join.finish(sent)),
             Err(error) => refuse(error),
         }
@@ -314,6 +310,42 @@ impl Session for ZooKeeperSession {
         }
     }
 
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        match change::QueueWait::begin(self.inner.clone(), queue, seen) {
+            Ok((wait, sent)) => Box::pin(wait.finish(sent)),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn request(
+        &self,
+        queue: &QueueName,
+        contender: &ContenderId,
+        request: lockkeeper_core::Request,
+    ) -> BoxFuture<Result<bool>> {
+        request::begin(&self.inner, queue, contender, request)
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        value::read(&self.inner, queue)
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        value::write(&self.inner, queue, expected, value)
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        match change::ValueWait::begin(self.inner.clone(), queue, seen) {
+            Ok((wait, sent)) => Box::pin(wait.finish(sent)),
+            Err(error) => refuse(error),
+        }
+    }
+
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         withdraw::begin(&self.inner, queue, ticket)
     }
@@ -324,7 +356,7 @@ impl Session for ZooKeeperSession {
     }
 }
 
-fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
+pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
     Box::pin(std::future::ready(Err(error)))
 }
 

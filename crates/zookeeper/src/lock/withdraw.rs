@@ -7,16 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_core::{Error, ErrorKind, Operation, Part, QueueName, Result, Ticket, Withdrawal};
 use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 
 use crate::error::{ClientError, ClientErrorKind};
+use crate::layout::has_ticket;
 use crate::link::{Call, Outcome, Then};
+use crate::lock::listing::Look;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Entry, Place};
-use crate::lock::session::{Inner, Look};
+use crate::lock::queue_data::QueueData;
+use crate::lock::session::Inner;
 
 /// The first pause before a deletion that was refused is tried again.
 const PAUSE_BASE: Duration = Duration::from_millis(500);
@@ -30,7 +33,7 @@ const SEQUENCE_RENEWED: i32 = 1 << 30;
 
 /// Starts to withdraw a ticket.
 pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
-    let entry = inner.places().take(ticket);
+    let entry = inner.places().take_from(queue, ticket);
     match entry {
         None => Withdrawal::done(Ok(())),
         Some(Entry::Placed { place, is_standing, .. }) => {
@@ -38,12 +41,13 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
                 inner.link.depend_no_more();
             }
             let report = delete(inner, &place);
-            Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone())))
+            let ends_with_session = !place.outlives_session;
+            Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), ends_with_session)))
         }
-        Some(Entry::Joining) => match inner.path_of(queue) {
+        Some(Entry::Joining { outlives_session, .. }) => match inner.path_of(queue) {
             Ok(path) => {
-                let report = search(inner, path, ticket);
-                Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone())))
+                let report = search(inner, path, queue.part(), ticket, outlives_session);
+                Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), !outlives_session)))
             }
             // Nothing can have been sent to a path that is none.
             Err(_) => Withdrawal::done(Ok(())),
@@ -59,9 +63,9 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
     // Nearly always this is all: the answer goes straight to whoever waits for it.
     let on_reply = Box::new(move |outcome: Outcome| {
         let is_gone = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(ErrorCode::NoNode)));
-        let mut report = Some(report);
+        let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
         if is_gone && left.sequence < SEQUENCE_RENEWED {
-            tell(&mut report, Ok(()));
+            report.tell(Ok(()));
             return Then::Done;
         }
         let Some(inner) = later.upgrade() else {
@@ -73,7 +77,8 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
     });
     if let Err(error) = inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
         let (report, reported) = oneshot::channel();
-        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), Some(report), Err(error))));
+        let report = Report { sender: Some(report), outlives_session: place.outlives_session };
+        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));
         return reported;
     }
     reported
@@ -84,28 +89,46 @@ async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: 
     let path = place.on_server();
     delete_until_certain(&inner, &place.path, &path, first, &mut report).await;
     if place.sequence >= SEQUENCE_RENEWED {
-        let request = Request::Delete { path: place.path.on_server(), version: -1 };
-        // Refused while anybody queues, and then somebody else will try.
+        renew(&inner, &place).await;
+    }
+    report.tell(Ok(()));
+}
+
+/// Deletes the queue's node, so that its counter starts anew; not if it holds a value. Refused while anybody queues, and
+/// then somebody else will try.
+async fn renew(inner: &Inner, place: &Place) {
+    let path = place.path.on_server();
+    let read = Request::GetData { path: path.clone(), watch: false };
+    let Ok(Response::GetData { data, stat }) = inner.link.call(&read, place.path.shown()).response().await else {
+        return;
+    };
+    if QueueData::read(&data.unwrap_or_default()).value().is_none() {
+        let request = Request::Delete { path, version: stat.version };
         let _ = inner.link.call(&request, place.path.shown()).response().await;
     }
-    tell(&mut report, Ok(()));
 }
 
 /// Starts to look for a node whose making was never answered, and to delete it.
-fn search(inner: &Arc<Inner>, path: QueuePath, ticket: Ticket) -> oneshot::Receiver<Result<(), ClientError>> {
+fn search(
+    inner: &Arc<Inner>,
+    path: QueuePath,
+    part: Part,
+    ticket: Ticket,
+    outlives_session: bool,
+) -> oneshot::Receiver<Result<(), ClientError>> {
     // Behind the request that may have made it, on the same connection or after it on the next one.
-    let first = inner.send_look(&path);
+    let first = inner.send_look(&path, part);
     let (report, reported) = oneshot::channel();
     let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
-        let mut report = Some(report);
+        let mut report = Report { sender: Some(report), outlives_session };
         let inner = chore_inner;
-        if let Some(name) = find_until_certain(&inner, &path, ticket, first, &mut report).await {
+        if let Some(name) = find_until_certain(&inner, &path, part, ticket, first, &mut report).await {
             let node = path.child_on_server(&name);
             let first = send_delete(&inner, &node, &path).response().await;
             delete_until_certain(&inner, &path, &node, first, &mut report).await;
         }
-        tell(&mut report, Ok(()));
+        report.tell(Ok(()));
     }));
     reported
 }
@@ -143,33 +166,51 @@ async fn delete_until_certain(
 async fn find_until_certain(
     inner: &Inner,
     path: &QueuePath,
+    part: Part,
     ticket: Ticket,
     first: Look,
     report: &mut Report,
 ) -> Option<String> {
-    let prefix = inner.layout.ticket_prefix(ticket);
     let mut look = first;
     let mut pause = PAUSE_BASE;
     loop {
-        match inner.look(path, look).await {
-            Ok(listing) => return listing.children.into_iter().flatten().find(|name| name.starts_with(&prefix)),
+        match inner.look(path, part, look).await {
+            Ok(listing) => return listing.children.into_iter().flatten().find(|name| has_ticket(name, ticket)),
             Err(error) => {
                 if !goes_on(inner, error, &mut pause, report).await {
                     return None;
                 }
             }
         }
-        look = inner.send_look(path);
+        look = inner.send_look(path, part);
     }
 }
 
-type Report = Option<oneshot::Sender<Result<(), ClientError>>>;
+/// Tells whoever waits for a withdrawal how it went, once.
+struct Report {
+    sender: Option<oneshot::Sender<Result<(), ClientError>>>,
+    /// Whether the node stays when the session ends.
+    outlives_session: bool,
+}
+
+impl Report {
+    fn tell(&mut self, outcome: Result<(), ClientError>) {
+        if let Some(sender) = self.sender.take() {
+            // Whoever asked may have gone.
+            let _ = sender.send(outcome);
+        }
+    }
+}
 
 /// Says whether to try again after a failure, when that makes sense. A lost connection is tried again at once: the request
 /// waits for the next one by itself.
 async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report: &mut Report) -> bool {
     match error.kind() {
         ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => true,
+        ClientErrorKind::SessionLost if report.outlives_session => {
+            report.tell(Err(error));
+            false
+        }
         ClientErrorKind::SessionLost => {
             // It takes its nodes along; but that is certain only when it is over.
             inner.link.until(|_| false).await;
@@ -178,7 +219,7 @@ async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report
         _ => {
             tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
             // Whoever waits should not wait for an operator.
-            tell(report, Err(error));
+            report.tell(Err(error));
             let clock = inner.link.clock();
             clock.sleep_until(clock.now().saturating_add(*pause)).await;
             *pause = (*pause * 2).min(PAUSE_MAX);
@@ -187,23 +228,20 @@ async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report
     }
 }
 
-fn tell(report: &mut Report, outcome: Result<(), ClientError>) {
-    if let Some(report) = report.take() {
-        // Whoever asked may have gone.
-        let _ = report.send(outcome);
-    }
-}
-
 async fn until_certain(
     reported: oneshot::Receiver<Result<(), ClientError>>,
     inner: Arc<Inner>,
     queue: QueueName,
+    ends_with_session: bool,
 ) -> Result<()> {
     match reported.await {
         Ok(outcome) => outcome.map_err(|error| error.into_core(Operation::Leave, None).at(&queue)),
-        Err(_) if inner.link.is_ended_by_service() => Ok(()),
+        Err(_) if ends_with_session && inner.link.is_ended_by_service() => Ok(()),
         Err(_) => {
-            let message = "nobody is left to tell the service; the place ends with its session";
+            let message = match ends_with_session {
+                true => "nobody is left to tell the service; the place ends with its session",
+                false => "nobody is left to tell the service; the place stays until it is broken",
+            };
             Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&queue))
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Fault, FaultKind, Fixture, Harm};
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
+use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Part, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
 use lockkeeper_faults::zookeeper::{Ensemble, Server, Setup};
 use lockkeeper_zk_proto::message::ErrorCode;
@@ -50,7 +50,7 @@ impl Service {
     fn addresses(&self) -> Vec<SocketAddr> {
         match self {
             Self::Standalone(server) => vec![server.address()],
-            Self::Ensemble(ensemble) => ensemble.servers().iter().map(Server::address).collect(),
+            Self::Ensemble(ensemble) => ensemble.servers().iter().map(|server| server.address()).collect(),
             Self::Embedded(server) => vec![server.address().expect("it listens")],
         }
     }
@@ -121,6 +121,9 @@ impl Way {
         self.proxies.iter().map(|proxy| proxy.log().iter().filter(|frame| is_ending(frame)).count()).sum()
     }
 }
+
+/// The nodes of a semaphore's parts, which stay when nobody stands in them.
+const PARTS: [&str; 2] = ["locks", "leases"];
 
 /// The code of `NoNode`.
 const NO_NODE: i32 = -101;
@@ -193,7 +196,16 @@ impl Fixture for ZooKeeperFixture {
                 let operator = operator(&[address]).await?;
                 for queue in children(&operator, &base).await? {
                     let path = format!("{base}/{queue}");
-                    found.extend(children(&operator, &path).await?.into_iter().map(|node| format!("{path}/{node}")));
+                    for node in children(&operator, &path).await? {
+                        let path = format!("{path}/{node}");
+                        match PARTS.contains(&node.as_str()) {
+                            true => {
+                                let inside = children(&operator, &path).await?;
+                                found.extend(inside.into_iter().map(|node| format!("{path}/{node}")));
+                            }
+                            false => drop(found.insert(path)),
+                        }
+                    }
                 }
                 operator.close().await.map_err(failed)?;
             }
@@ -273,6 +285,7 @@ impl ZooKeeperClient {
             Operation::Leave => proxy::Operation::DELETE,
             Operation::Wait => proxy::Operation::GET_DATA,
             Operation::View => proxy::Operation::GET_CHILDREN,
+            Operation::Value | Operation::Request => proxy::Operation::SET_DATA,
             other => panic!("{other:?} has no request of its own"),
         };
         for proxy in self.way.proxies.iter() {
@@ -301,13 +314,22 @@ impl suite::Client for ZooKeeperClient {
         match fault {
             Fault::ExpireSession => return Box::pin(self.clone().expire()),
             Fault::Cut => self.way.proxies.iter().for_each(Proxy::blackhole),
-            Fault::Heal => self.way.proxies.iter().for_each(Proxy::heal),
+            // Whether anything was lost or not, what comes next goes over another connection.
+            Fault::Heal => self.way.proxies.iter().for_each(|proxy| {
+                proxy.heal();
+                proxy.reset();
+            }),
             // To the clients of this case the service stands still.
             Fault::Pause => self.all_ways().iter().for_each(|way| way.set_flow(Direction::ToServer, Flow::Hold)),
             Fault::Resume => self.all_ways().iter().for_each(|way| way.set_flow(Direction::ToServer, Flow::Pass)),
             Fault::LoseReply(operation) => self.lose_reply(operation),
             Fault::RemoveContender { queue, contender } => {
-                let path = format!("{}/lockkeeper/{}/{contender}", self.chroot, queue.encoded());
+                let part = match queue.part() {
+                    Part::Line => "",
+                    Part::Gate => "/locks",
+                    Part::Permits => "/leases",
+                };
+                let path = format!("{}/lockkeeper/{}{part}/{contender}", self.chroot, queue.encoded());
                 return Box::pin(self.clone().remove(path));
             }
             Fault::Restart => {

@@ -10,5 +10,5 @@ mod way;
 
 pub use bench::Bench;
 pub use party::{Journal, Party, is_joined};
-pub use waiting::{SOON, soon};
+pub use waiting::{SOON, soon, until};
 pub use way::{can_start, client, config, url};

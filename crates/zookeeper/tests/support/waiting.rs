@@ -9,3 +9,14 @@ pub const SOON: Duration = Duration::from_secs(20);
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
 }
+
+/// Looks again and again until it is so; what is looked at tells nobody when it changes.
+pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+    soon(what, async {
+        while !is_so().await {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,66 @@
+//! Until when a place may be believed: the write that proves a session, and waiting until one has.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{LossReason, Operation, Result};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, Request, Response};
+
+use crate::error::{ClientError, ClientErrorKind};
+use crate::lock::place::Place;
+use crate::lock::session::Inner;
+
+/// Waits until the session may be believed for about half of its timeout, so that a grant is worth something: at once as a
+/// rule, since the write that made a node proves as much as any other. After a stall it takes another write or two.
+pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
+    let clock = inner.link.clock();
+    let timeout = inner.link.timeout();
+    let give_up_at = clock.now().saturating_add(timeout);
+    loop {
+        if inner.safe_for() >= inner.link.worth_granting() {
+            return Ok(());
+        }
+        let outcome = prove(inner, place).await;
+        if inner.safe_for() >= inner.link.worth_granting() {
+            return Ok(());
+        }
+        if let Err(error) = outcome
+            && error.kind() == ClientErrorKind::SessionLost
+        {
+            return Err(inner.fail(error, operation, &place.queue));
+        }
+        if place.is_removed() || clock.now() >= give_up_at {
+            return match inner.safe_for().is_zero() {
+                true => Err(inner.lost(LossReason::Lapsed, operation, &place.queue)),
+                false => Ok(()),
+            };
+        }
+        // What was answered just now is proved by a write that is sent a little later.
+        clock.sleep_until(clock.now().saturating_add(timeout / 20)).await;
+    }
+}
+
+/// Sends a write that goes through the quorum and changes nothing, and waits for its answer.
+async fn prove(inner: &Inner, place: &Arc<Place>) -> Result<(), ClientError> {
+    let call = inner.link.call(&proof_request(place), place.path.shown());
+    let response = call.response().await;
+    if finds_node_gone(&response) {
+        inner.found_gone(place);
+    }
+    response.map(|_| ())
+}
+
+/// The proof write: a transaction that only checks that a node of ours is there.
+pub(super) fn proof_request(place: &Place) -> Request {
+    Request::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
+}
+
+/// Whether the answer to a proof write says that the node is gone. The write has proved the session all the same.
+pub(super) fn finds_node_gone(response: &Result<Response, ClientError>) -> bool {
+    match response {
+        Ok(Response::Multi(results)) => {
+            results.iter().any(|result| matches!(result, MultiResult::Error(ErrorCode::NoNode)))
+        }
+        Ok(_) => false,
+        Err(error) => error.is(ErrorCode::NoNode),
+    }
+}

@@ -1,0 +1,112 @@
+//! Naming the locks below the base in which anybody stands.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockkeeper_core::{Operation, QueueName, Result};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
+
+use crate::config::Config;
+use crate::error::ClientError;
+use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
+use crate::link::{Call, Link};
+use crate::lock::inspect::{READS_AT_ONCE_MAX, children};
+use crate::lock::queue_data::QueueData;
+
+/// A node below the base, and what it holds.
+struct Found {
+    node: String,
+    data: Vec<u8>,
+    children: i32,
+}
+
+/// Names the locks below the base in which anybody stands, each once. Those at paths of their own are not among them.
+pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> Result<Vec<QueueName>> {
+    let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
+    let base = link.chroot().join(&config.base);
+    let shown = config.base.as_str();
+    let path_of = |node: &str| if base.is_root() { format!("/{node}") } else { format!("{base}/{node}") };
+    let nodes = children(link, base.as_str(), shown).await.map_err(fail)?;
+    let mut names = BTreeSet::new();
+    for batch in nodes.chunks(READS_AT_ONCE_MAX) {
+        let mut found = read_all(link, batch, path_of, shown).await.map_err(fail)?;
+        leave_out_empty_semaphores(link, &mut found, path_of, shown).await.map_err(fail)?;
+        names.extend(found.iter().filter_map(|found| name_of(found, config.naming.layout)));
+    }
+    Ok(names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect())
+}
+
+/// Reads nodes, and keeps those that have children.
+async fn read_all(
+    link: &Arc<Link>,
+    nodes: &[String],
+    path_of: impl Fn(&str) -> String,
+    shown: &str,
+) -> Result<Vec<Found>, ClientError> {
+    let read = |node: &String| link.call(&Request::GetData { path: path_of(node), watch: false }, shown);
+    let calls: Vec<Call> = nodes.iter().map(read).collect();
+    let mut all = Vec::new();
+    for (node, call) in nodes.iter().zip(calls) {
+        match call.response().await {
+            Ok(Response::GetData { data, stat }) if stat.num_children > 0 => {
+                let data = data.unwrap_or_default().into();
+                all.push(Found { node: node.clone(), data, children: stat.num_children });
+            }
+            Ok(_) => {}
+            Err(error) if error.is(ErrorCode::NoNode) || error.is(ErrorCode::NoAuth) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// Leaves out the nodes whose only children are the parts of a semaphore in which nobody stands.
+async fn leave_out_empty_semaphores(
+    link: &Arc<Link>,
+    found: &mut Vec<Found>,
+    path_of: impl Fn(&str) -> String,
+    shown: &str,
+) -> Result<(), ClientError> {
+    let parts = [CURATOR_GATE, CURATOR_PERMITS];
+    let exists = |found: &Found| {
+        let path = path_of(&found.node);
+        let few = usize::try_from(found.children).is_ok_and(|children| children <= parts.len());
+        few.then(|| {
+            parts.map(|part| link.call(&Request::Exists { path: format!("{path}/{part}"), watch: false }, shown))
+        })
+    };
+    let calls: Vec<Option<[Call; 2]>> = found.iter().map(exists).collect();
+    let mut is_in_use = Vec::with_capacity(calls.len());
+    for (found, calls) in found.iter().zip(calls) {
+        let mut others = found.children;
+        let mut stands = 0;
+        for call in calls.into_iter().flatten() {
+            if let Some(Stat { num_children, .. }) = stat_of(call).await? {
+                others -= 1;
+                stands += num_children;
+            }
+        }
+        is_in_use.push(others > 0 || stands > 0);
+    }
+    let mut is_in_use = is_in_use.into_iter();
+    found.retain(|_| is_in_use.next().unwrap_or(true));
+    Ok(())
+}
+
+async fn stat_of(call: Call) -> Result<Option<Stat>, ClientError> {
+    match call.response().await {
+        Ok(Response::Stat(stat)) => Ok(Some(stat)),
+        Ok(_) => Err(ClientError::unexpected(OpCode::Exists, "")),
+        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the name of the lock that a node belongs to: kazoo's gates lie beside the locks that they belong to.
+fn name_of(found: &Found, layout: Layout) -> Option<QueueName> {
+    let node = match layout {
+        Layout::Curator => found.node.as_str(),
+        Layout::Kazoo => found.node.strip_suffix(KAZOO_GATE).unwrap_or(&found.node),
+    };
+    QueueName::decode(node).or_else(|| QueueData::read(&found.data).name(node))
+}

@@ -1,0 +1,46 @@
+//! Why a node of ours is gone: an operator who breaks a lock leaves a note in the lock's own node.
+
+use std::sync::Arc;
+
+use lockkeeper_core::LossReason;
+use lockkeeper_zk_proto::message::{Request, Response};
+
+use crate::error::ClientErrorKind;
+use crate::lock::place::Place;
+use crate::lock::queue_data::QueueData;
+use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX};
+
+/// Starts to find out why the node of a place is gone.
+///
+/// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service ends
+/// a session, its nodes' watches fire first, and only then is the connection closed.
+pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
+    let finding_out = find_out(inner.clone(), place.clone());
+    inner.link.adopt(Box::pin(async move {
+        let reason = finding_out.await;
+        place.remove_for(reason);
+    }));
+}
+
+async fn find_out(inner: Arc<Inner>, place: Arc<Place>) -> LossReason {
+    let path = place.path.line_on_server();
+    for _ in 0..LOOK_ATTEMPTS_MAX {
+        let sync = inner.link.call(&Request::Sync { path: path.clone() }, place.path.shown());
+        let read = inner.link.call(&Request::GetData { path: path.clone(), watch: false }, place.path.shown());
+        let answer = match sync.response().await {
+            Ok(_) => read.response().await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Response::GetData { data, .. })
+                if QueueData::read(data.as_deref().unwrap_or_default()).is_broken(place.id.as_str()) =>
+            {
+                return LossReason::Broken;
+            }
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {}
+            // No note, no node, or not ours to read.
+            Ok(_) | Err(_) => return LossReason::Removed,
+        }
+    }
+    LossReason::Removed
+}

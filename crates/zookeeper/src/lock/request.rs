@@ -1,0 +1,198 @@
+//! Asking something of somebody else's contender: to give up, or that it is gone.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Result, Revocation,
+};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat};
+
+use crate::error::ClientError;
+use crate::link::Call;
+use crate::lock::inspect::token_of;
+use crate::lock::owner::{ContenderData, REVOKE};
+use crate::lock::paths::QueuePath;
+use crate::lock::queue_data::QueueData;
+use crate::lock::session::{Inner, refuse};
+
+/// How often a request is begun anew because somebody else changed a node in between.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// Starts to ask something of a contender; `false` if it is not there, or has another token.
+pub(super) fn begin(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+    contender: &ContenderId,
+    request: lockkeeper_core::Request,
+) -> BoxFuture<Result<bool>> {
+    let path = match inner.path_of(queue) {
+        Ok(path) => path,
+        Err(error) => return refuse(error),
+    };
+    let first = Read::send(inner, &path, contender);
+    let asking = Asking { inner: inner.clone(), queue: queue.clone(), path, contender: contender.clone() };
+    inner.run(Operation::Request, queue, async move {
+        match request {
+            lockkeeper_core::Request::Yield(revocation) => asking.ask(&revocation, first).await,
+            lockkeeper_core::Request::Break { token } => asking.break_it(token, first).await,
+            _ => {
+                let message = "this service cannot do it";
+                Err(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(&asking.queue))
+            }
+        }
+    })
+}
+
+/// A request under way.
+struct Asking {
+    inner: Arc<Inner>,
+    queue: QueueName,
+    path: QueuePath,
+    contender: ContenderId,
+}
+
+/// A sync, and the contender's node and the lock's own read after it, in one segment.
+struct Read {
+    sync: Call,
+    contender: Call,
+    line: Call,
+}
+
+impl Read {
+    fn send(inner: &Inner, path: &QueuePath, contender: &ContenderId) -> Self {
+        let read = |path: String, shown| inner.link.call(&Request::GetData { path, watch: false }, shown);
+        Self {
+            sync: inner.link.call(&Request::Sync { path: path.on_server() }, path.shown()),
+            contender: read(path.child_on_server(contender.as_str()), path.shown()),
+            line: read(path.line_on_server(), path.shown()),
+        }
+    }
+
+    /// Returns the contender's node, if it is there, and what of the lock's own node may be read.
+    async fn nodes(self) -> Result<Option<(Node, Option<Node>)>, ClientError> {
+        self.sync.await.result?;
+        let contender = match Node::read(self.contender).await {
+            Err(error) if error.is(ErrorCode::NoNode) => return Ok(None),
+            contender => contender?,
+        };
+        match Node::read(self.line).await {
+            Ok(line) => Ok(Some((contender, Some(line)))),
+            Err(error) if error.code().is_some() => Ok(Some((contender, None))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A node as it was read.
+struct Node {
+    data: Vec<u8>,
+    stat: Stat,
+}
+
+impl Node {
+    async fn read(call: Call) -> Result<Self, ClientError> {
+        match call.response().await? {
+            Response::GetData { data, stat } => Ok(Self { data: data.unwrap_or_default().into(), stat }),
+            _ => Err(ClientError::unexpected(OpCode::GetData, "")),
+        }
+    }
+}
+
+impl Asking {
+    /// Asks the owner to give up: within its own data if that is of our form, else in Curator's way, which takes its
+    /// place.
+    async fn ask(&self, revocation: &Revocation, first: Read) -> Result<bool> {
+        let mut read = first;
+        for _ in 0..ATTEMPTS_MAX {
+            let Some((node, _)) = read.nodes().await.map_err(|error| self.fail(error))? else {
+                return Ok(false);
+            };
+            let data = match ContenderData::read(&node.data) {
+                Some(data) => data.with_request(revocation).to_bytes(),
+                None => REVOKE.to_vec(),
+            };
+            let path = self.path.child_on_server(self.contender.as_str());
+            let request = Request::SetData { path, data: Some(data.into()), version: node.stat.version };
+            match self.inner.link.call(&request, self.path.shown()).response().await {
+                Ok(_) => return Ok(true),
+                Err(error) if error.is(ErrorCode::NoNode) => return Ok(false),
+                Err(error) if error.is(ErrorCode::BadVersion) => {}
+                Err(error) => return Err(self.fail(error)),
+            }
+            read = Read::send(&self.inner, &self.path, &self.contender);
+        }
+        Err(self.overtaken())
+    }
+
+    /// Deletes the node, and notes in the lock's own node that it was broken, in one transaction: whoever finds it gone
+    /// finds the note.
+    async fn break_it(&self, token: FencingToken, first: Read) -> Result<bool> {
+        let mut read = first;
+        for _ in 0..ATTEMPTS_MAX {
+            let Some((node, line)) = read.nodes().await.map_err(|error| self.fail(error))? else {
+                return Ok(false);
+            };
+            let id = self.contender.as_str();
+            let shown = token_of(&self.inner.link, &self.path, id, &node.data, &node.stat).await;
+            if shown.map_err(|error| self.fail(error))? != Some(token) {
+                return Ok(false);
+            }
+            let mut operations = Vec::with_capacity(2);
+            if let Some(line) = line
+                && let Some(noted) = QueueData::read(&line.data).with_broken(id)
+            {
+                let (path, version) = (self.path.line_on_server(), line.stat.version);
+                operations.push(MultiOperation::SetData { path, data: Some(noted.into()), version });
+            }
+            operations.push(MultiOperation::Delete { path: self.path.child_on_server(id), version: -1 });
+            match self.commit(operations).await.map_err(|error| self.fail(error))? {
+                Committed::Done => return Ok(true),
+                Committed::Gone => return Ok(false),
+                Committed::Overtaken => {}
+            }
+            read = Read::send(&self.inner, &self.path, &self.contender);
+        }
+        Err(self.overtaken())
+    }
+
+    /// Commits a break. Where the note is refused for want of a right, the deletion counts alone.
+    async fn commit(&self, mut operations: Vec<MultiOperation>) -> Result<Committed, ClientError> {
+        loop {
+            let request = Request::Multi(operations.clone());
+            let Response::Multi(results) = self.inner.link.call(&request, self.path.shown()).response().await? else {
+                return Err(ClientError::unexpected(OpCode::Multi, self.path.shown()));
+            };
+            let blameless = [ErrorCode::Ok, ErrorCode::RuntimeInconsistency];
+            let blamed = results.iter().enumerate().find_map(|(at, result)| match result {
+                MultiResult::Error(code) if !blameless.contains(code) => Some((at, *code)),
+                _ => None,
+            });
+            let is_note = blamed.is_some_and(|(at, _)| at + 1 < operations.len());
+            match blamed.map(|(_, code)| code) {
+                None => return Ok(Committed::Done),
+                Some(ErrorCode::NoAuth) if is_note => drop(operations.remove(0)),
+                Some(ErrorCode::BadVersion | ErrorCode::NoNode) if is_note => return Ok(Committed::Overtaken),
+                Some(ErrorCode::NoNode) => return Ok(Committed::Gone),
+                Some(code) => return Err(ClientError::of_refusal(code, OpCode::Multi, self.path.shown())),
+            }
+        }
+    }
+
+    fn overtaken(&self) -> Error {
+        let message = format!("others changed the node {ATTEMPTS_MAX} times in between");
+        Error::transient(ErrorKind::Backend, Operation::Request, message).at(&self.queue)
+    }
+
+    fn fail(&self, error: ClientError) -> Error {
+        self.inner.fail(error, Operation::Request, &self.queue)
+    }
+}
+
+/// What came of a break.
+enum Committed {
+    Done,
+    /// There is no such contender any more.
+    Gone,
+    /// The lock's own node is not as it was read.
+    Overtaken,
+}

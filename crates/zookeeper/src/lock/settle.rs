@@ -1,0 +1,105 @@
+//! From nodes to places: what was made is entered among our own, and handed out when it may be believed.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{ContenderId, Enqueued, Error, ErrorKind, FencingToken, Operation, Result};
+use lockkeeper_zk_proto::message::OpCode;
+
+use crate::error::ClientError;
+use crate::layout::Named;
+use crate::lock::belief::until_believable;
+use crate::lock::join::{Join, Made, MadeNode};
+use crate::lock::place::{Place, PlaceStanding};
+use crate::lock::wanted::Wanted;
+use crate::lock::withdraw;
+
+/// The first sequence number at which joining is refused: the counter sticks at 2147483647, and orders nothing from there.
+const SEQUENCE_REFUSED: i32 = i32::MAX - (1 << 20);
+
+impl Join {
+    /// Makes places of our nodes, and waits until they may be believed.
+    pub(super) async fn settle(self, made: Made) -> Result<Vec<Enqueued>> {
+        let Made { nodes, listing } = made;
+        let mut places = Vec::with_capacity(nodes.len());
+        let mut is_withdrawn = false;
+        for (wanted, node) in self.wanted.iter().zip(&nodes) {
+            let place = Arc::new(self.place(wanted, node)?);
+            if !self.inner.places().place(wanted.ticket, place.clone()) {
+                withdraw::delete(&self.inner, &place);
+                is_withdrawn = true;
+            }
+            places.push(place);
+        }
+        if is_withdrawn {
+            return Err(self.withdrawn());
+        }
+        self.inner.expect_prover();
+        for (place, node) in places.iter().zip(&nodes) {
+            self.check(place, node)?;
+        }
+        let listing = match listing {
+            Some(listing) => listing,
+            None => {
+                let part = self.queue.part();
+                let look = self.inner.send_look(&self.path, part);
+                self.inner.look(&self.path, part, look).await.map_err(|error| self.fail(error))?
+            }
+        };
+        let view = self.inner.view(&self.queue, &self.path, listing, Operation::Join).await?;
+        if let Some(place) = places.first() {
+            until_believable(&self.inner, place, Operation::Join).await?;
+        }
+        let mut enqueued = Vec::with_capacity(places.len());
+        for (wanted, place) in self.wanted.iter().zip(places) {
+            self.inner.link.depend();
+            if !self.inner.places().stand(wanted.ticket) {
+                self.inner.link.depend_no_more();
+                return Err(self.withdrawn());
+            }
+            let (id, token) = (place.id.clone(), place.token);
+            let standing = Arc::new(PlaceStanding::new(self.inner.clone(), place));
+            enqueued.push(Enqueued { id, token, view: view.clone(), standing });
+        }
+        Ok(enqueued)
+    }
+
+    fn place(&self, wanted: &Wanted, node: &MadeNode) -> Result<Place> {
+        let unexpected = || self.fail(ClientError::unexpected(OpCode::Create2, self.path.shown()));
+        let sequence = match Named::read(&node.name) {
+            Named::Contender { sequence, .. } => Some(sequence),
+            Named::Foreign { .. } | Named::Junk if !wanted.create.mode.is_sequential() => None,
+            Named::Foreign { .. } | Named::Junk => return Err(unexpected()),
+        };
+        let token = match &wanted.anchor {
+            Some(anchor) => Some(anchor.token),
+            None => u64::try_from(node.czxid).ok().and_then(|grant| FencingToken::new(grant, wanted.turn)),
+        };
+        Ok(Place::new(
+            self.queue.clone(),
+            self.path.clone(),
+            ContenderId::new(node.name.as_str()),
+            sequence.unwrap_or(0),
+            token.ok_or_else(unexpected)?,
+            self.inner.link.clock().now(),
+            wanted.outlives_session(),
+        ))
+    }
+
+    fn check(&self, place: &Place, node: &MadeNode) -> Result<()> {
+        let expected = if place.outlives_session { Some(0) } else { self.inner.link.session_id() };
+        if node.ephemeral_owner.is_some() && node.ephemeral_owner != expected {
+            let message = "the service made our node for another session than ours";
+            return Err(Error::permanent(ErrorKind::Backend, Operation::Join, message).at(&self.queue));
+        }
+        let sequence = place.sequence;
+        if !(0..SEQUENCE_REFUSED).contains(&sequence) {
+            let message = format!(
+                "the queue's node has counted {sequence} children, and order ends near 2147483647; delete the node {} \
+                 while nobody uses it, and it starts anew",
+                self.path.shown()
+            );
+            return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(&self.queue));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! The value of a queue: the data of its node.
+//!
+//! What is written under a condition is written with the version that was just read, so that of those who expect the
+//! same state one succeeds. A version also tells the transaction that wrote it, since the node of a value that was removed
+//! and made anew counts from zero again.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, Error, ErrorKind, Expected, Operation, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+};
+use lockkeeper_zk_proto::message::{
+    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat,
+};
+
+use crate::error::{ClientError, ClientErrorKind};
+use crate::link::Call;
+use crate::lock::join::refusal_of;
+use crate::lock::paths::QueuePath;
+use crate::lock::queue_data::{self, QueueData};
+use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX, refuse};
+
+/// How often a write is begun anew because somebody else changed the node in between.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// A node as it was read.
+pub(super) struct Stored {
+    data: QueueData,
+    stat: Stat,
+}
+
+impl Stored {
+    pub(super) fn value(&self) -> Option<Value> {
+        let bytes = self.data.value()?.into();
+        Some(Value { bytes, version: version(self.stat.mzxid, self.stat.version) })
+    }
+}
+
+/// The transaction that wrote a value, and how often its node has been written.
+fn version(mzxid: i64, data_version: i32) -> ValueVersion {
+    ValueVersion(u128::from(mzxid.cast_unsigned()) << 32 | u128::from(data_version.cast_unsigned()))
+}
+
+/// Reads the answer to a read; `None` if there is no such node.
+pub(super) fn stored(answer: Result<Response, ClientError>) -> Result<Option<Stored>, ClientError> {
+    match answer {
+        Ok(Response::GetData { data, stat }) => {
+            Ok(Some(Stored { data: QueueData::read(&data.unwrap_or_default()), stat }))
+        }
+        Ok(_) => Err(ClientError::unexpected(OpCode::GetData, "")),
+        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A sync and a read, in one segment.
+struct Read {
+    sync: Call,
+    read: Call,
+}
+
+impl Read {
+    fn send(inner: &Inner, path: &QueuePath) -> Self {
+        let sync = inner.link.call(&Request::Sync { path: path.on_server() }, path.shown());
+        let read = inner.link.call(&Request::GetData { path: path.on_server(), watch: false }, path.shown());
+        Self { sync, read }
+    }
+
+    async fn stored(self) -> Result<Option<Stored>, ClientError> {
+        self.sync.await.result?;
+        stored(self.read.await.result)
+    }
+}
+
+/// Reads, again if the connection was lost under it.
+async fn read_stored(inner: &Inner, path: &QueuePath, first: Read) -> Result<Option<Stored>, ClientError> {
+    let mut read = first;
+    for _ in 1..LOOK_ATTEMPTS_MAX {
+        match read.stored().await {
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => read = Read::send(inner, path),
+            answer => return answer,
+        }
+    }
+    read.stored().await
+}
+
+/// Starts to read the value of a queue.
+pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+    let path = match inner.path_of(queue) {
+        Ok(path) => path,
+        Err(error) => return refuse(error),
+    };
+    let first = Read::send(inner, &path);
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Box::pin(async move {
+        let stored = read_stored(&inner, &path, first).await;
+        let stored = stored.map_err(|error| inner.fail(error, Operation::Value, &queue))?;
+        Ok(stored.and_then(|stored| stored.value()))
+    })
+}
+
+/// Starts to write the value of a queue, or to remove it.
+pub(super) fn write(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> BoxFuture<Result<Option<ValueVersion>>> {
+    if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+        let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
+        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+    }
+    let path = match inner.path_of(queue) {
+        Ok(path) => path,
+        Err(error) => return refuse(error),
+    };
+    let first = Read::send(inner, &path);
+    let write = Write { inner: inner.clone(), queue: queue.clone(), path, expected, value };
+    inner.run(Operation::Value, queue, write.finish(first))
+}
+
+/// A write under way.
+struct Write {
+    inner: Arc<Inner>,
+    queue: QueueName,
+    path: QueuePath,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+}
+
+/// What came of one attempt to write.
+enum Attempt {
+    Written(ValueVersion),
+    /// The node is not as it was read.
+    Overtaken,
+}
+
+impl Write {
+    async fn finish(self, first: Read) -> Result<Option<ValueVersion>> {
+        let fail = |error| self.inner.fail(error, Operation::Value, &self.queue);
+        let mut read = first;
+        for _ in 0..ATTEMPTS_MAX {
+            let found = read_stored(&self.inner, &self.path, read).await.map_err(fail)?;
+            let version = found.as_ref().and_then(Stored::value).map(|value| value.version);
+            let is_expected = match self.expected {
+                Expected::Any => true,
+                Expected::Absent => version.is_none(),
+                Expected::Version(expected) => version == Some(expected),
+            };
+            if !is_expected {
+                return Ok(None);
+            }
+            let attempt = match (found, &self.value) {
+                (None, None) => Ok(Attempt::Written(ValueVersion(0))),
+                (None, Some(value)) => self.make(value).await,
+                (Some(stored), Some(value)) => self.set(&stored, value).await,
+                (Some(stored), None) => self.remove(&stored).await,
+            };
+            match attempt.map_err(fail)? {
+                Attempt::Written(version) => return Ok(Some(version)),
+                Attempt::Overtaken => read = Read::send(&self.inner, &self.path),
+            }
+        }
+        let message = format!("others changed the value {ATTEMPTS_MAX} times in between");
+        Err(Error::transient(ErrorKind::Backend, Operation::Value, message).at(&self.queue))
+    }
+
+    /// A node for a value alone lives until it is removed; one that belongs to a queue goes with the queue.
+    fn create(&self, data: Vec<u8>) -> Create {
+        let mode = match self.queue.part() {
+            Part::Line => CreateMode::Persistent,
+            Part::Gate | Part::Permits => CreateMode::Container,
+        };
+        Create { path: self.path.on_server(), data: Some(data.into()), acl: vec![Acl::open()], mode }
+    }
+
+    /// Makes the node with the value, and its parents in the same segment.
+    async fn make(&self, value: &[u8]) -> Result<Attempt, ClientError> {
+        let link = &self.inner.link;
+        let mut parents = self.path.with_parents_on_server();
+        parents.pop();
+        let named_at = self.path.named_at();
+        let unseen = self.inner.unseen(parents.clone());
+        let is_whole = unseen.len() == parents.len();
+        let make_parent = |(at, path): (usize, String)| {
+            let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
+            let create = Create { path, data: Some(data.into()), acl: vec![Acl::open()], mode: CreateMode::Container };
+            link.call(&Request::CreateContainer(create), self.path.shown())
+        };
+        let made_parents: Vec<_> = unseen.into_iter().map(make_parent).collect();
+        let create = self.create(QueueData::read(&[]).with_value(&self.queue, Some(value)));
+        let request = match create.mode {
+            CreateMode::Container => Request::CreateContainer(create),
+            _ => Request::Create2(create),
+        };
+        let answer = link.call(&request, self.path.shown()).response().await;
+        match answer {
+            Ok(Response::Create2 { stat, .. }) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
+            Ok(_) => Err(ClientError::unexpected(OpCode::Create2, self.path.shown())),
+            Err(error) if error.is(ErrorCode::NodeExists) => Ok(Attempt::Overtaken),
+            Err(error) if error.is(ErrorCode::NoNode) => {
+                self.inner.note_vanished(&parents);
+                match refusal_of(made_parents).await {
+                    Some(refusal) if is_whole => Err(refusal),
+                    _ if parents.is_empty() => Err(error),
+                    _ => Ok(Attempt::Overtaken),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn set(&self, stored: &Stored, value: &[u8]) -> Result<Attempt, ClientError> {
+        let data = stored.data.with_value(&self.queue, Some(value));
+        // What was made for a queue is deleted by the service when nobody has queued for a while, and a value with it.
+        let is_leftover = stored.value().is_none() && stored.stat.num_children == 0;
+        if is_leftover
+            && self.queue.part() == Part::Line
+            && let Some(version) = self.replace(stored, &data).await?
+        {
+            return Ok(Attempt::Written(version));
+        }
+        let request =
+            Request::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
+        match self.inner.link.call(&request, self.path.shown()).response().await {
+            Ok(Response::Stat(stat)) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
+            Ok(_) => Err(ClientError::unexpected(OpCode::SetData, self.path.shown())),
+            Err(error) => overtaken(error),
+        }
+    }
+
+    /// Puts a node that lives until it is removed in the place of one that may not; `None` if somebody queues there.
+    async fn replace(&self, stored: &Stored, data: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
+        let operations = vec![
+            MultiOperation::Delete { path: self.path.on_server(), version: stored.stat.version },
+            MultiOperation::Create2(self.create(data.to_vec())),
+        ];
+        let answer = self.inner.link.call(&Request::Multi(operations), self.path.shown()).await;
+        match answer.result? {
+            Response::Multi(results) if !results.iter().any(|result| matches!(result, MultiResult::Error(_))) => {
+                Ok(Some(version(answer.zxid, 0)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn remove(&self, stored: &Stored) -> Result<Attempt, ClientError> {
+        if stored.value().is_none() {
+            return Ok(Attempt::Written(ValueVersion(0)));
+        }
+        let (path, version) = (self.path.on_server(), stored.stat.version);
+        let rest = stored.data.with_value(&self.queue, None);
+        let is_needed = stored.stat.num_children > 0;
+        let request = match is_needed {
+            true => Request::SetData { path, data: Some(rest.into()), version },
+            false => Request::Delete { path, version },
+        };
+        match self.inner.link.call(&request, self.path.shown()).response().await {
+            Ok(_) => Ok(Attempt::Written(ValueVersion(0))),
+            Err(error) if error.is(ErrorCode::NotEmpty) => Ok(Attempt::Overtaken),
+            Err(error) => overtaken(error),
+        }
+    }
+}
+
+/// Tells a node that has changed from a failure.
+fn overtaken(error: ClientError) -> Result<Attempt, ClientError> {
+    match error.code() {
+        Some(ErrorCode::BadVersion | ErrorCode::NoNode) => Ok(Attempt::Overtaken),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,81 @@
+//! One entry, as the node that it asks for.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{Bond, Entry, Error, ErrorKind, Mode, Operation, QueueName, Rank, Result, Ticket};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, Request};
+
+use crate::lock::owner::ContenderData;
+use crate::lock::paths::QueuePath;
+use crate::lock::place::Place;
+use crate::lock::session::Inner;
+
+/// A node to be made for an entry.
+pub(super) struct Wanted {
+    pub(super) ticket: Ticket,
+    pub(super) turn: u32,
+    pub(super) create: Create,
+    /// The place of ours that it shares, and that must be there when it is made.
+    pub(super) anchor: Option<Arc<Place>>,
+}
+
+impl Wanted {
+    /// Says which node an entry asks for; `turn` tells it from the others of its transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`], permanent, for anything but a read that is to stand in another's place;
+    /// [`ErrorKind::Removed`] if that one is gone, or none of ours.
+    pub(super) fn of(inner: &Inner, queue: &QueueName, path: &QueuePath, entry: &Entry, turn: u32) -> Result<Self> {
+        let anchor = match &entry.rank {
+            Rank::Tail => None,
+            Rank::With(_) if entry.mode != Mode::Read => {
+                let message = "only a read can share the place of another contender here";
+                return Err(Error::permanent(ErrorKind::Unsupported, Operation::Join, message).at(queue));
+            }
+            Rank::With(id) => {
+                let found = inner.place_of(id).map(|(_, place)| place);
+                Some(found.filter(|place| place.queue == *queue && !place.is_removed()).ok_or_else(|| {
+                    let message = "the contender whose place was to be shared is gone";
+                    Error::permanent(ErrorKind::Removed, Operation::Join, message).at(queue)
+                })?)
+            }
+        };
+        let name = match &anchor {
+            None => inner.naming.at_tail(entry.ticket, entry.mode, queue.part()),
+            Some(anchor) => inner.naming.beside(entry.ticket, anchor.sequence),
+        };
+        let mode = match (&entry.bond, name.is_sequential) {
+            (Bond::Session, true) => CreateMode::EphemeralSequential,
+            (Bond::Session, false) => CreateMode::Ephemeral,
+            (Bond::Persistent { .. }, true) => CreateMode::PersistentSequential,
+            (Bond::Persistent { .. }, false) => CreateMode::Persistent,
+        };
+        let shared = anchor.as_ref().map(|anchor| anchor.token);
+        let data = ContenderData::of(entry, inner.link.clock().unix_time(), shared, turn).to_bytes();
+        let path = path.child_on_server(&name.text);
+        let create = Create { path, data: Some(data.into()), acl: vec![Acl::open()], mode };
+        Ok(Self { ticket: entry.ticket, turn, create, anchor })
+    }
+
+    /// Whether it lives on when its session ends.
+    pub(super) fn outlives_session(&self) -> bool {
+        !self.create.mode.is_ephemeral()
+    }
+
+    /// What makes it, in a transaction: only as long as the one whose place it shares is there.
+    pub(super) fn operations(&self) -> impl Iterator<Item = MultiOperation> {
+        let check = |anchor: &Arc<Place>| MultiOperation::Check { path: anchor.on_server(), version: -1 };
+        let create = MultiOperation::Create2(self.create.clone());
+        self.anchor.as_ref().map(check).into_iter().chain(std::iter::once(create))
+    }
+}
+
+/// The request that makes all nodes or none.
+pub(super) fn request(wanted: &[Wanted]) -> Request {
+    match wanted {
+        // Alone it is answered with a Stat by every server.
+        [one] if one.anchor.is_none() => Request::Create2(one.create.clone()),
+        all => Request::Multi(all.iter().flat_map(Wanted::operations).collect()),
+    }
+}
