@@ -71,7 +71,7 @@ fn bare_turn(directory: &Path) -> Result<Duration, Box<dyn Error>> {
     let lock = rustix::fs::openat(&opened, "lock", OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC, private)?;
     let started = Instant::now();
     for number in 0..LOCKS_PER_TURN {
-        let name = format!("{number:020}-{:032x}-m-{}-host-command", u128::from(number), 4121);
+        let name = format!("{number:020}-{:032x}-mutex-{}-host-command", u128::from(number), 4121);
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         rustix::fs::mkfifoat(&opened, ".new", private)?;
         let writer = rustix::fs::openat(&opened, ".new", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, none)?;

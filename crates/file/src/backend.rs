@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, ServiceUrl,
-    Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, Part, QueueName, Result,
+    ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter, boot_id};
-use crate::directory;
+use crate::directory::{self, Listing};
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::pipe::{Looker, Vitality};
 use crate::session::FileSession;
-use crate::shared_files;
+use crate::{frozen, request, shared_files};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps);
@@ -70,10 +70,11 @@ impl FileBackend {
             Err(Errno::NOENT) => return Ok(Vec::new()),
             opened => opened.map_err(fail)?,
         };
+        let listing = directory::list(opened.as_fd()).map_err(fail)?;
         let mut infos = Vec::new();
-        for name in directory::list(opened.as_fd()).map_err(fail)?.contenders {
-            if self.looker.look_at(&opened, &name).map_err(fail)? == Some(Vitality::Alive) {
-                infos.push(info(&opened, &name));
+        for name in [Part::Line, Part::Permits, Part::Gate].iter().flat_map(|&part| listing.of(part)) {
+            if self.looker.look_at(&opened, name).map_err(fail)? == Some(Vitality::Alive) {
+                infos.push(info(&opened, name, &listing));
             }
         }
         Ok(infos)
@@ -140,11 +141,17 @@ impl Backend for FileBackend {
     }
 }
 
-fn info(directory: &OwnedFd, name: &EntryName) -> ContenderInfo {
+fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderInfo {
     let mut info = ContenderInfo::new(name.id(), name.mode);
-    info.token = Some(name.token);
+    info.token = Some(name.token());
+    if name.is_frozen {
+        info.frozen = Some(frozen::reason(directory, name).unwrap_or_default());
+    }
+    if listing.is_requested(name) {
+        info.revocation = request::read(directory, name.ticket);
+    }
     info.owner = name.owner();
-    // A pipe is written to only when its owner leaves, so it was changed last when it was made.
+    // A pipe is written to only when it leaves or is broken, so it was changed last when it was made.
     info.since_unix = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok().and_then(|stat| {
         let seconds = u64::try_from(stat.st_mtime).ok()?;
         Some(Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).ok()?))

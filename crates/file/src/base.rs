@@ -83,15 +83,28 @@ impl Base {
         })
     }
 
-    /// Makes the directory of a queue, and those above it, if they are missing.
-    pub(crate) fn make_queue(&self, encoded: &str) -> Result<(), Errno> {
+    /// Makes the directory of the queues, and those above it, if they are missing.
+    pub(crate) fn make_queues(&self) -> Result<Access, Errno> {
         self.make().map_err(|(errno, _)| errno)?;
         let (_, access) = self.open_directory()?;
         shared_files::make_directory(&self.path, QUEUES, access)?;
+        Ok(access)
+    }
+
+    /// Makes the directory of a lock, and those above it, if they are missing.
+    pub(crate) fn make_queue(&self, encoded: &str) -> Result<(), Errno> {
+        let access = self.make_queues()?;
         shared_files::make_directory(&self.queues, encoded, access)
     }
 
-    /// Returns where a queue's directory lies.
+    /// Puts a lock's directory, and the way to it, on the disk.
+    pub(crate) fn flush_queue(&self, directory: &OwnedFd) -> Result<(), Errno> {
+        rustix::fs::fsync(directory)?;
+        rustix::fs::fsync(shared_files::open_directory(&self.queues)?)?;
+        rustix::fs::fsync(self.open_directory()?.0)
+    }
+
+    /// Returns where the directory of a queue's lock lies.
     pub(crate) fn queue_path(&self, queue: &QueueName) -> PathBuf {
         self.queues.join(queue.encoded())
     }

@@ -1,4 +1,7 @@
-//! A queue's directory: its lock file, its listing, its true name, and its end.
+//! A lock's directory: its flock, its listing, its true name, and its end.
+//!
+//! All queues of one lock, its parts, lie in one directory: so one flock admits to all of them, one listing shows whether
+//! the lock is in use as one of another kind, and one removal ends it.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -7,20 +10,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockkeeper_core::QueueName;
-use rustix::fs::{AtFlags, RawDir, SeekFrom};
+use lockkeeper_core::{FencingToken, Part, QueueName, Ticket};
+use rustix::fs::{AtFlags, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use crate::base::Base;
-use crate::entry_name::EntryName;
+use crate::entry_name::{self, EntryName};
 use crate::shared_files::{self, Access, Patience, TEMPORARY_PREFIX};
 
-/// The file whose flock admits one entrant at a time.
-const ENTER: &str = ".enter";
+/// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
+/// about to begin or to end.
+pub(crate) const ENTER: &str = ".enter";
 
 /// The symbolic link that leads nowhere and whose target is the queue's name, where the directory's own name is only a
 /// digest of it. A link is there with its content at once or not at all, and its mode is in nobody's way.
 const NAME: &str = ".name";
+
+/// The prefix of the file that says what is asked of a contender; its ticket follows.
+const REQUEST_PREFIX: &str = ".ask-";
+
+/// The prefix of the file that holds a queue's value; its part follows.
+pub(crate) const VALUE_PREFIX: &str = ".value-";
+
+/// The prefix of the mark that is there while several entries are made at once; the number of the first follows. Until
+/// it is gone nobody sees any of them, and if their maker dies before, nobody ever does.
+const BATCH_PREFIX: &str = ".new-batch-";
 
 /// How often a directory that others make and remove at the same time is tried.
 const TRIES_MAX: u32 = 64;
@@ -28,16 +42,43 @@ const TRIES_MAX: u32 = 64;
 /// The listing's buffer, in bytes: some 300 contenders for each call.
 const LISTING_BYTES: usize = 32 * 1024;
 
-/// What a queue's directory shows.
+/// What a lock's directory shows.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// The contenders in their order.
+    /// The contenders of all parts, in their order.
     pub(crate) contenders: Vec<EntryName>,
-    /// Names that somebody was preparing; under the queue's lock it is certain that they died over it.
-    pub(crate) temporaries: Vec<String>,
+    /// The contenders for whom somebody has left a request.
+    requested: Vec<Ticket>,
+    /// Whether one of the queues has a value.
+    pub(crate) has_value: bool,
+    /// Names that somebody was preparing; under the lock's flock it is certain that they died over it.
+    temporaries: Vec<String>,
+    /// Contenders that are being made together with others, and do not count until all are there.
+    unfinished: Vec<EntryName>,
 }
 
-/// Lists a queue's directory that was opened for this call alone.
+impl Listing {
+    /// Returns the contenders of one part, in their order.
+    pub(crate) fn of(&self, part: Part) -> impl Iterator<Item = &EntryName> {
+        self.contenders.iter().filter(move |name| name.part == part)
+    }
+
+    /// Tells whether somebody has left a request for a contender.
+    pub(crate) fn is_requested(&self, name: &EntryName) -> bool {
+        self.requested.contains(&name.ticket)
+    }
+
+    fn sort(&mut self) {
+        let first_of_batch =
+            self.temporaries.iter().find_map(|name| name.strip_prefix(BATCH_PREFIX)?.parse::<u64>().ok());
+        if let Some(first) = first_of_batch {
+            self.unfinished = self.contenders.extract_if(.., |name| name.token().as_u64() >= first).collect();
+        }
+        self.contenders.sort_unstable_by_key(|name| name.position);
+    }
+}
+
+/// Lists a lock's directory that was opened for this call alone.
 pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
     let mut listing = Listing::default();
@@ -46,19 +87,31 @@ pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
     while let Some(entry) = entries.next() {
         sort_in(entry?.file_name(), &mut listing);
     }
-    listing.contenders.sort_unstable_by_key(|name| name.token);
+    listing.sort();
     Ok(listing)
 }
 
 fn sort_in(file_name: &CStr, listing: &mut Listing) {
     match file_name.to_str() {
-        Ok(text) if text.starts_with(TEMPORARY_PREFIX) => listing.temporaries.push(text.to_owned()),
-        Ok(text) if text.starts_with('.') => {}
+        Ok(text) if text.starts_with('.') => {
+            if text.starts_with(TEMPORARY_PREFIX) {
+                listing.temporaries.push(text.to_owned());
+            } else if let Some(ticket) = text.strip_prefix(REQUEST_PREFIX) {
+                listing.requested.extend(entry_name::parse_ticket(ticket));
+            } else if text.starts_with(VALUE_PREFIX) {
+                listing.has_value = true;
+            }
+        }
         text => match text.ok().and_then(EntryName::parse) {
             Some(name) => listing.contenders.push(name),
             None => warn_once(file_name),
         },
     }
+}
+
+/// Names the file that says what is asked of a contender.
+pub(crate) fn request_name(ticket: Ticket) -> String {
+    format!("{REQUEST_PREFIX}{ticket}")
 }
 
 fn warn_once(file_name: &CStr) {
@@ -87,7 +140,7 @@ pub(crate) enum Locked {
     Removed,
 }
 
-/// An open directory of a queue, to enter it. The flock belongs to this opening, so it is for one thread at a time.
+/// An open directory of a lock, to enter its queues. The flock belongs to this opening, so it is for one thread at a time.
 #[derive(Debug)]
 pub(crate) struct QueueDirectory {
     directory: Arc<OwnedFd>,
@@ -180,14 +233,39 @@ impl QueueDirectory {
         }
     }
 
-    /// Removes the whole directory; under its lock, when it has no contender left.
+    /// Removes what nobody needs any more; under its lock.
+    pub(crate) fn tidy(&self, listing: &Listing) {
+        // Whatever cannot be removed is in nobody's way, and the next tries again.
+        for name in &listing.unfinished {
+            let _ = self.remove(name.as_str());
+        }
+        // After those that it hides.
+        for temporary in &listing.temporaries {
+            let _ = self.remove(temporary);
+        }
+        for &ticket in &listing.requested {
+            if listing.contenders.iter().all(|name| name.ticket != ticket) {
+                let _ = self.remove(&request_name(ticket));
+            }
+        }
+    }
+
+    /// Hides the contenders that get this number or a greater one, until [`QueueDirectory::end_batch`].
+    pub(crate) fn begin_batch(&self, first: FencingToken) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        rustix::fs::openat(&self.directory, batch_name(first), flags, self.access.file_mode).map(drop)
+    }
+
+    /// Shows them, all at once.
+    pub(crate) fn end_batch(&self, first: FencingToken) -> Result<(), Errno> {
+        self.remove(&batch_name(first))
+    }
+
+    /// Removes the whole directory; under its lock, when it has no contender and no value left.
     ///
     /// Whoever waits for the lock meets a file without a name, and starts over. Whoever comes after the lock file is
     /// gone and before the directory is makes another, and then the directory stays.
-    pub(crate) fn remove_all(&self, path: &Path, temporaries: &[String]) -> Result<(), Errno> {
-        for temporary in temporaries {
-            self.remove(temporary)?;
-        }
+    pub(crate) fn remove_all(&self, path: &Path) -> Result<(), Errno> {
         self.remove(NAME)?;
         self.remove(ENTER)?;
         match rustix::fs::rmdir(path) {
@@ -210,6 +288,10 @@ impl QueueDirectory {
     }
 }
 
+fn batch_name(first: FencingToken) -> String {
+    format!("{BATCH_PREFIX}{:020}", first.as_u64())
+}
+
 #[cfg(test)]
 mod tests {
     use lockkeeper_core::clock::SystemClock;
@@ -229,7 +311,7 @@ mod tests {
         let mut entrant = QueueDirectory::open(&base, &queue).unwrap();
         assert!(matches!(reaper.lock(Patience::Now), Ok(Locked::Ours)));
         assert!(matches!(entrant.lock(Patience::Now), Ok(Locked::Busy)));
-        reaper.remove_all(&base.queue_path(&queue), &[]).unwrap();
+        reaper.remove_all(&base.queue_path(&queue)).unwrap();
         reaper.unlock();
         assert!(matches!(entrant.lock(Patience::Now), Ok(Locked::Removed)));
         assert!(!base.queue_path(&queue).exists());
@@ -251,10 +333,11 @@ mod tests {
     #[test]
     fn files_that_are_no_contenders_are_not_listed() {
         let directory = tempfile::tempdir().unwrap();
-        for name in ["readme", ".enter", ".new-x", "00000000000000000001-0-m-1-h-c"] {
+        for name in ["readme", ".enter", ".new-x", "00000000000000000001-0-mutex-1-h-c", ".ask-me"] {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
         let listing = list(shared_files::open_directory(directory.path()).unwrap().as_fd()).unwrap();
         assert_eq!((listing.contenders.len(), listing.temporaries), (0, vec![".new-x".to_owned()]));
+        assert_eq!((listing.requested, listing.has_value), (Vec::new(), false));
     }
 }

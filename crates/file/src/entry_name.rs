@@ -1,14 +1,18 @@
 //! A contender's file name, which is all that is stored of it: place in line, ticket, mode and owner.
 //!
-//! `<number, 20 digits>-<ticket, 32 hexadecimal digits>-<m|r|w>-<pid>-<host>-<command>`. Since the name says it all,
-//! whoever may list a queue's directory sees who stands in it, and needs no further system call nor any right to do more.
+//! `<number, 20 digits>[_<rank, 16 hexadecimal digits>]-<ticket, 32 hexadecimal digits>-<what>-<pid>-<host>-<command>`,
+//! where `<what>` is `<mode>[@gate|@permits][+frozen]`. Since the name says it all, whoever may list a queue's directory
+//! sees who stands in it, and needs no further system call nor any right to do more.
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderId, Entry, FencingToken, Mode, Owner, Ticket};
+use lockkeeper_core::{Bond, Contender, ContenderId, Entry, FencingToken, Mode, Owner, Part, Ticket};
 
 /// The width of the number, in digits: as wide as the greatest 64-bit number, so that names sort as numbers do.
 const NUMBER_DIGITS: usize = 20;
+
+/// The width of a rank, in hexadecimal digits.
+const RANK_DIGITS: usize = 16;
 
 /// The width of the ticket, in hexadecimal digits.
 const TICKET_DIGITS: usize = 32;
@@ -17,40 +21,83 @@ const TICKET_DIGITS: usize = 32;
 const HOST_BYTES_MAX: usize = 63;
 
 /// The longest command, in bytes of its encoded form, so that the whole name stays within the 255 bytes of a file name:
-/// 20 + 32 + 1 + 10 (pid) + 63 + 124 and five dashes.
-const COMMAND_BYTES_MAX: usize = 124;
+/// 37 (number and rank) + 32 + 24 (what) + 10 (pid) + 63 + 84 and five dashes.
+const COMMAND_BYTES_MAX: usize = 84;
+
+/// How far up the way to the next contender of the same token a new one is put, as a part of it: room for eight within
+/// one another, or for ten thousand beside one another.
+const RANK_STEP_PARTS: u64 = 256;
+
+/// Where a contender stands: by its token, and among those of the same token by its rank.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Position {
+    pub(crate) token: FencingToken,
+    /// Zero for one that joined at the tail.
+    rank: u64,
+}
+
+impl Position {
+    /// The position of one that joined at the tail.
+    pub(crate) const fn tail(token: FencingToken) -> Self {
+        Self { token, rank: 0 }
+    }
+
+    /// Tells whether it is that of one that joined at the tail.
+    pub(crate) const fn is_tail(self) -> bool {
+        self.rank == 0
+    }
+
+    /// A position between this one and the next of the same token, if there is one; `None` if there is no room left.
+    pub(crate) fn behind(self, next: Option<Self>) -> Option<Self> {
+        let end = next.filter(|next| next.token == self.token).map_or(u64::MAX, |next| next.rank);
+        // Far up, since most of what comes later stands right behind the same one, and so below this.
+        let room = end.checked_sub(self.rank).filter(|room| *room > 1)?;
+        Some(Self { token: self.token, rank: end - (room / RANK_STEP_PARTS).max(1) })
+    }
+}
 
 /// A parsed file name of a contender.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EntryName {
-    pub(crate) token: FencingToken,
+    pub(crate) position: Position,
     pub(crate) ticket: Ticket,
+    pub(crate) part: Part,
     pub(crate) mode: Mode,
+    /// Whether it lives until it is removed, whatever becomes of its process.
+    pub(crate) is_frozen: bool,
     file_name: Arc<str>,
 }
 
 impl EntryName {
-    /// Composes the name of an entry that got this number; `None` for a mode that files have no letter for.
-    pub(crate) fn compose(token: FencingToken, entry: &Entry) -> Option<Self> {
-        let letter = mode_letter(entry.mode)?;
-        let mut file_name = format!("{:020}-{}-{letter}-{}-", token.as_u64(), entry.ticket, entry.owner.pid);
+    /// Composes the name of an entry that got this position.
+    pub(crate) fn compose(position: Position, part: Part, entry: &Entry) -> Self {
+        let Position { token, rank } = position;
+        let is_frozen = matches!(entry.bond, Bond::Persistent { .. });
+        let rank = if rank == 0 { String::new() } else { format!("_{rank:016x}") };
+        let frozen = if is_frozen { FROZEN } else { "" };
+        let (at, mode) = (part_mark(part), entry.mode.as_str());
+        let mut file_name =
+            format!("{:020}{rank}-{}-{mode}{at}{frozen}-{}-", token.as_u64(), entry.ticket, entry.owner.pid);
         encode_cut(&entry.owner.host, HOST_BYTES_MAX, &mut file_name);
         file_name.push('-');
         encode_cut(&entry.owner.command, COMMAND_BYTES_MAX, &mut file_name);
-        Some(Self { token, ticket: entry.ticket, mode: entry.mode, file_name: file_name.into() })
+        Self { position, ticket: entry.ticket, part, mode: entry.mode, is_frozen, file_name: file_name.into() }
     }
 
     /// Reads a file name; `None` if it is none of ours.
     pub(crate) fn parse(file_name: &str) -> Option<Self> {
         let mut parts = file_name.splitn(6, '-');
-        let number = parts.next().filter(|digits| is_number(digits, NUMBER_DIGITS))?;
-        let token = FencingToken::new(number.parse().ok()?, 0)?;
-        let ticket = parts.next().filter(|digits| is_ticket(digits))?;
-        let ticket = Ticket::from_bits(u128::from_str_radix(ticket, 16).ok()?);
-        let mode = mode_of(parts.next()?)?;
+        let position = parse_position(parts.next()?)?;
+        let ticket = parse_ticket(parts.next()?)?;
+        let (mode, part, is_frozen) = parse_what(parts.next()?)?;
         let _pid: u32 = parts.next().filter(|digits| is_number(digits, digits.len()))?.parse().ok()?;
         let (_host, _command) = (parts.next()?, parts.next()?);
-        Some(Self { token, ticket, mode, file_name: file_name.into() })
+        Some(Self { position, ticket, part, mode, is_frozen, file_name: file_name.into() })
+    }
+
+    /// Returns its token.
+    pub(crate) const fn token(&self) -> FencingToken {
+        self.position.token
     }
 
     /// Returns the name as it stands in the directory.
@@ -76,30 +123,51 @@ impl EntryName {
     }
 }
 
+/// The mark of a contender that outlives its process.
+const FROZEN: &str = "+frozen";
+
+/// The mark of a part of a lock; the plain queue has none.
+const fn part_mark(part: Part) -> &'static str {
+    match part {
+        Part::Line => "",
+        Part::Gate => "@gate",
+        Part::Permits => "@permits",
+    }
+}
+
+fn parse_position(text: &str) -> Option<Position> {
+    let (number, rank) = match text.split_once('_') {
+        None => (text, 0),
+        Some((number, rank)) if rank.len() == RANK_DIGITS && is_hexadecimal(rank) => {
+            (number, u64::from_str_radix(rank, 16).ok().filter(|rank| *rank > 0)?)
+        }
+        Some(_) => return None,
+    };
+    let number = Some(number).filter(|digits| is_number(digits, NUMBER_DIGITS))?;
+    Some(Position { token: FencingToken::new(number.parse().ok()?, 0)?, rank })
+}
+
+/// Reads a ticket as names carry it.
+pub(crate) fn parse_ticket(text: &str) -> Option<Ticket> {
+    let digits = Some(text).filter(|digits| digits.len() == TICKET_DIGITS && is_hexadecimal(digits))?;
+    Some(Ticket::from_bits(u128::from_str_radix(digits, 16).ok()?))
+}
+
+fn parse_what(text: &str) -> Option<(Mode, Part, bool)> {
+    let (text, is_frozen) = text.strip_suffix(FROZEN).map_or((text, false), |text| (text, true));
+    let (mode, part) = [Part::Gate, Part::Permits]
+        .into_iter()
+        .find_map(|part| Some((text.strip_suffix(part_mark(part))?, part)))
+        .unwrap_or((text, Part::Line));
+    Some((Mode::from_name(mode)?, part, is_frozen))
+}
+
 fn is_number(text: &str, digits: usize) -> bool {
     !text.is_empty() && text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn is_ticket(text: &str) -> bool {
-    text.len() == TICKET_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-fn mode_letter(mode: Mode) -> Option<char> {
-    match mode {
-        Mode::Mutex => Some('m'),
-        Mode::Read => Some('r'),
-        Mode::Write => Some('w'),
-        _ => None,
-    }
-}
-
-fn mode_of(letter: &str) -> Option<Mode> {
-    match letter {
-        "m" => Some(Mode::Mutex),
-        "r" => Some(Mode::Read),
-        "w" => Some(Mode::Write),
-        _ => None,
-    }
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Appends `text` percent-encoded, cut between two characters so that at most `bytes_max` bytes are added.
@@ -159,14 +227,18 @@ mod tests {
         Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new(host, 4121, command)))
     }
 
+    fn tail(number: u64) -> Position {
+        Position::tail(FencingToken::new(number, 0).unwrap())
+    }
+
     fn compose(number: u64, host: &str, command: &str) -> EntryName {
-        EntryName::compose(FencingToken::new(number, 0).unwrap(), &entry(host, command)).unwrap()
+        EntryName::compose(tail(number), Part::Line, &entry(host, command))
     }
 
     #[test]
     fn a_name_says_place_ticket_mode_and_owner() {
         let name = compose(42, "web-3", "backup.sh");
-        assert_eq!(name.as_str(), "00000000000000000042-00000000000000000000000000000007-m-4121-web%2D3-backup.sh");
+        assert_eq!(name.as_str(), "00000000000000000042-00000000000000000000000000000007-mutex-4121-web%2D3-backup.sh");
         assert_eq!(EntryName::parse(name.as_str()), Some(name.clone()));
         assert_eq!(name.owner(), Some(Owner::new("web-3", 4121, "backup.sh")));
     }
@@ -178,13 +250,65 @@ mod tests {
     }
 
     #[test]
+    fn every_mode_part_rank_and_bond_is_read_back() {
+        let modes = ["mutex", "read", "write", "exclusive", "gate", "permit", "candidate", "member"];
+        for mode in modes.map(|name| Mode::from_name(name).unwrap()) {
+            for part in [Part::Line, Part::Gate, Part::Permits] {
+                for (position, bond) in [
+                    (tail(42), Bond::Session),
+                    (tail(42).behind(None).unwrap(), Bond::Persistent { reason: "moving house".into() }),
+                ] {
+                    let mut entry = entry("h", "c");
+                    (entry.mode, entry.bond) = (mode, bond);
+                    let name = EntryName::compose(position, part, &entry);
+                    assert_eq!(EntryName::parse(name.as_str()), Some(name));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_comes_right_behind_another_stands_ahead_of_all_that_came_before() {
+        let anchor = tail(42);
+        let mut behind = vec![anchor, tail(43)];
+        for _ in 0..10_000 {
+            let new = anchor.behind(Some(behind[1])).expect("there is room");
+            assert!(anchor < new && new < behind[1]);
+            behind.insert(1, new);
+        }
+        let mut within = anchor;
+        for _ in 0..8 {
+            let new = within.behind(Some(tail(43))).expect("there is room");
+            assert!(within < new && new < tail(43));
+            within = new;
+        }
+        let (mut next, mut fitted) = (None, 0);
+        while let Some(new) = anchor.behind(next) {
+            (next, fitted) = (Some(new), fitted + 1);
+            assert!(anchor < new && fitted < 1_000_000);
+        }
+    }
+
+    #[test]
+    fn names_of_one_token_sort_as_their_ranks_do() {
+        let name = |position| EntryName::compose(position, Part::Line, &entry("h", "c"));
+        let second = tail(42).behind(None).unwrap();
+        let first = tail(42).behind(Some(second)).unwrap();
+        let names = [tail(42), first, second, tail(43)].map(name);
+        assert!(names.is_sorted_by(|earlier, later| earlier.as_str() < later.as_str()));
+    }
+
+    #[test]
     fn other_file_names_are_none_of_ours() {
         let good = compose(42, "h", "c").as_str().to_owned();
         for wrong in [
             String::new(),
             ".enter".to_owned(),
             "readme-for-the-next-one-x-y".to_owned(),
-            good.replace("-m-", "-q-"),
+            good.replace("-mutex-", "-m-"),
+            good.replace("-mutex-", "-mutex@line-"),
+            good.replacen("42-", "42_0000000000000000-", 1),
+            good.replacen("42-", "42_1-", 1),
             good.replacen('0', "+", 1),
             good.replace("4121", "-1"),
             good.replace("4121", "99999999999"),
@@ -205,15 +329,15 @@ mod tests {
     proptest! {
         #[test]
         fn any_owner_fits_and_is_read_back_up_to_the_cut(host in "\\PC{0,80}", command in "\\PC{0,150}") {
-            let name = EntryName::compose(
-                FencingToken::new(i64::MAX as u64, 0).unwrap(),
-                &Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new(host.clone(), u32::MAX, command.clone()))),
-            ).unwrap();
+            let owner = Arc::new(Owner::new(host.clone(), u32::MAX, command.clone()));
+            let mut entry = Entry::new(Ticket::from_bits(7), Mode::Candidate, owner);
+            entry.bond = Bond::Persistent { reason: "".into() };
+            let name = EntryName::compose(tail(i64::MAX as u64).behind(None).unwrap(), Part::Permits, &entry);
             prop_assert!(name.as_str().len() <= 255);
             let owner = EntryName::parse(name.as_str()).unwrap().owner().unwrap();
             prop_assert!(host.starts_with(&owner.host) && command.starts_with(&owner.command));
             if host.len() <= 21 { prop_assert_eq!(owner.host, host); }
-            if command.len() <= 41 { prop_assert_eq!(owner.command, command); }
+            if command.len() <= 28 { prop_assert_eq!(owner.command, command); }
         }
     }
 }

@@ -1,54 +1,60 @@
-//! The way into one queue for one session: one entry at a time, in the order of the calls.
+//! The way into the queues of one lock for one session: one thing at a time, in the order of the calls.
 //!
 //! An entry is made where it is called for, by a handful of system calls that do not wait. Only when somebody else is
-//! just entering, or the counter must be flushed, is it handed to a thread that may wait, with all entries after it.
+//! just entering, or something must be flushed, is it handed to a thread that may wait, with all that is called after it.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use lockkeeper_core::{Contender, Entry, Error, ErrorKind, FencingToken, Operation, QueueName, Result};
+use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, ValueVersion};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use crate::counter::{Counter, Numbering};
+use crate::counter::Counter;
 use crate::directory::{Locked, QueueDirectory};
 use crate::errors::failed;
+use crate::inner::Inner;
+use crate::joining::{Joined, Joining};
 use crate::locked;
-use crate::pipe::{Pipe, Vitality};
-use crate::session::Inner;
+use crate::pipe::Vitality;
 use crate::shared_files::Patience;
+use crate::value::Writing;
 
 /// How often an entry starts over because the directory was removed from under it: it takes another process that comes
 /// and goes each time.
 const REOPENS_MAX: u32 = 1_000;
 
-/// How many entries of one session may wait to get into one queue; each is a caller with a future of its own.
+/// How many calls of one session may wait to get into one lock's queues; each is a caller with a future of its own.
 const PENDING_MAX: usize = 100_000;
 
-/// How often a reaper looks again at a queue that emptied while it looked.
+/// How often a reaper looks again at a lock that emptied while it looked.
 const REAPS_MAX: u32 = 16;
 
-/// An entry that was made.
+/// How a call goes on.
 #[derive(Debug)]
-pub(crate) struct Joined {
-    pub(crate) pipe: Arc<Pipe>,
-    pub(crate) contenders: Arc<[Contender]>,
-}
-
-/// How an entry goes on.
-#[derive(Debug)]
-pub(crate) enum Entering {
+pub(crate) enum Course<T> {
     /// It is over.
-    Done(Result<Joined>),
-    /// A thread makes it and reports there.
-    Later(oneshot::Receiver<Result<Joined>>),
+    Done(Result<T>),
+    /// A thread does it and reports there.
+    Later(oneshot::Receiver<Result<T>>),
 }
 
-/// The way into one queue.
+/// What came of one attempt.
+#[derive(Debug)]
+pub(crate) enum Attempt<T> {
+    Done(T),
+    /// It has to be done by one who may wait.
+    Busy,
+    Withdrawn,
+    /// The directory was removed from under us.
+    Removed,
+}
+
+/// The way into the queues of one lock.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    queue: QueueName,
+    lock: QueueName,
     state: Mutex<State>,
 }
 
@@ -56,73 +62,106 @@ pub(crate) struct Gate {
 struct State {
     /// Absent while a thread has it, or if nobody needed it yet.
     directory: Option<QueueDirectory>,
-    /// Whether a thread serves this gate, or is about to: then every entry goes to it, so that none overtakes.
+    /// Whether a thread serves this gate, or is about to: then every call goes to it, so that none overtakes.
     served: bool,
-    /// Whether the session has done with this queue.
+    /// Whether the session has done with this lock.
     retired: bool,
     pending: VecDeque<Pending>,
 }
 
 #[derive(Debug)]
-struct Pending {
-    entry: Entry,
-    report: oneshot::Sender<Result<Joined>>,
-}
-
-/// What came of one attempt.
-#[derive(Debug)]
-enum Attempt {
-    In(Joined),
-    Busy,
-    Withdrawn,
-    /// The directory was removed from under us.
-    Removed,
+enum Pending {
+    Join(Joining, oneshot::Sender<Result<Joined>>),
+    Write(Writing, oneshot::Sender<Result<Option<ValueVersion>>>),
 }
 
 impl Gate {
-    pub(crate) fn new(queue: QueueName) -> Self {
-        Self { queue, state: Mutex::default() }
+    pub(crate) fn new(lock: QueueName) -> Self {
+        Self { lock, state: Mutex::default() }
     }
 
-    /// Makes an entry, or has it made.
-    pub(crate) fn enter(self: &Arc<Self>, session: &Arc<Inner>, entry: Entry) -> Entering {
+    /// Makes entries, or has them made.
+    pub(crate) fn join(self: &Arc<Self>, session: &Arc<Inner>, joining: Joining) -> Course<Joined> {
         let mut state = locked(&self.state);
         if state.retired {
-            return Entering::Done(Err(closed()));
+            return Course::Done(Err(closed(Operation::Join)));
         }
-        if !state.served {
-            let attempt = self.attempt(session, &mut state.directory, session.counter(), &entry, Patience::Now);
-            match conclude(attempt) {
-                Some(outcome) => return Entering::Done(outcome),
-                None => state.served = true,
+        if !state.served && !joining.needs_disk() {
+            let slot = &mut state.directory;
+            let attempt = self.attempt(session, slot, Operation::Join, Patience::Now, |directory| {
+                joining.join(session, directory, session.counter(), Patience::Now)
+            });
+            if let Some(outcome) = conclude(attempt, Operation::Join) {
+                return Course::Done(outcome);
             }
-            let receiver = state.push(entry);
-            drop(state);
-            session.serve(self.clone());
-            return Entering::Later(receiver);
         }
-        if state.pending.len() >= PENDING_MAX {
-            let message = format!("{PENDING_MAX} entries of this session wait to get into the queue already");
-            return Entering::Done(Err(Error::transient(ErrorKind::LimitReached, Operation::Join, message)));
-        }
-        Entering::Later(state.push(entry))
+        let (report, receiver) = oneshot::channel();
+        self.push(state, session, Pending::Join(joining, report))
+            .map_or_else(|error| Course::Done(Err(error)), |()| Course::Later(receiver))
     }
 
-    /// Makes the entries that wait, until there is none; on a thread that may wait.
+    /// Has a value written.
+    pub(crate) fn write(self: &Arc<Self>, session: &Arc<Inner>, writing: Writing) -> Course<Option<ValueVersion>> {
+        let state = locked(&self.state);
+        if state.retired {
+            return Course::Done(Err(closed(Operation::Value)));
+        }
+        let (report, receiver) = oneshot::channel();
+        self.push(state, session, Pending::Write(writing, report))
+            .map_or_else(|error| Course::Done(Err(error)), |()| Course::Later(receiver))
+    }
+
+    fn push(
+        self: &Arc<Self>,
+        mut state: std::sync::MutexGuard<'_, State>,
+        session: &Arc<Inner>,
+        pending: Pending,
+    ) -> Result<()> {
+        if state.pending.len() >= PENDING_MAX {
+            let message = format!("{PENDING_MAX} calls of this session wait to get into the queue already");
+            return Err(Error::transient(ErrorKind::LimitReached, Operation::Join, message));
+        }
+        state.pending.push_back(pending);
+        let was_served = std::mem::replace(&mut state.served, true);
+        drop(state);
+        if !was_served {
+            session.serve(self.clone());
+        }
+        Ok(())
+    }
+
+    /// Does what waits, until there is nothing; on a thread that may wait.
     pub(crate) fn serve(&self, session: &Arc<Inner>, counter: &Mutex<Counter>) {
         let mut directory = locked(&self.state).directory.take();
         let mut next = self.next_pending(session, &mut directory);
-        while let Some(Pending { entry, report }) = next {
-            let attempt = self.attempt(session, &mut directory, counter, &entry, Patience::Unbounded);
-            let outcome = conclude(attempt).unwrap_or_else(|| Err(restless()));
-            // The directory is given back before anybody hears of the entry, so that whoever then closes the session
-            // finds it there to be removed.
-            next = self.next_pending(session, &mut directory);
-            if outcome.is_err() {
-                session.forget(entry.ticket);
+        while let Some(pending) = next {
+            // The directory is given back before anybody hears of it, so that whoever then closes the session finds it
+            // there to be removed. Whoever asked may have gone; then the ticket is withdrawn, or will be.
+            match pending {
+                Pending::Join(joining, report) => {
+                    let attempt =
+                        self.attempt(session, &mut directory, Operation::Join, Patience::Unbounded, |directory| {
+                            joining.join(session, directory, counter, Patience::Unbounded)
+                        });
+                    let outcome = conclude(attempt, Operation::Join).unwrap_or_else(|| Err(restless(Operation::Join)));
+                    next = self.next_pending(session, &mut directory);
+                    if outcome.is_err() {
+                        joining.tickets().for_each(|ticket| session.forget(ticket));
+                    }
+                    let _ = report.send(outcome);
+                }
+                Pending::Write(writing, report) => {
+                    let attempt =
+                        self.attempt(session, &mut directory, Operation::Value, Patience::Unbounded, |directory| {
+                            writing.write(session, directory, counter)
+                        });
+                    let outcome =
+                        conclude(attempt, Operation::Value).unwrap_or_else(|| Err(restless(Operation::Value)));
+                    next = self.next_pending(session, &mut directory);
+                    session.forget(writing.ticket);
+                    let _ = report.send(outcome);
+                }
             }
-            // Whoever asked may have gone; then the ticket is withdrawn, or will be.
-            let _ = report.send(outcome);
         }
     }
 
@@ -133,13 +172,21 @@ impl Gate {
             state.served = false;
             std::mem::take(&mut state.pending)
         };
-        for Pending { entry, report } in pending {
-            session.forget(entry.ticket);
-            let _ = report.send(Err(error.clone()));
+        for pending in pending {
+            match pending {
+                Pending::Join(joining, report) => {
+                    joining.tickets().for_each(|ticket| session.forget(ticket));
+                    let _ = report.send(Err(error.clone()));
+                }
+                Pending::Write(writing, report) => {
+                    session.forget(writing.ticket);
+                    let _ = report.send(Err(error.clone()));
+                }
+            }
         }
     }
 
-    /// Ends the session's use of the queue: removes its directory, if nobody stands in it.
+    /// Ends the session's use of the lock: removes its directory, if nobody stands in it.
     pub(crate) fn retire(&self, session: &Inner) {
         let mut state = locked(&self.state);
         state.retired = true;
@@ -149,7 +196,7 @@ impl Gate {
         }
     }
 
-    /// Returns the next entry to make; if there is none, the thread has done with this gate.
+    /// Returns what is to be done next; if there is nothing, the thread has done with this gate.
     fn next_pending(&self, session: &Inner, directory: &mut Option<QueueDirectory>) -> Option<Pending> {
         let mut state = locked(&self.state);
         if let Some(pending) = state.pending.pop_front() {
@@ -165,85 +212,42 @@ impl Gate {
         None
     }
 
-    fn attempt(
+    /// Does something under the lock's flock, in a directory that is there.
+    fn attempt<T>(
         &self,
         session: &Inner,
         slot: &mut Option<QueueDirectory>,
-        counter: &Mutex<Counter>,
-        entry: &Entry,
+        operation: Operation,
         patience: Patience,
-    ) -> Result<Attempt> {
+        act: impl Fn(&QueueDirectory) -> Result<Attempt<T>>,
+    ) -> Result<Attempt<T>> {
+        let fail = |what, errno| failed(operation, what, &self.path(session), errno);
         for _ in 0..REOPENS_MAX {
             let mut directory = match slot.take() {
                 Some(directory) => directory,
-                None => QueueDirectory::open(session.base(), &self.queue)
-                    .map_err(|errno| self.failed(session, "enter the directory", errno))?,
+                None => QueueDirectory::open(session.base(), &self.lock)
+                    .map_err(|errno| fail("enter the directory", errno))?,
             };
-            let entered = match directory.lock(patience) {
+            let attempt = match directory.lock(patience) {
                 Ok(Locked::Ours) => {
-                    let entered = self.enter_locked(session, &directory, counter, entry, patience);
+                    let attempt = act(&directory);
                     directory.unlock();
-                    entered
+                    attempt
                 }
                 Ok(Locked::Busy) => Ok(Attempt::Busy),
                 Ok(Locked::Removed) => Ok(Attempt::Removed),
-                Err(errno) => Err(self.failed(session, "lock the directory", errno)),
+                Err(errno) => Err(fail("lock the directory", errno)),
             };
-            if !matches!(entered, Ok(Attempt::Removed)) {
+            if !matches!(attempt, Ok(Attempt::Removed)) {
                 *slot = Some(directory);
-                return entered;
+                return attempt;
             }
         }
-        Err(restless())
-    }
-
-    /// Makes an entry; under the queue's lock.
-    fn enter_locked(
-        &self,
-        session: &Inner,
-        directory: &QueueDirectory,
-        counter: &Mutex<Counter>,
-        entry: &Entry,
-        patience: Patience,
-    ) -> Result<Attempt> {
-        let listing = match directory.list() {
-            Err(Errno::NOENT) => return Ok(Attempt::Removed),
-            listing => listing.map_err(|errno| self.failed(session, "list the directory", errno))?,
-        };
-        for temporary in &listing.temporaries {
-            // Left by one who died here, since nobody else prepares a name under our lock.
-            let _ = directory.remove(temporary);
-        }
-        // Nobody may come in ahead of those who stand there, even if the counter was lost and the clock set back.
-        let floor = listing.contenders.last().map_or(0, |last| last.token.as_u64());
-        let Numbering::Number(number) = locked(counter).next(floor, patience)? else {
-            return Ok(Attempt::Busy);
-        };
-        let token = FencingToken::new(number, 0).ok_or_else(|| {
-            Error::permanent(ErrorKind::LimitReached, Operation::Join, "the counter gave a number that is no token")
-        })?;
-        if !session.table().begin(entry.ticket) {
-            return Ok(Attempt::Withdrawn);
-        }
-        let pipe = match Pipe::enter(directory, token, entry) {
-            Ok(pipe) => Arc::new(pipe),
-            Err(Errno::NOENT) => {
-                session.table().retreat(entry.ticket);
-                return Ok(Attempt::Removed);
-            }
-            Err(errno) => return Err(self.failed(session, "make a contender in", errno)),
-        };
-        if !session.table().settle(entry.ticket, &pipe) {
-            pipe.leave().map_err(|errno| self.failed(session, "withdraw a contender from", errno))?;
-            return Ok(Attempt::Withdrawn);
-        }
-        let own = pipe.name().contender();
-        let contenders = listing.contenders.iter().map(|name| name.contender()).chain([own]).collect();
-        Ok(Attempt::In(Joined { pipe, contenders }))
+        Err(restless(operation))
     }
 
     /// Removes the directory if nobody alive stands in it, and the dead in any case.
-    fn reap(&self, session: &Inner, mut directory: QueueDirectory) {
+    pub(crate) fn reap(&self, session: &Inner, mut directory: QueueDirectory) {
         for _ in 0..REAPS_MAX {
             match directory.lock(Patience::Now) {
                 Ok(Locked::Ours) => {}
@@ -254,7 +258,7 @@ impl Gate {
             let outcome = self.reap_locked(session, &directory);
             directory.unlock();
             match outcome {
-                Ok(Reaped::Removed) => return,
+                Ok(Reaped::Removed | Reaped::Valued) => return,
                 // Somebody who left while we had the lock could not reap; so it is on us.
                 Ok(Reaped::Inhabited) if directory.list().is_ok_and(|listing| listing.contenders.is_empty()) => {}
                 Ok(Reaped::Inhabited) => return,
@@ -264,32 +268,33 @@ impl Gate {
     }
 
     fn reap_locked(&self, session: &Inner, directory: &QueueDirectory) -> Result<Reaped, Errno> {
-        let listing = directory.list()?;
-        let mut inhabited = false;
-        for name in &listing.contenders {
-            match session.looker().look_at(directory.directory(), name)? {
-                Some(Vitality::Alive) => inhabited = true,
-                Some(Vitality::Dead | Vitality::Left) => directory.remove(name.as_str())?,
+        let mut listing = directory.list()?;
+        let mut living = Vec::new();
+        for name in std::mem::take(&mut listing.contenders) {
+            match session.looker().look_at(directory.directory(), &name)? {
+                Some(Vitality::Alive) => living.push(name),
+                Some(Vitality::Dead | Vitality::Left | Vitality::Broken) => directory.remove(name.as_str())?,
                 None => {}
             }
         }
-        if inhabited {
+        listing.contenders = living;
+        directory.tidy(&listing);
+        if !listing.contenders.is_empty() {
             return Ok(Reaped::Inhabited);
         }
-        directory.remove_all(&self.path(session), &listing.temporaries)?;
+        if listing.has_value {
+            return Ok(Reaped::Valued);
+        }
+        directory.remove_all(&self.path(session))?;
         Ok(Reaped::Removed)
     }
 
     fn not_reaped(&self, errno: Errno) {
-        tracing::debug!(queue = %self.queue, %errno, "could not remove the empty directory of a queue");
-    }
-
-    fn failed(&self, session: &Inner, what: &str, errno: Errno) -> Error {
-        failed(Operation::Join, what, &self.path(session), errno)
+        tracing::debug!(lock = %self.lock, %errno, "could not remove the empty directory of a lock");
     }
 
     fn path(&self, session: &Inner) -> PathBuf {
-        session.base().queue_path(&self.queue)
+        session.base().queue_path(&self.lock)
     }
 }
 
@@ -298,35 +303,29 @@ impl Gate {
 enum Reaped {
     Removed,
     Inhabited,
-}
-
-impl State {
-    fn push(&mut self, entry: Entry) -> oneshot::Receiver<Result<Joined>> {
-        let (report, receiver) = oneshot::channel();
-        self.pending.push_back(Pending { entry, report });
-        receiver
-    }
+    /// Nobody stands there, but a value is to stay.
+    Valued,
 }
 
 /// The outcome of an attempt; `None` if it has to be made by one who may wait.
-fn conclude(attempt: Result<Attempt>) -> Option<Result<Joined>> {
+fn conclude<T>(attempt: Result<Attempt<T>>, operation: Operation) -> Option<Result<T>> {
     match attempt {
-        Ok(Attempt::In(joined)) => Some(Ok(joined)),
+        Ok(Attempt::Done(done)) => Some(Ok(done)),
         Ok(Attempt::Busy) => None,
         Ok(Attempt::Withdrawn) => {
             let message = "the entry was withdrawn while it was under way";
-            Some(Err(Error::permanent(ErrorKind::Closed, Operation::Join, message)))
+            Some(Err(Error::permanent(ErrorKind::Closed, operation, message)))
         }
-        Ok(Attempt::Removed) => Some(Err(restless())),
+        Ok(Attempt::Removed) => Some(Err(restless(operation))),
         Err(error) => Some(Err(error)),
     }
 }
 
-fn restless() -> Error {
+fn restless(operation: Operation) -> Error {
     let message = "the queue's directory is made and removed again and again";
-    Error::transient(ErrorKind::Backend, Operation::Join, message)
+    Error::transient(ErrorKind::Backend, operation, message)
 }
 
-fn closed() -> Error {
-    Error::permanent(ErrorKind::Closed, Operation::Join, "the session was closed")
+fn closed(operation: Operation) -> Error {
+    Error::permanent(ErrorKind::Closed, operation, "the session was closed")
 }

@@ -3,14 +3,17 @@
 //! A base directory holds one `counter` and, under `queues`, one directory for each queue. A contender is a named pipe
 //! there whose write end its process keeps open. The kernel closes it when the process dies, however it dies, and whoever
 //! waits holds the read end and sees it at once. There are no timeouts, no polling and no background threads; a thread is
-//! used for the moment in which an entry has to wait for another process.
+//! used for the moment in which a call has to wait for another process or for the disk.
 //!
 //! | file | what it is for |
 //! | --- | --- |
 //! | `counter` | the numbers, for all queues; one flush to disk in a thousand |
 //! | `queues/<name>/.enter` | its flock admits one entrant at a time |
-//! | `queues/<name>/.name` | the queue's name, where the directory's is a digest |
-//! | `queues/<name>/<number>-<ticket>-<mode>-<pid>-<host>-<command>` | a contender |
+//! | `queues/<name>/.name` | the lock's name, where the directory's is a digest |
+//! | `queues/<name>/<number>[_<rank>]-<ticket>-<mode>[@<part>][+frozen]-<pid>-<host>-<command>` | a contender: a pipe, or a regular file if it is to outlive its process |
+//! | `queues/<name>/.ask-<ticket>` | what somebody asks of that contender |
+//! | `queues/<name>/.value-<part>` | the value of a queue |
+//! | `queues/<name>/.new-…` | what is being prepared, or was when somebody died over it |
 //!
 //! Recipes (what a mutex is) live in `lockkeeper-core`; this crate gives queues and knows none.
 
@@ -19,18 +22,25 @@ compile_error!("the file backend is for Linux only for now: it needs tee(2) and 
 
 mod backend;
 mod base;
+mod changes;
 mod counter;
 mod default_directory;
+mod departure;
 mod directory;
 mod entry_name;
 mod errors;
 mod filesystem;
+mod frozen;
 mod gate;
+mod inner;
+mod joining;
 mod pipe;
+mod request;
 mod session;
 mod shared_files;
 mod standing;
 mod table;
+mod value;
 mod watch;
 
 pub use backend::FileBackend;

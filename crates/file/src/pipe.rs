@@ -2,27 +2,35 @@
 //!
 //! The owner keeps the write end open; the kernel closes it when the process dies, however it dies. Whoever wants to know
 //! holds the read end. A contender that leaves unlinks its pipe, writes one byte and closes: the byte wakes those who
-//! watch even if some other process has inherited the write end.
+//! watch even if some other process has inherited the write end. Whoever breaks it writes another byte first and then
+//! unlinks it, and whoever meets that byte unlinks it too before going on: so its owner can tell before anybody else is
+//! granted the lock, at whatever point the breaker dies.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use lockkeeper_core::{Entry, FencingToken};
+use lockkeeper_core::{Bond, LossReason};
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
-use crate::locked;
 use crate::shared_files::{self, TEMPORARY_PREFIX};
+use crate::{frozen, locked};
+
+/// The byte of one that left by itself, or that heard of its removal.
+const LEFT: u8 = 1;
+
+/// The byte of one that was broken.
+const BROKEN: u8 = 2;
 
 /// Our own contender.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     directory: Arc<OwnedFd>,
     name: EntryName,
-    /// `None` once we left.
+    /// The write end, or the file of one that outlives us; `None` once we left.
     writer: Mutex<Option<OwnedFd>>,
 }
 
@@ -30,33 +38,22 @@ impl Pipe {
     /// Makes the pipe under a temporary name, opens it, and moves it into the queue; under the queue's lock.
     ///
     /// Nobody can see it under its name before its write end is open, and so take it for dead.
-    pub(crate) fn enter(within: &QueueDirectory, token: FencingToken, entry: &Entry) -> Result<Self, Errno> {
-        let name = EntryName::compose(token, entry).ok_or(Errno::INVAL)?;
-        let directory = within.directory();
-        let temporary = format!("{TEMPORARY_PREFIX}{}", entry.ticket);
-        rustix::fs::mkfifoat(directory, &temporary, within.access().file_mode)?;
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
-            if within.access().is_shared() {
-                shared_files::give_to_group(&writer, within.access())?;
-                rustix::fs::fchmod(&writer, within.access().file_mode)?;
-            }
-            rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;
-            Ok(writer)
-        });
-        match entered {
-            Ok(writer) => Ok(Self { directory: directory.clone(), name, writer: Mutex::new(Some(writer)) }),
-            Err(errno) => {
-                // If this fails too, the next who removes the directory removes it.
-                let _ = within.remove(&temporary);
-                Err(errno)
-            }
-        }
+    pub(crate) fn enter(within: &QueueDirectory, name: EntryName, bond: &Bond) -> Result<Self, Errno> {
+        let file = match bond {
+            Bond::Session => make(within, &name),
+            Bond::Persistent { reason } => frozen::enter(within, &name, reason),
+        };
+        Ok(Self { directory: within.directory().clone(), name, writer: Mutex::new(Some(file?)) })
     }
 
     /// Returns its name.
     pub(crate) fn name(&self) -> &EntryName {
         &self.name
+    }
+
+    /// Returns the directory that it stands in.
+    pub(crate) fn directory(&self) -> &OwnedFd {
+        &self.directory
     }
 
     /// Leaves the queue; does nothing the second time. Never waits.
@@ -68,8 +65,11 @@ impl Pipe {
             Err(Errno::NOENT) => Ok(()),
             outcome => outcome,
         };
-        // If the byte does not fit, the pipe is full of others', and they wake the watchers just as well.
-        let _ = rustix::io::write(&writer, &[1]);
+        if self.name.is_frozen {
+            // Else it could come back with a crash of the machine.
+            return unlinked.and_then(|()| rustix::fs::fsync(&self.directory));
+        }
+        self.tell(&writer);
         unlinked
     }
 
@@ -78,25 +78,78 @@ impl Pipe {
         locked(&self.writer).as_ref().is_some_and(|writer| shared_files::is_linked(writer).unwrap_or(false))
     }
 
+    /// Says why it does not stand in the queue any more, and wakes those who wait behind it, who may not have heard.
+    pub(crate) fn conclude(&self) -> LossReason {
+        let writer = locked(&self.writer);
+        let Some(writer) = writer.as_ref() else {
+            return LossReason::Removed;
+        };
+        let is_broken = if self.name.is_frozen {
+            frozen::is_broken(writer)
+        } else {
+            Looker::default().look(writer.as_fd()) == Ok(Vitality::Broken)
+        };
+        self.tell(writer);
+        if is_broken { LossReason::Broken } else { LossReason::Removed }
+    }
+
     /// Returns another descriptor of the write end.
     pub(crate) fn lifeline(&self) -> Option<OwnedFd> {
+        if self.name.is_frozen {
+            return None;
+        }
         // std's duplicate is closed on exec, too.
         locked(&self.writer).as_ref().and_then(|writer| writer.try_clone().ok())
     }
 
     /// Calls `action` with a path that leads to the pipe wherever it is, unless we left.
     pub(crate) fn with_path<T>(&self, action: impl FnOnce(&str) -> T) -> Option<T> {
-        locked(&self.writer).as_ref().map(|writer| action(&format!("/proc/self/fd/{}", writer.as_raw_fd())))
+        locked(&self.writer).as_ref().map(|writer| action(&path_of(writer)))
+    }
+
+    fn tell(&self, writer: &OwnedFd) {
+        if !self.name.is_frozen {
+            // If the byte does not fit, the pipe is full of others', and they wake the watchers just as well.
+            let _ = rustix::io::write(writer, &[LEFT]);
+        }
     }
 }
 
 /// A pipe that nobody withdrew is closed, and so known to be dead; its name goes as well.
 impl Drop for Pipe {
     fn drop(&mut self) {
+        if self.name.is_frozen {
+            return;
+        }
         if let Err(errno) = self.leave() {
             tracing::warn!(contender = self.name.as_str(), %errno, "could not unlink our contender; it counts as dead");
         }
     }
+}
+
+/// Returns a path that leads to an open file wherever it is.
+pub(crate) fn path_of(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
+    let directory = within.directory();
+    let temporary = format!("{TEMPORARY_PREFIX}{}", name.ticket);
+    rustix::fs::mkfifoat(directory, &temporary, within.access().file_mode)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
+        if within.access().is_shared() {
+            shared_files::give_to_group(&writer, within.access())?;
+            rustix::fs::fchmod(&writer, within.access().file_mode)?;
+        }
+        rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;
+        Ok(writer)
+    });
+    if entered.is_err() {
+        // If this fails too, the next who removes the directory removes it.
+        let _ = within.remove(&temporary);
+    }
+    entered
 }
 
 /// How a contender is found.
@@ -106,6 +159,8 @@ pub(crate) enum Vitality {
     Alive,
     /// It left the queue.
     Left,
+    /// Somebody broke it; its name has to go before anybody goes on.
+    Broken,
     /// No process holds its write end any more.
     Dead,
 }
@@ -130,8 +185,9 @@ impl Looker {
         match rustix::io::retry_on_intr(|| rustix::pipe::tee(reader, &*copy, 1, SpliceFlags::NONBLOCK)) {
             Ok(0) => Ok(Vitality::Dead),
             Ok(_) => {
-                rustix::io::read(drain, &mut [0_u8; 1])?;
-                Ok(Vitality::Left)
+                let mut byte = [0_u8; 1];
+                rustix::io::read(drain, &mut byte)?;
+                Ok(if byte == [BROKEN] { Vitality::Broken } else { Vitality::Left })
             }
             Err(Errno::AGAIN) => Ok(Vitality::Alive),
             // Something else than a pipe has no process behind it.
@@ -142,6 +198,9 @@ impl Looker {
 
     /// Opens a contender of a directory and looks at it; `None` if it is gone.
     pub(crate) fn look_at(&self, directory: impl AsFd, name: &EntryName) -> Result<Option<Vitality>, Errno> {
+        if name.is_frozen {
+            return frozen::look_at(directory, name);
+        }
         match open_reader(directory, name.as_str()) {
             Ok(reader) => self.look(reader.as_fd()).map(Some),
             Err(Errno::NOENT) => Ok(None),
@@ -158,21 +217,57 @@ pub(crate) fn open_reader(directory: impl AsFd, name: impl rustix::path::Arg) ->
     rustix::fs::openat(directory, name, flags, rustix::fs::Mode::empty())
 }
 
+/// Marks a contender as broken, which wakes those who watch it; `false` if it is dead or gone.
+pub(crate) fn mark_broken(looker: &Looker, directory: impl AsFd, name: &EntryName) -> Result<bool, Errno> {
+    let marked = if name.is_frozen {
+        frozen::mark_broken(directory, name).map(|()| true)
+    } else {
+        write_mark(looker, directory, name)
+    };
+    if marked == Err(Errno::NOENT) { Ok(false) } else { marked }
+}
+
+fn write_mark(looker: &Looker, directory: impl AsFd, name: &EntryName) -> Result<bool, Errno> {
+    // While we have a read end the write below finds one, even if the owner dies meanwhile.
+    let reader = open_reader(&directory, name.as_str())?;
+    if looker.look(reader.as_fd())? != Vitality::Alive {
+        return Ok(false);
+    }
+    let writer = open_writer(directory, name)?;
+    rustix::io::write(writer, &[BROKEN])?;
+    Ok(true)
+}
+
+/// Has the owner of a contender look for requests: the closing of a write end is an event, and writes nothing.
+pub(crate) fn knock(directory: impl AsFd, name: &EntryName) -> Result<(), Errno> {
+    match open_writer(directory, name) {
+        Ok(_) | Err(Errno::NOENT | Errno::NXIO) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn open_writer(directory: impl AsFd, name: &EntryName) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(directory, name.as_str(), flags, rustix::fs::Mode::empty())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use lockkeeper_core::clock::SystemClock;
-    use lockkeeper_core::{Mode, Owner, QueueName, Ticket};
+    use lockkeeper_core::{Entry, FencingToken, Mode, Owner, Part, QueueName, Ticket};
 
     use super::*;
     use crate::base::Base;
+    use crate::entry_name::Position;
 
     fn entered(directory: &Path) -> (QueueDirectory, Pipe) {
         let base = Base::open(directory, Arc::new(SystemClock)).unwrap();
         let within = QueueDirectory::open(&base, &QueueName::new("q").unwrap()).unwrap();
         let entry = Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
-        let pipe = Pipe::enter(&within, FencingToken::new(1, 0).unwrap(), &entry).unwrap();
+        let name = EntryName::compose(Position::tail(FencingToken::new(1, 0).unwrap()), Part::Line, &entry);
+        let pipe = Pipe::enter(&within, name, &entry.bond).unwrap();
         (within, pipe)
     }
 
@@ -208,6 +303,28 @@ mod tests {
         assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Dead));
         drop(early);
         assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(Some(Vitality::Dead)));
+    }
+
+    #[test]
+    fn a_broken_pipe_says_so_to_its_owner_and_to_everybody_who_looks() {
+        let directory = tempfile::tempdir().unwrap();
+        let (within, pipe) = entered(directory.path());
+        let looker = Looker::default();
+        let early = open_reader(within.directory(), pipe.name().as_str()).unwrap();
+        assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(true));
+        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
+        within.remove(pipe.name().as_str()).unwrap();
+        assert_eq!((pipe.is_linked(), pipe.conclude()), (false, LossReason::Broken));
+        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
+        assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
+    }
+
+    #[test]
+    fn a_dead_pipe_is_not_broken() {
+        let directory = tempfile::tempdir().unwrap();
+        let (within, pipe) = entered(directory.path());
+        drop(locked(&pipe.writer).take());
+        assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
     }
 
     #[test]

@@ -1,241 +1,25 @@
-//! A session: the places that this process has, and the waiting for those ahead.
+//! A session: the waist, spoken to a directory.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Enqueued, Entry, Error, ErrorKind, Liveness, LossReason, Operation, QueueName,
-    QueueView, Result, SafeUntil, Session, SessionBond, Ticket, Version, Withdrawal,
+    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, LossReason, Operation,
+    QueueName, QueueView, Request, Result, Session, SessionBond, Standing, Ticket, Value, ValueVersion, Version,
+    Withdrawal,
 };
-use rustix::fs::CWD;
-use rustix::io::Errno;
-use tokio::net::unix::pipe::Receiver;
-use tokio::sync::oneshot;
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
-use crate::directory;
-use crate::entry_name::EntryName;
-use crate::errors::{errno_of, failed};
-use crate::gate::{Entering, Gate, Joined};
-use crate::locked;
-use crate::pipe::{Looker, Vitality, open_reader};
-use crate::shared_files;
+use crate::departure::Ahead;
+use crate::gate::Course;
+use crate::inner::{Inner, lost, report_leaving};
+use crate::joining::{Joined, Joining};
+use crate::pipe::Looker;
 use crate::standing::FileStanding;
-use crate::table::{Leaving, Remains, Table};
+use crate::table::Leaving;
+use crate::value::{self, Writing};
 use crate::watch::Watches;
-
-/// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
-///
-/// Such a thread lives for as long as somebody else is entering a queue: a few system calls, unless that one is stopped
-/// in the midst of them.
-const HELPERS_MAX: usize = 16;
-
-/// The stack of such a thread, in bytes: it calls nothing deep, and keeps one listing's buffer there.
-const HELPER_STACK_BYTES: usize = 256 * 1024;
-
-/// There is only one connection to a directory.
-const VERSION: Version = Version(0);
-
-/// What all parts of a session share; threads that make its entries hold it as well.
-pub(crate) struct Inner {
-    base: Arc<Base>,
-    looker: Arc<Looker>,
-    /// Shared by all sessions of the backend, for those who do not wait.
-    counter: Arc<Mutex<Counter>>,
-    boot: BootId,
-    bond: SessionBond,
-    table: Mutex<Table>,
-    helpers: Mutex<Helpers>,
-}
-
-#[derive(Debug, Default)]
-struct Helpers {
-    running: usize,
-    waiting: VecDeque<Arc<Gate>>,
-}
-
-impl Inner {
-    pub(crate) fn base(&self) -> &Base {
-        &self.base
-    }
-
-    pub(crate) fn looker(&self) -> &Looker {
-        &self.looker
-    }
-
-    pub(crate) fn counter(&self) -> &Mutex<Counter> {
-        &self.counter
-    }
-
-    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
-        locked(&self.table)
-    }
-
-    /// Forgets a ticket whose entry was not made.
-    pub(crate) fn forget(&self, ticket: Ticket) {
-        let retired = self.table().forget(ticket);
-        if let Some(gate) = retired {
-            gate.retire(self);
-        }
-    }
-
-    /// Has a gate served by a thread that may wait.
-    pub(crate) fn serve(self: &Arc<Self>, gate: Arc<Gate>) {
-        {
-            let mut helpers = locked(&self.helpers);
-            if helpers.running >= HELPERS_MAX {
-                helpers.waiting.push_back(gate);
-                return;
-            }
-            helpers.running += 1;
-        }
-        let (session, served) = (self.clone(), gate.clone());
-        let builder = std::thread::Builder::new().name("lockkeeper-file".to_owned()).stack_size(HELPER_STACK_BYTES);
-        if let Err(source) = builder.spawn(move || session.help(served)) {
-            locked(&self.helpers).running -= 1;
-            let message = "no thread could be had to wait for another process";
-            let error = Error::transient(ErrorKind::LimitReached, Operation::Join, message).caused_by(source);
-            gate.refuse(self, &error);
-        }
-    }
-
-    fn help(self: Arc<Self>, mut gate: Arc<Gate>) {
-        // Its own opening of the counter: a flock is shared by all who use one opening.
-        let counter = Mutex::new(Counter::new(self.base.clone(), self.boot));
-        loop {
-            gate.serve(&self, &counter);
-            let mut helpers = locked(&self.helpers);
-            match helpers.waiting.pop_front() {
-                Some(next) => gate = next,
-                None => {
-                    helpers.running -= 1;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn check_bond(&self, operation: Operation) -> Result<()> {
-        match self.bond.liveness() {
-            Liveness::Lost(reason) => Err(lost(reason, operation)),
-            _ => Ok(()),
-        }
-    }
-
-    fn enqueued(&self, joined: Joined, watches: &Arc<Watches>) -> Enqueued {
-        let Joined { pipe, contenders } = joined;
-        Enqueued {
-            id: pipe.name().id(),
-            token: pipe.name().token,
-            view: QueueView::new(VERSION, contenders),
-            standing: Arc::new(FileStanding::new(self.bond.clone(), pipe, watches.clone(), self.base.clock().clone())),
-        }
-    }
-
-    fn view(&self, queue: &QueueName) -> Result<QueueView> {
-        self.check_bond(Operation::View)?;
-        let path = self.base.queue_path(queue);
-        let fail = |errno| failed(Operation::View, "list the directory", &path, errno);
-        let opened = match shared_files::open_directory(&path) {
-            Err(Errno::NOENT) => return Ok(QueueView::new(VERSION, [])),
-            opened => opened.map_err(fail)?,
-        };
-        let mut contenders = Vec::new();
-        for name in directory::list(opened.as_fd()).map_err(fail)?.contenders {
-            if self.table().stands(name.ticket) || self.is_alive(&opened, &name).map_err(fail)? {
-                contenders.push(name.contender());
-            }
-        }
-        Ok(QueueView::new(VERSION, contenders))
-    }
-
-    /// Tells whether a contender is alive, and removes it if it is dead.
-    fn is_alive(&self, directory: &OwnedFd, name: &EntryName) -> Result<bool, Errno> {
-        match self.looker.look_at(directory, name)? {
-            Some(Vitality::Alive) => Ok(true),
-            Some(Vitality::Dead) => {
-                // If we may not, it stays dead for everybody who looks.
-                let _ = rustix::fs::unlinkat(directory, name.as_str(), rustix::fs::AtFlags::empty());
-                Ok(false)
-            }
-            Some(Vitality::Left) | None => Ok(false),
-        }
-    }
-
-    /// Opens the contender ahead; `None` if it is gone.
-    fn open_ahead(&self, path: &Path, ahead: &ContenderId) -> Result<Option<OwnedFd>> {
-        self.check_bond(Operation::Wait)?;
-        if EntryName::parse(ahead.as_str()).is_none() {
-            let message = format!("{ahead} is not the name of a contender in a directory");
-            return Err(Error::permanent(ErrorKind::Backend, Operation::Wait, message));
-        }
-        let fail = |errno| failed(Operation::Wait, "watch the contender", path, errno);
-        match open_reader(CWD, path) {
-            Ok(reader) => Ok(self.still_there(&reader, path).map_err(fail)?.then_some(reader)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(fail(errno)),
-        }
-    }
-
-    /// Looks at the contender ahead, and removes it if it is dead.
-    fn still_there(&self, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
-        match self.looker.look(reader.as_fd())? {
-            Vitality::Alive => Ok(true),
-            Vitality::Left => Ok(false),
-            Vitality::Dead => {
-                // A name is never used twice, so this removes the dead one and nobody else.
-                let _ = rustix::fs::unlink(path);
-                Ok(false)
-            }
-        }
-    }
-
-    async fn await_departure(&self, reader: OwnedFd, path: PathBuf) -> Result<Departure> {
-        let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
-        let watched = Receiver::from_owned_fd_unchecked(reader).map_err(|error| fail(errno_of(&error)))?;
-        loop {
-            watched.readable().await.map_err(|error| fail(errno_of(&error)))?;
-            let looked = watched.try_io(|| match self.still_there(&watched, &path)? {
-                true => Err(Errno::WOULDBLOCK.into()),
-                false => Ok(Departure::Gone),
-            });
-            match looked {
-                // The runtime forgets that it was ready, and tells us of the next change.
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                looked => return looked.map_err(|error| fail(errno_of(&error))),
-            }
-        }
-    }
-
-    /// Ends everything; returns what is still being undone, and the first failure.
-    fn end(&self) -> (Vec<oneshot::Receiver<()>>, Result<()>) {
-        self.bond.lose(LossReason::Closed);
-        let Remains { pipes, undone, gates } = self.table().close();
-        let mut outcome = Ok(());
-        for pipe in pipes {
-            let left = report_leaving(pipe.leave(), pipe.name());
-            outcome = outcome.and(left);
-        }
-        for gate in gates {
-            gate.retire(self);
-        }
-        (undone, outcome)
-    }
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Inner")
-            .field("base", &self.base.path())
-            .field("bond", &self.bond)
-            .finish_non_exhaustive()
-    }
-}
+use crate::{changes, frozen, locked, request};
 
 /// A session of the file backend; see [`FileBackend`](crate::FileBackend).
 #[derive(Debug)]
@@ -253,16 +37,37 @@ impl FileSession {
         boot: BootId,
     ) -> Result<Self> {
         locked(&counter).open()?;
-        let bond = SessionBond::new(base.clock().clone(), SafeUntil::ProcessEnd);
-        let (table, helpers) = (Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { base, looker, counter, boot, bond, table, helpers });
-        Ok(Self { inner, watches: Arc::default() })
+        let watches = Arc::new(Watches::new(base.clock().clone()));
+        Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches })
+    }
+
+    fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        let joining = Joining { queue: queue.clone(), entries };
+        let tickets: Vec<_> = joining.tickets().collect();
+        let admitted = self.inner.table().admit(&tickets, queue);
+        let Ok(gate) = admitted else {
+            return ready(Err(lost(LossReason::Closed, Operation::Join)));
+        };
+        match gate.join(&self.inner, joining) {
+            Course::Done(Ok(joined)) => ready(Ok(enqueued(&self.inner, joined, &self.watches))),
+            Course::Done(Err(error)) => {
+                tickets.into_iter().for_each(|ticket| self.inner.forget(ticket));
+                ready(Err(error))
+            }
+            Course::Later(report) => {
+                let (inner, watches) = (self.inner.clone(), self.watches.clone());
+                Box::pin(async move {
+                    let joined = report.await.map_err(|_| lost(LossReason::Closed, Operation::Join))??;
+                    Ok(enqueued(&inner, joined, &watches))
+                })
+            }
+        }
     }
 }
 
 impl Session for FileSession {
     fn bond(&self) -> &SessionBond {
-        &self.inner.bond
+        self.inner.bond()
     }
 
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
@@ -270,54 +75,91 @@ impl Session for FileSession {
     }
 
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        let ticket = entry.ticket;
-        let admitted = self.inner.table().admit(ticket, queue);
-        let Ok(gate) = admitted else {
-            return ready(Err(lost(LossReason::Closed, Operation::Join)));
-        };
-        match gate.enter(&self.inner, entry) {
-            Entering::Done(Ok(joined)) => ready(Ok(self.inner.enqueued(joined, &self.watches))),
-            Entering::Done(Err(error)) => {
-                self.inner.forget(ticket);
-                ready(Err(error))
-            }
-            Entering::Later(report) => {
-                let (inner, watches) = (self.inner.clone(), self.watches.clone());
-                Box::pin(async move {
-                    let joined = report.await.map_err(|_| lost(LossReason::Closed, Operation::Join))??;
-                    Ok(inner.enqueued(joined, &watches))
-                })
-            }
+        let one = self.enqueue_all(queue, vec![entry]);
+        Box::pin(async move { Ok(one.await?.pop().expect("one entry was made")) })
+    }
+
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        match check(&entries) {
+            Ok(()) if entries.is_empty() => ready(Ok(Vec::new())),
+            Ok(()) => self.join(queue, entries),
+            Err(error) => ready(Err(error)),
         }
     }
 
     fn departure(
         &self,
         queue: &QueueName,
-        _mine: Option<&ContenderId>,
+        mine: Option<&ContenderId>,
         ahead: &ContenderId,
         _seen: Version,
     ) -> BoxFuture<Result<Departure>> {
-        let path = self.inner.base.queue_path(queue).join(ahead.as_str());
-        let reader = match self.inner.open_ahead(&path, ahead) {
-            Ok(Some(reader)) => reader,
-            Ok(None) => return ready(Ok(Departure::Gone)),
-            Err(error) => return ready(Err(error)),
-        };
-        let inner = self.inner.clone();
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                reason = inner.bond.lost() => Err(lost(reason, Operation::Wait)),
-                departure = inner.await_departure(reader, path) => departure,
-            }
-        })
+        match Ahead::find(&self.inner, queue, ahead, mine) {
+            Ok(Ahead::Told(departure)) => ready(Ok(departure)),
+            Ok(ahead) => Box::pin(ahead.leaves(self.inner.clone(), self.watches.clone(), queue.clone())),
+            Err(error) => ready(Err(error)),
+        }
     }
 
-    fn withdraw(&self, _queue: &QueueName, ticket: Ticket) -> Withdrawal {
-        let (leaving, retired) = self.inner.table().withdraw(ticket);
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        let (asked, seen) = (queue.clone(), seen.clone());
+        let look = move |inner: &Inner| {
+            let view = inner.view(&asked)?;
+            let is_news = view.contenders != seen.contenders || view.elsewhere != seen.elsewhere;
+            Ok(is_news.then_some(view))
+        };
+        Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
+    }
+
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        ready(request::ask(&self.inner, queue, contender, request))
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        ready(value::read(&self.inner, queue))
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        let ticket = match value::check(value.as_deref()).and_then(|()| Ticket::mint()) {
+            Ok(ticket) => ticket,
+            Err(error) => return ready(Err(error)),
+        };
+        let admitted = self.inner.table().admit_write(ticket, queue);
+        let Ok(gate) = admitted else {
+            return ready(Err(lost(LossReason::Closed, Operation::Value)));
+        };
+        match gate.write(&self.inner, Writing { queue: queue.clone(), ticket, expected, value }) {
+            Course::Done(outcome) => {
+                self.inner.forget(ticket);
+                ready(outcome)
+            }
+            Course::Later(report) => {
+                Box::pin(async move { report.await.map_err(|_| lost(LossReason::Closed, Operation::Value))? })
+            }
+        }
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        let asked = queue.clone();
+        let look = move |inner: &Inner| {
+            let value = value::read(inner, &asked)?;
+            let is_news = value.as_ref().map(|value| value.version) != seen;
+            Ok(is_news.then_some(value))
+        };
+        Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
+    }
+
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+        let (leaving, retired) = self.inner.table().withdraw(queue, ticket);
         let withdrawal = match leaving {
             Leaving::Over => Withdrawal::done(Ok(())),
+            // It may be one that outlived the session that made it.
+            Leaving::Unknown => Withdrawal::done(request::thaw(&self.inner, queue, ticket)),
             Leaving::Leave(pipe) => Withdrawal::done(report_leaving(pipe.leave(), pipe.name())),
             Leaving::Undone(undone) => Withdrawal::under_way(Box::pin(async move {
                 // The other end is dropped when the entry is undone.
@@ -351,18 +193,24 @@ impl Drop for FileSession {
     }
 }
 
+fn check(entries: &[Entry]) -> Result<()> {
+    if entries.len() > ENTRIES_MAX {
+        let message = format!("{ENTRIES_MAX} places at once are the most");
+        return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message));
+    }
+    entries.iter().try_for_each(|entry| frozen::check(&entry.bond))
+}
+
+fn enqueued(session: &Arc<Inner>, joined: Joined, watches: &Arc<Watches>) -> Vec<Enqueued> {
+    let Joined { pipes, view } = joined;
+    let one = |pipe: Arc<crate::pipe::Pipe>| {
+        let (id, token) = (pipe.name().id(), pipe.name().token());
+        let standing: Arc<dyn Standing> = Arc::new(FileStanding::new(session.bond().clone(), pipe, watches.clone()));
+        Enqueued { id, token, view: view.clone(), standing }
+    };
+    pipes.into_iter().map(one).collect()
+}
+
 fn ready<T: Send + 'static>(outcome: Result<T>) -> BoxFuture<Result<T>> {
     Box::pin(std::future::ready(outcome))
-}
-
-/// A contender that could not be unlinked is closed all the same, so it counts as dead and others remove it.
-fn report_leaving(outcome: Result<(), Errno>, name: &EntryName) -> Result<()> {
-    outcome.map_err(|errno| failed(Operation::Leave, "remove the contender", Path::new(name.as_str()), errno))
-}
-
-fn lost(reason: LossReason, operation: Operation) -> Error {
-    match reason {
-        LossReason::Closed => Error::permanent(ErrorKind::Closed, operation, reason.to_string()),
-        reason => Error::transient(ErrorKind::Lost(reason), operation, reason.to_string()),
-    }
 }

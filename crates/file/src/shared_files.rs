@@ -33,6 +33,8 @@ pub(crate) enum Patience {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Access {
     pub(crate) file_mode: Mode,
+    /// The mode of files that nobody locks: whoever may look reads them.
+    pub(crate) note_mode: Mode,
     pub(crate) directory_mode: Mode,
     /// The group that has to have them, if it is by their group that others take part.
     group: Option<Gid>,
@@ -46,8 +48,12 @@ impl Access {
 
     fn derive(above: Mode, group: Gid) -> Self {
         let private = Mode::RUSR | Mode::WUSR;
-        let mut access =
-            Self { file_mode: private, directory_mode: Mode::RWXU | (above & (Mode::RWXG | Mode::RWXO)), group: None };
+        let mut access = Self {
+            file_mode: private,
+            note_mode: private,
+            directory_mode: Mode::RWXU | (above & (Mode::RWXG | Mode::RWXO)),
+            group: None,
+        };
         if above.contains(Mode::WOTH) {
             access.file_mode |= Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
             access.directory_mode |= Mode::RWXG | Mode::RWXO;
@@ -57,6 +63,7 @@ impl Access {
             access.directory_mode |= Mode::SGID;
             access.group = Some(group);
         }
+        access.note_mode = access.file_mode | (above & (Mode::RGRP | Mode::ROTH));
         access
     }
 
@@ -100,6 +107,74 @@ fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Er
         // Somebody else was quicker, or tidied up our temporary name.
         Err(Errno::EXIST | Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
+    }
+}
+
+/// What a file that is written anew is to have outlived before the call returns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Durability {
+    /// The writer.
+    Process,
+    /// The machine: its bytes are on the disk. Its name is not yet.
+    Disk,
+}
+
+/// Writes a file under a temporary name and moves it to its own, in place of what was there: it is seen whole or not at
+/// all. Returns the file, open for reading and writing.
+///
+/// Fails with `NOENT` if the directory was removed, or if somebody who holds its flock tidied the temporary name up.
+pub(crate) fn replace(
+    directory: &OwnedFd,
+    name: &str,
+    content: &[u8],
+    access: Access,
+    durability: Durability,
+) -> Result<OwnedFd, Errno> {
+    let temporary = temporary_name()?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(directory, &temporary, flags, access.note_mode)?;
+    let replaced = give_to_group(&file, access)
+        .and_then(|()| rustix::fs::fchmod(&file, access.note_mode))
+        .and_then(|()| write_all(&file, content))
+        .and_then(|()| if durability == Durability::Disk { rustix::fs::fsync(&file) } else { Ok(()) })
+        .and_then(|()| rustix::fs::renameat(directory, &temporary, directory, name));
+    match replaced {
+        Ok(()) => Ok(file),
+        Err(errno) => {
+            // If this fails too, the next who enters the queue removes it.
+            let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+            Err(errno)
+        }
+    }
+}
+
+fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
+    while !content.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(file, content))? {
+            0 => return Err(Errno::NOSPC),
+            written => content = &content[written..],
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file whole; `None` if there is none, `FBIG` if it has more than `bytes_max` bytes.
+pub(crate) fn read(directory: impl AsFd, name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        file => file?,
+    };
+    let mut content = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer))? {
+            0 => return Ok(Some(content)),
+            length => content.extend_from_slice(&buffer[..length]),
+        }
+        if content.len() > bytes_max {
+            return Err(Errno::FBIG);
+        }
     }
 }
 
@@ -185,18 +260,18 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 mod tests {
     use super::*;
 
-    fn derive(mode: u32) -> (u32, u32) {
+    fn derive(mode: u32) -> (u32, u32, u32) {
         let access = Access::derive(Mode::from_raw_mode(mode), Gid::from_raw(7));
-        (access.directory_mode.as_raw_mode(), access.file_mode.as_raw_mode())
+        (access.directory_mode.as_raw_mode(), access.file_mode.as_raw_mode(), access.note_mode.as_raw_mode())
     }
 
     #[test]
     fn who_may_write_the_directory_takes_part_and_who_may_read_it_only_looks() {
-        assert_eq!(derive(0o700), (0o700, 0o600));
-        assert_eq!(derive(0o755), (0o755, 0o600));
-        assert_eq!(derive(0o770), (0o2770, 0o660));
-        assert_eq!(derive(0o775), (0o2775, 0o660));
-        assert_eq!(derive(0o1777), (0o777, 0o666));
+        assert_eq!(derive(0o700), (0o700, 0o600, 0o600));
+        assert_eq!(derive(0o755), (0o755, 0o600, 0o644));
+        assert_eq!(derive(0o770), (0o2770, 0o660, 0o660));
+        assert_eq!(derive(0o775), (0o2775, 0o660, 0o664));
+        assert_eq!(derive(0o1777), (0o777, 0o666, 0o666));
     }
 
     #[test]

@@ -4,17 +4,17 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, SafeUntil, SessionBond, Standing};
+use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
+use rustix::io::Errno;
 
 use crate::pipe::Pipe;
-use crate::watch::{self, Watches};
+use crate::request;
+use crate::watch::{Ear, Topic, Watches};
 
 /// One place of a session.
 pub(crate) struct FileStanding {
     place: Arc<Place>,
     watches: Arc<Watches>,
-    clock: Arc<dyn Clock>,
 }
 
 struct Place {
@@ -24,8 +24,8 @@ struct Place {
 }
 
 impl FileStanding {
-    pub(crate) fn new(bond: SessionBond, pipe: Arc<Pipe>, watches: Arc<Watches>, clock: Arc<dyn Clock>) -> Self {
-        Self { place: Arc::new(Place { bond, pipe, lost: OnceLock::new() }), watches, clock }
+    pub(crate) fn new(bond: SessionBond, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
+        Self { place: Arc::new(Place { bond, pipe, lost: OnceLock::new() }), watches }
     }
 }
 
@@ -36,10 +36,40 @@ impl Place {
         }
         let reason = match self.bond.liveness() {
             Liveness::Lost(reason) => reason,
-            _ if !self.pipe.is_linked() => LossReason::Removed,
+            _ if !self.pipe.is_linked() => self.pipe.conclude(),
             _ => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
         };
         Liveness::Lost(*self.lost.get_or_init(|| reason))
+    }
+
+    /// Waits until the pipe has no name any more.
+    async fn removed(&self, watches: &Watches) {
+        if !self.pipe.is_linked() {
+            return;
+        }
+        if let Some(mut ear) = self.listen(watches) {
+            while self.pipe.is_linked() {
+                ear.news().await;
+            }
+        }
+    }
+
+    /// Waits until somebody has left a request; `None` if the place was left or lost.
+    async fn asked(&self, watches: &Watches) -> Option<Revocation> {
+        let mut ear = self.listen(watches)?;
+        while self.pipe.is_linked() {
+            if let Some(revocation) = request::read(self.pipe.directory(), self.pipe.name().ticket) {
+                return Some(revocation);
+            }
+            ear.news().await;
+        }
+        None
+    }
+
+    /// Listens for what happens to the pipe; `None` if we left.
+    fn listen(&self, watches: &Watches) -> Option<Ear> {
+        let heard: Option<Result<Ear, Errno>> = self.pipe.with_path(|path| watches.listen(path, Topic::Contender));
+        heard?.ok()
     }
 }
 
@@ -49,17 +79,28 @@ impl Standing for FileStanding {
     }
 
     fn lost(&self) -> BoxFuture<LossReason> {
-        let (place, watches, clock) = (self.place.clone(), self.watches.clone(), self.clock.clone());
+        let (place, watches) = (self.place.clone(), self.watches.clone());
         Box::pin(async move {
             tokio::select! {
                 biased;
                 _ = place.bond.lost() => {}
-                () = watch::removed(&place.pipe, &watches, &*clock) => {}
+                () = place.removed(&watches) => {}
             }
             match place.liveness() {
                 Liveness::Lost(reason) => reason,
                 // The pipe lost its name, or the session its bond, and neither comes back.
                 _ => LossReason::Removed,
+            }
+        })
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let (place, watches) = (self.place.clone(), self.watches.clone());
+        Box::pin(async move {
+            // Whoever has left is asked for nothing any more.
+            match place.asked(&watches).await {
+                Some(revocation) => revocation,
+                None => std::future::pending().await,
             }
         })
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockkeeper_core::{QueueName, Ticket};
+use lockkeeper_core::{Part, QueueName, Ticket};
 use tokio::sync::oneshot;
 
 use crate::gate::Gate;
 use crate::pipe::Pipe;
 
-/// How many queues a session keeps open in which it has no place, so that locking again costs few system calls: each
+/// How many locks' queues a session keeps open in which it has no place, so that locking again costs few system calls: each
 /// keeps two file descriptors.
 const IDLE_QUEUES_MAX: usize = 32;
 
@@ -39,6 +39,8 @@ enum Place {
     Entering(Vec<oneshot::Sender<()>>),
     /// It stands in the queue.
     Standing(Arc<Pipe>),
+    /// It is none: a value is being written, and these wait for that.
+    Writing(Vec<oneshot::Sender<()>>),
 }
 
 impl Place {
@@ -55,8 +57,10 @@ pub(crate) struct Closed;
 /// What is left to do for a withdrawal.
 #[derive(Debug)]
 pub(crate) enum Leaving {
-    /// Nothing: there is no such place, or it never came to be.
+    /// Nothing: it never came to be, and never will.
     Over,
+    /// This session has no such place.
+    Unknown,
     /// The pipe has to go.
     Leave(Arc<Pipe>),
     /// Whoever makes the entry undoes it and drops the other end.
@@ -72,21 +76,33 @@ pub(crate) struct Remains {
 }
 
 impl Table {
-    /// Notes a ticket and returns the gate of its queue.
-    pub(crate) fn admit(&mut self, ticket: Ticket, queue: &QueueName) -> Result<Arc<Gate>, Closed> {
+    /// Notes tickets and returns the gate of their lock.
+    pub(crate) fn admit(&mut self, tickets: &[Ticket], queue: &QueueName) -> Result<Arc<Gate>, Closed> {
+        self.note(tickets, queue, || Place::Waiting)
+    }
+
+    /// Notes that a value is to be written under this ticket, and returns the gate of its lock.
+    pub(crate) fn admit_write(&mut self, ticket: Ticket, queue: &QueueName) -> Result<Arc<Gate>, Closed> {
+        self.note(&[ticket], queue, || Place::Writing(Vec::new()))
+    }
+
+    fn note(&mut self, tickets: &[Ticket], queue: &QueueName, place: impl Fn() -> Place) -> Result<Arc<Gate>, Closed> {
         if self.closed {
             return Err(Closed);
         }
-        let slot = self.queues.entry(queue.clone()).or_insert_with(|| Slot {
-            gate: Arc::new(Gate::new(queue.clone())),
+        let lock = queue.with_part(Part::Line);
+        let slot = self.queues.entry(lock.clone()).or_insert_with(|| Slot {
+            gate: Arc::new(Gate::new(lock.clone())),
             places: 0,
             idle_since: None,
         });
-        slot.places += 1;
+        slot.places += tickets.len();
         if let Some(since) = slot.idle_since.take() {
             self.idle.remove(&since);
         }
-        self.places.insert(ticket, (queue.clone(), Place::Waiting));
+        for &ticket in tickets {
+            self.places.insert(ticket, (queue.clone(), place()));
+        }
         Ok(slot.gate.clone())
     }
 
@@ -124,14 +140,14 @@ impl Table {
     /// Forgets a ticket whose entry was not made or was undone; returns a queue that is to be retired, if any.
     pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<Arc<Gate>> {
         let (queue, _place) = self.places.remove(&ticket)?;
-        self.release(&queue)
+        self.release(&queue.with_part(Part::Line))
     }
 
     /// Withdraws a ticket; returns a queue that is to be retired as well, if any.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
-        match self.places.get_mut(&ticket) {
-            None => (Leaving::Over, None),
-            Some((_, Place::Entering(reports))) => {
+    pub(crate) fn withdraw(&mut self, queue: &QueueName, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
+        match self.places.get_mut(&ticket).filter(|(place_of, _)| place_of == queue) {
+            None => (Leaving::Unknown, None),
+            Some((_, Place::Entering(reports) | Place::Writing(reports))) => {
                 let (report, undone) = oneshot::channel();
                 reports.push(report);
                 (Leaving::Undone(undone), None)
@@ -153,11 +169,13 @@ impl Table {
     pub(crate) fn close(&mut self) -> Remains {
         self.closed = true;
         let mut remains = Remains::default();
-        let tickets: Vec<_> = self.places.keys().copied().collect();
-        for ticket in tickets {
-            let (leaving, retired) = self.withdraw(ticket);
+        let places: Vec<_> = self.places.iter().map(|(&ticket, (queue, _))| (ticket, queue.clone())).collect();
+        for (ticket, queue) in places {
+            let (leaving, retired) = self.withdraw(&queue, ticket);
             match leaving {
-                Leaving::Over => {}
+                Leaving::Over | Leaving::Unknown => {}
+                // One that was frozen outlives us.
+                Leaving::Leave(pipe) if pipe.name().is_frozen => {}
                 Leaving::Leave(pipe) => remains.pipes.push(pipe),
                 Leaving::Undone(undone) => remains.undone.push(undone),
             }
@@ -168,15 +186,15 @@ impl Table {
         remains
     }
 
-    fn release(&mut self, queue: &QueueName) -> Option<Arc<Gate>> {
-        let slot = self.queues.get_mut(queue)?;
+    fn release(&mut self, lock: &QueueName) -> Option<Arc<Gate>> {
+        let slot = self.queues.get_mut(lock)?;
         slot.places -= 1;
         if slot.places > 0 {
             return None;
         }
         self.uses += 1;
         slot.idle_since = Some(self.uses);
-        self.idle.insert(self.uses, queue.clone());
+        self.idle.insert(self.uses, lock.clone());
         if self.idle.len() <= IDLE_QUEUES_MAX {
             return None;
         }
@@ -200,18 +218,18 @@ mod tests {
     #[test]
     fn an_entry_withdrawn_before_it_began_is_never_made() {
         let mut table = Table::default();
-        table.admit(ticket(1), &queue(1)).unwrap();
-        assert!(matches!(table.withdraw(ticket(1)).0, Leaving::Over));
+        table.admit(&[ticket(1)], &queue(1)).unwrap();
+        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, Leaving::Over));
         assert!(!table.begin(ticket(1)));
-        assert!(matches!(table.withdraw(ticket(1)).0, Leaving::Over));
+        assert!(matches!(table.withdraw(&queue(1), ticket(1)).0, Leaving::Unknown));
     }
 
     #[test]
     fn an_entry_withdrawn_while_it_is_made_is_reported_when_it_is_undone() {
         let mut table = Table::default();
-        table.admit(ticket(1), &queue(1)).unwrap();
+        table.admit(&[ticket(1)], &queue(1)).unwrap();
         assert!(table.begin(ticket(1)));
-        let (Leaving::Undone(mut undone), _) = table.withdraw(ticket(1)) else { panic!("it is being made") };
+        let (Leaving::Undone(mut undone), _) = table.withdraw(&queue(1), ticket(1)) else { panic!("it is being made") };
         assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
         table.forget(ticket(1));
         assert!(matches!(undone.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
@@ -220,14 +238,14 @@ mod tests {
     #[test]
     fn the_queue_that_was_idle_longest_is_retired_first_and_one_with_a_place_never() {
         let mut table = Table::default();
-        table.admit(ticket(0), &queue(0)).unwrap();
+        table.admit(&[ticket(0)], &queue(0)).unwrap();
         for number in 1..=IDLE_QUEUES_MAX {
-            table.admit(ticket(number as u128), &queue(number)).unwrap();
+            table.admit(&[ticket(number as u128)], &queue(number)).unwrap();
             assert!(table.forget(ticket(number as u128)).is_none());
         }
-        let oldest = table.admit(ticket(1), &queue(1)).unwrap();
+        let oldest = table.admit(&[ticket(1)], &queue(1)).unwrap();
         assert!(table.forget(ticket(1)).is_none());
-        table.admit(ticket(99), &queue(99)).unwrap();
+        table.admit(&[ticket(99)], &queue(99)).unwrap();
         let retired = table.forget(ticket(99)).expect("one queue too many is idle");
         assert!(!Arc::ptr_eq(&retired, &oldest), "it was used again");
         assert_eq!(table.idle.len(), IDLE_QUEUES_MAX);
@@ -237,10 +255,10 @@ mod tests {
     #[test]
     fn a_closed_session_admits_nobody() {
         let mut table = Table::default();
-        table.admit(ticket(1), &queue(1)).unwrap();
+        table.admit(&[ticket(1)], &queue(1)).unwrap();
         let remains = table.close();
         assert_eq!(remains.gates.len(), 1);
         assert!(!table.begin(ticket(1)));
-        assert_eq!(table.admit(ticket(2), &queue(1)).unwrap_err(), Closed);
+        assert_eq!(table.admit(&[ticket(2)], &queue(1)).unwrap_err(), Closed);
     }
 }

@@ -1,122 +1,367 @@
-//! Hearing that our own pipe was removed from its queue, by inotify.
+//! Hearing of what others do to files, by inotify.
 //!
-//! Waiters never use it: the kernel gives a user 128 instances by default. One instance for each session and runtime
-//! serves all its holds, made when somebody first waits for a loss.
+//! Those who wait for the one ahead never use it: the kernel gives a user 128 instances by default. One instance for each
+//! session and runtime serves all its holds and all who watch whole queues. It is made when somebody first waits so, and
+//! the last one is kept until the session ends, since closing one takes the kernel milliseconds.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
+use crate::directory::{ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
-use crate::pipe::Pipe;
 
-/// How often a hold looks for its pipe when the kernel gives no inotify instance or watch.
+/// How often one looks when the kernel gives no inotify instance or watch.
 ///
-/// A look is one system call; a removal by an operator needs no faster answer, since the guard itself looks whenever it
-/// is asked.
+/// A look is a few system calls; a removal by an operator needs no faster answer, since the guard itself looks whenever
+/// it is asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The room for events that are read at once, in bytes; what they say does not matter.
+/// The room for events that are read at once, in bytes: at least fifteen of them with the longest names.
 const EVENTS_BYTES: usize = 4096;
 
+/// How many closed files of one directory are remembered by name for those who have yet to hear of them; who is further
+/// behind is told that there were more.
+const CLOSED_MAX: usize = 64;
+
 /// A session's inotify instances: one for each runtime that waits, since a runtime hears only what it registered itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watches {
-    by_runtime: Mutex<Vec<(Id, Weak<Watch>)>>,
+    instances: Mutex<Instances>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, Default)]
+struct Instances {
+    by_runtime: Vec<(Id, Weak<Instance>)>,
+    /// The one that was used last.
+    kept: Option<Arc<Instance>>,
 }
 
 #[derive(Debug)]
-struct Watch {
+struct Instance {
     /// A receiver of bytes from a file descriptor, which is all that the runtime has to know of it.
     inotify: Receiver,
-    /// Wakes all who share the instance after somebody has read its events.
-    changed: Notify,
+    subjects: Mutex<BTreeMap<i32, Subject>>,
 }
 
-/// Waits until a pipe has no name any more; needs a runtime with its I/O driver, and with its time driver if the kernel
-/// has no inotify to give.
-pub(crate) async fn removed(pipe: &Pipe, watches: &Watches, clock: &dyn Clock) {
-    if !pipe.is_linked() {
-        return;
+/// What one watch of the kernel is about.
+#[derive(Debug)]
+struct Subject {
+    topic: Topic,
+    ears: usize,
+    news: Arc<News>,
+}
+
+/// What was heard of one subject.
+#[derive(Debug, Default)]
+struct News {
+    heard: Mutex<Heard>,
+    told: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// How many events there were.
+    events: u64,
+    /// By which of them the directory itself may have begun, ended or been lost from sight.
+    unsettled_by: u64,
+    /// The files that were closed by a writer, by event.
+    closed: VecDeque<(u64, Box<str>)>,
+    /// The last event whose closed file is not remembered any more.
+    forgotten: u64,
+}
+
+/// What is news to one who listens.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct Rumour {
+    /// The directory may be another one by now, or none.
+    pub(crate) is_unsettled: bool,
+    /// The files of the directory that a writer has closed. The kernel tells before it is done: what such a file looks
+    /// like now may not be final.
+    pub(crate) closed: Vec<Box<str>>,
+    /// Whether there were more of them than are named.
+    pub(crate) more_closed: bool,
+}
+
+/// One who listens for news of one file or directory, from the moment it was made.
+#[derive(Debug)]
+pub(crate) enum Ear {
+    /// The kernel tells.
+    Watch(Watch),
+    /// It does not, so we look ourselves now and then.
+    Clock(Arc<dyn Clock>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Watch {
+    instance: Arc<Instance>,
+    descriptor: i32,
+    news: Arc<News>,
+    /// The last event that was heard.
+    heard: u64,
+}
+
+/// What one listens to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Topic {
+    /// One contender: that its name goes, which is a change of its attributes, and that somebody knocks, which is the
+    /// closing of a write end.
+    Contender,
+    /// A lock's directory: that names come and go, and that processes let go of pipes.
+    Lock,
+    /// The directory of all locks: that locks come and go.
+    Queues,
+}
+
+impl Topic {
+    fn flags(self) -> WatchFlags {
+        let names = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+        let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+        match self {
+            Self::Contender => WatchFlags::ATTRIB | WatchFlags::CLOSE_WRITE,
+            // A pipe without a name is of no interest any more.
+            Self::Lock => names | itself | WatchFlags::CLOSE_WRITE | WatchFlags::EXCL_UNLINK,
+            Self::Queues => names | itself,
+        }
     }
-    match watches.on(pipe) {
-        Ok(Some(watch)) => watch.removed(pipe).await,
-        Ok(None) => {}
-        Err(errno) => {
-            warn_once(errno);
-            while pipe.is_linked() {
-                clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
-            }
+
+    /// Tells whether a name in a directory is of no interest: it is being prepared, or is no contender.
+    fn ignores(self, name: &str, is_closed: bool) -> bool {
+        match (self, name) {
+            (Self::Lock, ENTER) => is_closed,
+            (Self::Lock, name) => name.starts_with('.') && !name.starts_with(VALUE_PREFIX),
+            _ => false,
         }
     }
 }
 
 impl Watches {
-    /// Watches a pipe; `None` if we left it already. The watch ends with the pipe, which nothing outlives.
-    fn on(&self, pipe: &Pipe) -> Result<Option<Arc<Watch>>, Errno> {
-        let watch = self.here()?;
-        // Losing a name is a change of the pipe's attributes; its deletion is told only when nobody has it open.
-        let added = pipe.with_path(|path| inotify::add_watch(&watch.inotify, path, WatchFlags::ATTRIB));
-        added.transpose().map(|added| added.map(|_| watch))
+    /// Prepares to watch; nothing is opened yet.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { instances: Mutex::default(), clock }
     }
 
-    fn here(&self) -> Result<Arc<Watch>, Errno> {
+    /// Listens from now on; on a runtime with its I/O driver, and with its time driver if the kernel has no inotify to
+    /// give. Fails only if there is no such file.
+    pub(crate) fn listen(&self, path: &str, topic: Topic) -> Result<Ear, Errno> {
+        match self.here().and_then(|instance| Watch::new(instance, path, topic)) {
+            Ok(watch) => Ok(Ear::Watch(watch)),
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => Err(errno),
+            Err(errno) => {
+                warn_once(errno);
+                Ok(Ear::Clock(self.clock.clone()))
+            }
+        }
+    }
+
+    fn here(&self) -> Result<Arc<Instance>, Errno> {
         let runtime = Handle::current().id();
-        let mut by_runtime = locked(&self.by_runtime);
-        by_runtime.retain(|(_, watch)| watch.strong_count() > 0);
-        if let Some(watch) = by_runtime.iter().find(|(id, _)| *id == runtime).and_then(|(_, watch)| watch.upgrade()) {
-            return Ok(watch);
+        let mut instances = locked(&self.instances);
+        instances.by_runtime.retain(|(_, instance)| instance.strong_count() > 0);
+        let known = instances.by_runtime.iter().find(|(id, _)| *id == runtime);
+        if let Some(instance) = known.and_then(|(_, instance)| instance.upgrade()) {
+            return Ok(instance);
         }
         let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let inotify = Receiver::from_owned_fd_unchecked(opened).map_err(|error| errno_of(&error))?;
-        let watch = Arc::new(Watch { inotify, changed: Notify::new() });
-        by_runtime.push((runtime, Arc::downgrade(&watch)));
-        Ok(watch)
+        let instance = Arc::new(Instance { inotify, subjects: Mutex::default() });
+        instances.by_runtime.push((runtime, Arc::downgrade(&instance)));
+        instances.kept = Some(instance.clone());
+        Ok(instance)
+    }
+}
+
+impl Ear {
+    /// Waits until there is news.
+    pub(crate) async fn news(&mut self) -> Rumour {
+        match self {
+            Self::Watch(watch) => watch.news().await,
+            Self::Clock(clock) => {
+                clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
+                Rumour { is_unsettled: true, ..Rumour::default() }
+            }
+        }
     }
 }
 
 impl Watch {
-    async fn removed(&self, pipe: &Pipe) {
+    fn new(instance: Arc<Instance>, path: &str, topic: Topic) -> Result<Self, Errno> {
+        let mut subjects = locked(&instance.subjects);
+        let descriptor = inotify::add_watch(&instance.inotify, path, topic.flags())?;
+        let subject = subjects.entry(descriptor).or_insert_with(|| Subject { topic, ears: 0, news: Arc::default() });
+        subject.ears += 1;
+        let news = subject.news.clone();
+        let heard = locked(&news.heard).events;
+        drop(subjects);
+        Ok(Self { instance, descriptor, news, heard })
+    }
+
+    async fn news(&mut self) -> Rumour {
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
+            let told = self.news.told.notified();
+            tokio::pin!(told);
             // From here on no event is missed, whoever reads it.
-            changed.as_mut().enable();
-            if !pipe.is_linked() {
-                return;
+            told.as_mut().enable();
+            if let Some(rumour) = locked(&self.news.heard).since(&mut self.heard) {
+                return rumour;
             }
             tokio::select! {
-                () = &mut changed => {}
-                ready = self.inotify.readable() => match ready {
-                    Ok(()) => {
-                        self.drain();
-                        self.changed.notify_waiters();
-                    }
+                () = &mut told => {}
+                ready = self.instance.inotify.readable() => match ready {
+                    Ok(()) => self.instance.hand_out(),
                     // The runtime is ending, and nobody is left to be told.
                     Err(_) => std::future::pending().await,
                 },
             }
         }
     }
+}
 
+/// The kernel need not tell of what nobody listens for.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut subjects = locked(&self.instance.subjects);
+        let Some(subject) = subjects.get_mut(&self.descriptor) else {
+            return;
+        };
+        subject.ears -= 1;
+        if subject.ears == 0 {
+            subjects.remove(&self.descriptor);
+            // It may have ended with what it was about.
+            let _ = inotify::remove_watch(&self.instance.inotify, self.descriptor);
+        }
+    }
+}
+
+impl Instance {
     /// Reads until there is nothing more, so that the runtime tells of what comes next.
-    fn drain(&self) {
-        let mut events = [0_u8; EVENTS_BYTES];
-        while self.inotify.try_read(&mut events).is_ok_and(|length| length > 0) {}
+    fn hand_out(&self) {
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        let read = self.inotify.try_io(|| -> std::io::Result<()> {
+            loop {
+                let event = reader.next()?;
+                self.hand_on(event.wd(), event.events(), event.file_name().and_then(|name| name.to_str().ok()));
+            }
+        });
+        debug_assert!(read.is_err(), "it is read until there is nothing more");
+    }
+
+    fn hand_on(&self, descriptor: i32, events: ReadFlags, file_name: Option<&str>) {
+        let subjects = locked(&self.subjects);
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            for subject in subjects.values() {
+                locked(&subject.news.heard).lose_track();
+                subject.news.told.notify_waiters();
+            }
+        } else if let Some(subject) = subjects.get(&descriptor)
+            && locked(&subject.news.heard).add(subject.topic, events, file_name)
+        {
+            subject.news.told.notify_waiters();
+        }
+    }
+}
+
+impl Heard {
+    /// Notes an event; `false` if it is news to nobody.
+    fn add(&mut self, topic: Topic, events: ReadFlags, file_name: Option<&str>) -> bool {
+        let is_closed = events.contains(ReadFlags::CLOSE_WRITE);
+        if file_name.is_some_and(|name| topic.ignores(name, is_closed)) {
+            return false;
+        }
+        self.events += 1;
+        let is_of_itself = file_name.is_none_or(|name| topic == Topic::Queues || name == ENTER);
+        if is_of_itself && !is_closed {
+            self.unsettled_by = self.events;
+        }
+        if let Some(name) = file_name.filter(|_| is_closed) {
+            self.closed.push_back((self.events, name.into()));
+            if self.closed.len() > CLOSED_MAX
+                && let Some((forgotten, _)) = self.closed.pop_front()
+            {
+                self.forgotten = forgotten;
+            }
+        }
+        true
+    }
+
+    /// Notes that events were lost.
+    fn lose_track(&mut self) {
+        self.events += 1;
+        self.unsettled_by = self.events;
+        self.forgotten = self.events;
+        self.closed.clear();
+    }
+
+    /// Returns what was heard since the event `last`, and moves that on.
+    fn since(&self, last: &mut u64) -> Option<Rumour> {
+        if self.events == *last {
+            return None;
+        }
+        let since = std::mem::replace(last, self.events);
+        let closed = self.closed.iter().filter(|(event, _)| *event > since).map(|(_, name)| name.clone());
+        Some(Rumour {
+            is_unsettled: self.unsettled_by > since,
+            closed: closed.collect(),
+            more_closed: self.forgotten > since,
+        })
     }
 }
 
 fn warn_once(errno: Errno) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
-        tracing::warn!(%errno, "the kernel has no inotify instance left; a removal by others is noticed within a second");
+        tracing::warn!(%errno, "the kernel has no inotify to give; what others do is noticed within a second");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_prepared_is_news_to_nobody_and_what_is_closed_is_told_by_name() {
+        let (mut heard, mut last) = (Heard::default(), 0);
+        assert!(!heard.add(Topic::Lock, ReadFlags::CREATE, Some(".new-1")));
+        assert!(!heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
+        assert_eq!(heard.since(&mut last), None);
+        assert!(
+            heard.add(Topic::Lock, ReadFlags::MOVED_TO, Some("a"))
+                && heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"))
+        );
+        let rumour = heard.since(&mut last).unwrap();
+        assert_eq!(rumour, Rumour { closed: vec!["b".into()], ..Rumour::default() });
+        assert_eq!(heard.since(&mut last), None);
+        assert!(heard.add(Topic::Queues, ReadFlags::CREATE, Some(".new-1")), "a lock may be called so");
+        assert!(heard.since(&mut last).unwrap().is_unsettled);
+        assert!(heard.add(Topic::Lock, ReadFlags::DELETE, Some(ENTER)));
+        assert!(heard.since(&mut last).unwrap().is_unsettled);
+    }
+
+    #[test]
+    fn who_is_too_far_behind_is_told_that_there_was_more() {
+        let (mut heard, mut last) = (Heard::default(), 0);
+        for _ in 0..=CLOSED_MAX {
+            heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));
+        }
+        let rumour = heard.since(&mut last).unwrap();
+        assert_eq!((rumour.closed.len(), rumour.more_closed), (CLOSED_MAX, true));
+        heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"));
+        let rumour = heard.since(&mut last).unwrap();
+        assert_eq!((rumour.closed, rumour.more_closed), (vec!["b".into()], false));
+        heard.lose_track();
+        let rumour = heard.since(&mut last).unwrap();
+        assert!(rumour.is_unsettled && rumour.more_closed);
     }
 }

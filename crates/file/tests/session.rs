@@ -276,7 +276,7 @@ async fn a_dead_contender_is_removed_by_whoever_meets_it() {
     let place = Place::join(&ours, &queue(Q)).await.unwrap();
     let path = queue_directory(directory.path());
     // A pipe that nobody has open is what a killed process leaves.
-    let dead = path.join(format!("{:020}-{:032x}-m-4121-web-backup", place.number() - 1, 7));
+    let dead = path.join(format!("{:020}-{:032x}-mutex-4121-web-backup", place.number() - 1, 7));
     let make = || rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     make();
     let inspected = backend(directory.path()).inspect(&queue(Q)).await.unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use lockkeeper_core::{Backend, Session};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::more_parts;
 use crate::support::{DEADLINE, Place, backend, lock, queue, session};
 
 const PART: &str = "LOCKKEEPER_FILE_TEST_PART";
@@ -24,8 +25,8 @@ pub(crate) const QUEUE: &str = "q";
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     name: String,
-    directory: PathBuf,
-    number: u32,
+    pub(crate) directory: PathBuf,
+    pub(crate) number: u32,
 }
 
 pub(crate) fn from_environment() -> Option<Part> {
@@ -49,18 +50,25 @@ pub(crate) fn play(part: &Part) {
             "be-removed" => be_removed(part).await,
             "try-session" => try_session(part).await,
             "look" => look(part).await,
+            "watch" => more_parts::watch(part).await,
+            "watch-and-stop" => more_parts::watch_and_stop(part).await,
+            "be-asked" => more_parts::be_asked(part).await,
+            "freeze" => more_parts::freeze(part).await,
+            "ask-in-vain" => more_parts::ask_in_vain(part).await,
+            "write-value" => more_parts::write_value(part).await,
+            "storm-of-all" => more_parts::storm_of_all(part).await,
             other => panic!("nobody plays {other}"),
         }
     });
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     println!("{line}");
     std::io::stdout().flush().unwrap();
 }
 
 /// Waits for a line; a conductor that is gone ends the part.
-fn listen() {
+pub(crate) fn listen() {
     let mut line = String::new();
     if std::io::stdin().read_line(&mut line).unwrap() == 0 {
         std::process::exit(3);

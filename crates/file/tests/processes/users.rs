@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use lockkeeper_core::{Backend, Bond, ContenderId, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Place, lock, queue, soon};
+use crate::support::{Place, backend, entry, lock, queue, soon};
 
 /// Another user, who owns nothing: `nobody`.
 const OTHER_USER: &str = "65534";
@@ -65,6 +66,13 @@ pub(crate) fn readers_only_look() {
     onlooker.hear_that(&format!("1 queue {QUEUE} owner {}", std::process::id()));
     onlooker.hear_that("3 files, opened []");
     block_on(held.leave()).unwrap();
+    // What is said to those who wait is for whoever looks, too.
+    let mut entry = entry();
+    entry.bond = Bond::Persistent { reason: "moving".into() };
+    let ice = block_on(session.enqueue(&queue(QUEUE), entry)).unwrap();
+    let why = Request::Yield(Revocation::new(Some("please".to_owned()), None));
+    assert!(block_on(session.request(&queue(QUEUE), &ice.id, why)).unwrap());
+    stage.other_user("ask-in-vain").hear_that("frozen Some(\"moving\") asked Some(\"please\") refused");
 }
 
 pub(crate) fn writers_take_part() {
@@ -86,6 +94,27 @@ pub(crate) fn writers_take_part() {
     assert!(later.is_silent_for(Duration::from_millis(200)), "two users hold the lock");
     block_on(place.leave()).unwrap();
     later.hear_that("held");
+}
+
+pub(crate) fn others_ask_and_thaw() {
+    let Some(stage) = Stage::set("what_one_user_has_frozen_another_thaws_and_asks_and_breaks", 0o777) else {
+        return;
+    };
+    let session = own_session(&stage.directory);
+    let ice = stage.other_user("freeze");
+    let ticket = Ticket::from_bits(ice.hear().parse().unwrap());
+    drop(ice);
+    block_on(session.withdraw(&queue(QUEUE), ticket)).unwrap();
+    assert!(block_on(session.view(&queue(QUEUE))).unwrap().contenders.is_empty());
+    // The other user is asked and broken by us, who take its files for ours and the other way round.
+    let theirs = stage.other_user("be-asked");
+    let id = ContenderId::new(theirs.hear());
+    let why = Revocation::new(Some("please".to_owned()), None);
+    assert!(block_on(session.request(&queue(QUEUE), &id, Request::Yield(why))).unwrap());
+    theirs.hear_that("asked: please");
+    let token = block_on(backend(&stage.directory).inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
+    assert!(block_on(session.request(&queue(QUEUE), &id, Request::Break { token })).unwrap());
+    theirs.hear_that("Broken");
 }
 
 pub(crate) fn refused_by_name() {

@@ -1,0 +1,178 @@
+//! Waiting for any change of a queue: somebody joins, leaves or dies, or its value is written.
+//!
+//! The kernel tells of names that come and go. A process that dies lets go of its pipe, which is told as well, but a
+//! moment before it is done: so the pipe is then watched until it has ended. For each queue that is waited for there is
+//! one watch, and an open pipe only for those that somebody has just let go of or knocked at.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use lockkeeper_core::{Operation, QueueName, Result};
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::directory::{self, ENTER};
+use crate::entry_name::EntryName;
+use crate::errors::{errno_of, failed};
+use crate::inner::{Inner, lost};
+use crate::pipe::{self, Vitality};
+use crate::watch::{Ear, Rumour, Topic, Watches};
+
+/// Looks again at each change until there is something to tell.
+pub(crate) async fn until<T>(
+    session: Arc<Inner>,
+    watches: Arc<Watches>,
+    queue: QueueName,
+    look: impl Fn(&Inner) -> Result<Option<T>>,
+) -> Result<T> {
+    let mut attention =
+        Attention { session: &session, watches: &watches, queue: &queue, ears: None, suspects: Vec::new() };
+    loop {
+        attention.listen().map_err(|errno| attention.failed(errno))?;
+        if let Some(found) = look(&session)? {
+            return Ok(found);
+        }
+        tokio::select! {
+            biased;
+            reason = session.bond().lost() => return Err(lost(reason, Operation::Wait)),
+            outcome = attention.change() => outcome.map_err(|errno| attention.failed(errno))?,
+        }
+    }
+}
+
+/// What one who waits listens to.
+struct Attention<'a> {
+    session: &'a Inner,
+    watches: &'a Watches,
+    queue: &'a QueueName,
+    /// Absent before the first look, and when it may be another directory by now.
+    ears: Option<Ears>,
+    /// Those of whom it was heard that somebody let go of them; at most as many as stand in the queue.
+    suspects: Vec<Suspect>,
+}
+
+/// What tells of a directory's changes.
+struct Ears {
+    /// Absent if there is no such directory.
+    lock: Option<Ear>,
+    /// Absent if the directory is settled, so that its own end is told from within.
+    queues: Option<Ear>,
+}
+
+struct Suspect {
+    name: EntryName,
+    reader: Receiver,
+}
+
+impl Attention<'_> {
+    /// Listens to the lock's directory as it is now, if there is one, or else for its coming.
+    fn listen(&mut self) -> Result<(), Errno> {
+        if self.ears.is_some() {
+            return Ok(());
+        }
+        let path = self.session.base().queue_path(self.queue);
+        let path = path.to_string_lossy();
+        let lock = self.hear(&path, Topic::Lock)?;
+        // The flock's file is made first and removed last, so whoever removes the directory from now on is heard.
+        if lock.is_some() && rustix::fs::statat(CWD, &*format!("{path}/{ENTER}"), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            self.ears = Some(Ears { lock, queues: None });
+            return Ok(());
+        }
+        self.session.base().make_queues()?;
+        let queues = self.watches.listen(&self.session.base().queues().to_string_lossy(), Topic::Queues)?;
+        // It may have come before we listened for its coming.
+        let lock = self.hear(&path, Topic::Lock)?;
+        self.ears = Some(Ears { lock, queues: Some(queues) });
+        Ok(())
+    }
+
+    fn hear(&self, path: &str, topic: Topic) -> Result<Option<Ear>, Errno> {
+        match self.watches.listen(path, topic) {
+            Err(Errno::NOENT) => Ok(None),
+            ear => ear.map(Some),
+        }
+    }
+
+    /// Waits until something may have changed.
+    async fn change(&mut self) -> Result<(), Errno> {
+        let Some(ears) = &mut self.ears else {
+            return Ok(());
+        };
+        let (session, suspects) = (self.session, &mut self.suspects);
+        let rumour = tokio::select! {
+            rumour = news(&mut ears.lock) => rumour,
+            rumour = news(&mut ears.queues) => rumour,
+            () = std::future::poll_fn(|context| poll_suspects(session, suspects, context)) => Rumour::default(),
+        };
+        if rumour.is_unsettled {
+            self.ears = None;
+        }
+        self.suspect(&rumour)
+    }
+
+    /// Watches those of whom it was told that a process let go of them.
+    fn suspect(&mut self, rumour: &Rumour) -> Result<(), Errno> {
+        if rumour.closed.is_empty() && !rumour.more_closed {
+            return Ok(());
+        }
+        let Ok(Some(opened)) = self.session.open_directory(self.queue, Operation::Wait) else {
+            return Ok(());
+        };
+        let names = directory::list(opened.as_fd())?.contenders;
+        self.suspects.retain(|suspect| names.contains(&suspect.name));
+        for name in names {
+            let is_told = rumour.more_closed || rumour.closed.iter().any(|closed| **closed == *name.as_str());
+            if !is_told || name.is_frozen || self.suspects.iter().any(|suspect| suspect.name == name) {
+                continue;
+            }
+            match pipe::open_reader(&opened, name.as_str()) {
+                Ok(reader) => {
+                    let reader = Receiver::from_owned_fd_unchecked(reader).map_err(|error| errno_of(&error))?;
+                    self.suspects.push(Suspect { name, reader });
+                }
+                // It is gone, or none of our business.
+                Err(Errno::NOENT | Errno::ACCESS) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, errno: Errno) -> lockkeeper_core::Error {
+        failed(Operation::Wait, "watch the directory", &self.session.base().queue_path(self.queue), errno)
+    }
+}
+
+async fn news(ear: &mut Option<Ear>) -> Rumour {
+    match ear {
+        Some(ear) => ear.news().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Is ready when one of them has ended, and forgets it.
+fn poll_suspects(session: &Inner, suspects: &mut Vec<Suspect>, context: &mut Context<'_>) -> Poll<()> {
+    let before = suspects.len();
+    suspects.retain(|suspect| suspect.poll_end(session, context).is_pending());
+    if suspects.len() < before { Poll::Ready(()) } else { Poll::Pending }
+}
+
+impl Suspect {
+    fn poll_end(&self, session: &Inner, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if ready!(self.reader.poll_read_ready(context)).is_err() {
+                return Poll::Ready(());
+            }
+            let looked = self.reader.try_io(|| match session.looker().look(self.reader.as_fd()) {
+                Ok(Vitality::Alive) => Err(Errno::WOULDBLOCK.into()),
+                _ => Ok(()),
+            });
+            // Otherwise the runtime forgets that it was ready, and tells us of the next change.
+            if !looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+                return Poll::Ready(());
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Waiting for one contender to leave: at the read end of its pipe, so that it costs nobody else anything.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lockkeeper_core::{ContenderId, Departure, Error, ErrorKind, Operation, QueueName, Result};
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::changes;
+use crate::entry_name::EntryName;
+use crate::errors::{errno_of, failed};
+use crate::frozen;
+use crate::inner::{Inner, lost};
+use crate::pipe::{Vitality, open_reader};
+use crate::watch::Watches;
+
+/// The contender that is waited for.
+#[derive(Debug)]
+pub(crate) enum Ahead {
+    /// There is nothing to wait for.
+    Told(Departure),
+    /// Its process holds the other end of a pipe.
+    Lives {
+        ahead: Watched,
+        /// Our own, if we have one: whoever breaks it tells us there.
+        mine: Option<Watched>,
+    },
+    /// It has no process.
+    Frozen { ahead: EntryName, mine: Option<ContenderId> },
+}
+
+/// The read end of a contender's pipe.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    reader: OwnedFd,
+    path: PathBuf,
+}
+
+impl Ahead {
+    /// Finds the contender.
+    pub(crate) fn find(
+        session: &Inner,
+        queue: &QueueName,
+        ahead: &ContenderId,
+        mine: Option<&ContenderId>,
+    ) -> Result<Self> {
+        session.check_bond(Operation::Wait)?;
+        let Some(name) = EntryName::parse(ahead.as_str()) else {
+            let message = format!("{ahead} is not the name of a contender in a directory");
+            return Err(Error::permanent(ErrorKind::Backend, Operation::Wait, message));
+        };
+        if name.is_frozen {
+            return Ok(Self::Frozen { ahead: name, mine: mine.cloned() });
+        }
+        let Some(ahead) = Watched::open(session, queue, ahead)? else {
+            return Ok(Self::Told(Departure::Gone));
+        };
+        // One that outlives its process is told by its standing alone.
+        let is_pipe = |mine: &&ContenderId| EntryName::parse(mine.as_str()).is_some_and(|name| !name.is_frozen);
+        match mine.filter(is_pipe) {
+            None => Ok(Self::Lives { ahead, mine: None }),
+            Some(mine) => Ok(match Watched::open(session, queue, mine)? {
+                Some(mine) => Self::Lives { ahead, mine: Some(mine) },
+                None => Self::Told(Departure::Recheck),
+            }),
+        }
+    }
+
+    /// Waits until it leaves, or until somebody breaks ours.
+    pub(crate) async fn leaves(
+        self,
+        session: Arc<Inner>,
+        watches: Arc<Watches>,
+        queue: QueueName,
+    ) -> Result<Departure> {
+        match self {
+            Self::Told(departure) => Ok(departure),
+            Self::Frozen { ahead, mine } => {
+                let look = {
+                    let queue = queue.clone();
+                    move |session: &Inner| thawed(session, &queue, &ahead, mine.as_ref())
+                };
+                changes::until(session, watches, queue, look).await
+            }
+            Self::Lives { ahead, mine } => {
+                let mine = async {
+                    match mine {
+                        Some(mine) => mine.let_go(&session).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    reason = session.bond().lost() => Err(lost(reason, Operation::Wait)),
+                    outcome = ahead.let_go(&session) => outcome.map(|()| Departure::Gone),
+                    outcome = mine => outcome.map(|()| Departure::Recheck),
+                }
+            }
+        }
+    }
+}
+
+fn thawed(
+    session: &Inner,
+    queue: &QueueName,
+    ahead: &EntryName,
+    mine: Option<&ContenderId>,
+) -> Result<Option<Departure>> {
+    let Some(directory) = session.open_directory(queue, Operation::Wait)? else {
+        return Ok(Some(Departure::Gone));
+    };
+    let path = session.base().queue_path(queue);
+    match frozen::look_at(&directory, ahead).map_err(|errno| failed(Operation::Wait, "look into", &path, errno))? {
+        Some(Vitality::Alive) => {
+            let is_gone = |mine: &ContenderId| {
+                let stat = rustix::fs::statat(&directory, mine.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+                matches!(stat, Err(Errno::NOENT))
+            };
+            Ok(mine.is_some_and(is_gone).then_some(Departure::Recheck))
+        }
+        Some(_) => {
+            // If we may not, it stays broken for everybody who looks.
+            let _ = rustix::fs::unlink(path.join(ahead.as_str()));
+            Ok(Some(Departure::Gone))
+        }
+        None => Ok(Some(Departure::Gone)),
+    }
+}
+
+/// Looks at the contender ahead, and removes it if it is dead or broken.
+fn still_there(session: &Inner, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
+    match session.looker().look(reader.as_fd())? {
+        Vitality::Alive => Ok(true),
+        Vitality::Left => Ok(false),
+        Vitality::Dead | Vitality::Broken => {
+            // A name is never used twice, so this removes that one and nobody else.
+            let _ = rustix::fs::unlink(path);
+            Ok(false)
+        }
+    }
+}
+
+impl Watched {
+    /// Opens a contender's pipe; `None` if it is gone.
+    fn open(session: &Inner, queue: &QueueName, contender: &ContenderId) -> Result<Option<Self>> {
+        let path = session.base().queue_path(queue).join(contender.as_str());
+        let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
+        let reader = match open_reader(CWD, &path) {
+            Err(Errno::NOENT) => return Ok(None),
+            reader => reader.map_err(fail)?,
+        };
+        let is_there = still_there(session, &reader, &path).map_err(fail)?;
+        Ok(is_there.then_some(Self { reader, path }))
+    }
+
+    /// Waits until nobody holds the other end, or a byte tells that it is over.
+    async fn let_go(self, session: &Inner) -> Result<()> {
+        let Self { reader, path } = self;
+        let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
+        let watched = Receiver::from_owned_fd_unchecked(reader).map_err(|error| fail(errno_of(&error)))?;
+        loop {
+            watched.readable().await.map_err(|error| fail(errno_of(&error)))?;
+            let looked = watched.try_io(|| match still_there(session, &watched, &path)? {
+                true => Err(Errno::WOULDBLOCK.into()),
+                false => Ok(()),
+            });
+            match looked {
+                // The runtime forgets that it was ready, and tells us of the next change.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                looked => return looked.map_err(|error| fail(errno_of(&error))),
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Contenders that outlive every process: a regular file in the queue, where others have a pipe.
+//!
+//! Its name says that it is one, so nobody has to open it to know that it stands. Its content is the reason, and a line
+//! end after it; one that is empty was broken, and only its name is left to be removed.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use lockkeeper_core::{Bond, Error, ErrorKind, Operation, Result};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::directory::QueueDirectory;
+use crate::entry_name::EntryName;
+use crate::pipe::Vitality;
+use crate::shared_files::{self, Durability};
+
+/// The longest reason, in bytes: it is a sentence for those who wait.
+const REASON_BYTES_MAX: usize = 4096;
+
+/// Refuses a reason that is too long.
+pub(crate) fn check(bond: &Bond) -> Result<()> {
+    match bond {
+        Bond::Persistent { reason } if reason.len() > REASON_BYTES_MAX => {
+            let message = format!("the reason has {} bytes, and {REASON_BYTES_MAX} are the most", reason.len());
+            Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the file, and puts its content on the disk; under the queue's lock.
+pub(crate) fn enter(within: &QueueDirectory, name: &EntryName, reason: &str) -> Result<OwnedFd, Errno> {
+    let content = format!("{reason}\n");
+    shared_files::replace(within.directory(), name.as_str(), content.as_bytes(), within.access(), Durability::Disk)
+}
+
+/// Reads the reason; `None` if it cannot be read.
+pub(crate) fn reason(directory: impl AsFd, name: &EntryName) -> Option<String> {
+    let content = shared_files::read(directory, name.as_str(), REASON_BYTES_MAX + 1).ok()??;
+    let text = String::from_utf8_lossy(&content);
+    Some(text.strip_suffix('\n').unwrap_or(&text).replace(char::is_control, "\u{FFFD}"))
+}
+
+/// Looks at one; `None` if it is gone.
+pub(crate) fn look_at(directory: impl AsFd, name: &EntryName) -> Result<Option<Vitality>, Errno> {
+    match rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if stat.st_size == 0 => Ok(Some(Vitality::Broken)),
+        Ok(_) => Ok(Some(Vitality::Alive)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Marks one as broken, so that whoever has it open can tell why its name goes.
+pub(crate) fn mark_broken(directory: impl AsFd, name: &EntryName) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map(drop)
+}
+
+/// Tells whether one that we have open was broken.
+pub(crate) fn is_broken(file: impl AsFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_size == 0)
+}

@@ -1,0 +1,228 @@
+//! What all parts of a session share: its places, its helpers, its looks at queues.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use lockkeeper_core::{
+    Error, ErrorKind, Liveness, LossReason, Mode, Operation, Part, QueueName, QueueView, Result, SafeUntil,
+    SessionBond, Ticket, Version,
+};
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+
+use crate::base::Base;
+use crate::counter::{BootId, Counter};
+use crate::directory;
+use crate::entry_name::EntryName;
+use crate::errors::failed;
+use crate::gate::Gate;
+use crate::locked;
+use crate::pipe::{Looker, Vitality};
+use crate::shared_files;
+use crate::table::{Remains, Table};
+
+/// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
+///
+/// Such a thread lives for as long as somebody else is entering a queue: a few system calls, unless that one is stopped
+/// in the midst of them.
+const HELPERS_MAX: usize = 16;
+
+/// The stack of such a thread, in bytes: it calls nothing deep, and keeps one listing's buffer there.
+const HELPER_STACK_BYTES: usize = 256 * 1024;
+
+/// There is only one connection to a directory.
+pub(crate) const VERSION: Version = Version(0);
+
+/// What all parts of a session share; threads that make its entries hold it as well.
+pub(crate) struct Inner {
+    base: Arc<Base>,
+    looker: Arc<Looker>,
+    /// Shared by all sessions of the backend, for those who do not wait.
+    counter: Arc<Mutex<Counter>>,
+    boot: BootId,
+    bond: SessionBond,
+    table: Mutex<Table>,
+    helpers: Mutex<Helpers>,
+}
+
+#[derive(Debug, Default)]
+struct Helpers {
+    running: usize,
+    waiting: VecDeque<Arc<Gate>>,
+}
+
+impl Inner {
+    pub(crate) fn new(base: Arc<Base>, looker: Arc<Looker>, counter: Arc<Mutex<Counter>>, boot: BootId) -> Self {
+        let bond = SessionBond::new(base.clock().clone(), SafeUntil::ProcessEnd);
+        Self { base, looker, counter, boot, bond, table: Mutex::default(), helpers: Mutex::default() }
+    }
+
+    pub(crate) fn base(&self) -> &Base {
+        &self.base
+    }
+
+    pub(crate) fn bond(&self) -> &SessionBond {
+        &self.bond
+    }
+
+    pub(crate) fn looker(&self) -> &Looker {
+        &self.looker
+    }
+
+    pub(crate) fn counter(&self) -> &Mutex<Counter> {
+        &self.counter
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        locked(&self.table)
+    }
+
+    /// Forgets a ticket whose entry was not made, or whose value was written.
+    pub(crate) fn forget(&self, ticket: Ticket) {
+        let retired = self.table().forget(ticket);
+        if let Some(gate) = retired {
+            gate.retire(self);
+        }
+    }
+
+    /// Has a gate served by a thread that may wait.
+    pub(crate) fn serve(self: &Arc<Self>, gate: Arc<Gate>) {
+        {
+            let mut helpers = locked(&self.helpers);
+            if helpers.running >= HELPERS_MAX {
+                helpers.waiting.push_back(gate);
+                return;
+            }
+            helpers.running += 1;
+        }
+        let (session, served) = (self.clone(), gate.clone());
+        let builder = std::thread::Builder::new().name("lockkeeper-file".to_owned()).stack_size(HELPER_STACK_BYTES);
+        if let Err(source) = builder.spawn(move || session.help(served)) {
+            locked(&self.helpers).running -= 1;
+            let message = "no thread could be had to wait for another process";
+            let error = Error::transient(ErrorKind::LimitReached, Operation::Join, message).caused_by(source);
+            gate.refuse(self, &error);
+        }
+    }
+
+    fn help(self: Arc<Self>, mut gate: Arc<Gate>) {
+        // Its own opening of the counter: a flock is shared by all who use one opening.
+        let counter = Mutex::new(Counter::new(self.base.clone(), self.boot));
+        loop {
+            gate.serve(&self, &counter);
+            let mut helpers = locked(&self.helpers);
+            match helpers.waiting.pop_front() {
+                Some(next) => gate = next,
+                None => {
+                    helpers.running -= 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn check_bond(&self, operation: Operation) -> Result<()> {
+        match self.bond.liveness() {
+            Liveness::Lost(reason) => Err(lost(reason, operation)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the directory of a queue's lock; `None` if there is none.
+    pub(crate) fn open_directory(&self, queue: &QueueName, operation: Operation) -> Result<Option<OwnedFd>> {
+        let path = self.base.queue_path(queue);
+        match shared_files::open_directory(&path) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(operation, "open the directory", &path, errno)),
+        }
+    }
+
+    /// Lists a queue, without its dead, and removes these.
+    pub(crate) fn view(&self, queue: &QueueName) -> Result<QueueView> {
+        self.check_bond(Operation::View)?;
+        let Some(opened) = self.open_directory(queue, Operation::View)? else {
+            return Ok(QueueView::new(VERSION, []));
+        };
+        let fail = |errno| failed(Operation::View, "list the directory", &self.base.queue_path(queue), errno);
+        let names = directory::list(opened.as_fd()).map_err(fail)?.contenders;
+        let mut contenders = Vec::new();
+        for name in names.iter().filter(|name| name.part == queue.part()) {
+            if self.is_alive(&opened, name).map_err(fail)? {
+                contenders.push(name.contender());
+            }
+        }
+        let mut view = QueueView::new(VERSION, contenders);
+        // We must not say that somebody is dead whom we cannot look at.
+        view.elsewhere = elsewhere(queue.part(), &names, |name| self.is_alive(&opened, name).unwrap_or(true));
+        Ok(view)
+    }
+
+    /// Tells whether a contender stands, and removes it if it is dead or broken.
+    pub(crate) fn is_alive(&self, directory: &OwnedFd, name: &EntryName) -> Result<bool, Errno> {
+        if self.table().stands(name.ticket) && !name.is_frozen {
+            return Ok(true);
+        }
+        match self.looker.look_at(directory, name)? {
+            Some(Vitality::Alive) => Ok(true),
+            Some(Vitality::Dead | Vitality::Broken) => {
+                // If we may not, it stays dead for everybody who looks.
+                let _ = rustix::fs::unlinkat(directory, name.as_str(), rustix::fs::AtFlags::empty());
+                Ok(false)
+            }
+            Some(Vitality::Left) | None => Ok(false),
+        }
+    }
+
+    /// Ends everything; returns what is still being done or undone, and the first failure.
+    pub(crate) fn end(&self) -> (Vec<oneshot::Receiver<()>>, Result<()>) {
+        self.bond.lose(LossReason::Closed);
+        let Remains { pipes, undone, gates } = self.table().close();
+        let mut outcome = Ok(());
+        for pipe in pipes {
+            let left = report_leaving(pipe.leave(), pipe.name());
+            outcome = outcome.and(left);
+        }
+        for gate in gates {
+            gate.retire(self);
+        }
+        (undone, outcome)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Inner")
+            .field("base", &self.base.path())
+            .field("bond", &self.bond)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What somebody asks for in a queue of the same lock that belongs to another kind of lock.
+pub(crate) fn elsewhere(part: Part, names: &[EntryName], is_alive: impl Fn(&EntryName) -> bool) -> Option<Mode> {
+    let of_other_kinds: &[Part] = match part {
+        Part::Line => &[Part::Permits, Part::Gate],
+        Part::Gate | Part::Permits => &[Part::Line],
+    };
+    of_other_kinds
+        .iter()
+        .find_map(|&other| names.iter().find(|name| name.part == other && is_alive(name)))
+        .map(|name| name.mode)
+}
+
+/// A contender that could not be unlinked is closed all the same, so it counts as dead and others remove it.
+pub(crate) fn report_leaving(outcome: Result<(), Errno>, name: &EntryName) -> Result<()> {
+    let path = std::path::Path::new(name.as_str());
+    outcome.map_err(|errno| failed(Operation::Leave, "remove the contender", path, errno))
+}
+
+pub(crate) fn lost(reason: LossReason, operation: Operation) -> Error {
+    match reason {
+        LossReason::Closed => Error::permanent(ErrorKind::Closed, operation, reason.to_string()),
+        reason => Error::transient(ErrorKind::Lost(reason), operation, reason.to_string()),
+    }
+}

@@ -1,0 +1,217 @@
+//! The making of entries: under the lock's flock, all that were asked for in one call, or none.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use lockkeeper_core::{
+    Bond, ContenderId, Entry, Error, ErrorKind, FencingToken, Mode, Operation, QueueName, QueueView, Rank, Result,
+    Ticket,
+};
+use rustix::io::Errno;
+
+use crate::counter::{Counter, Numbering};
+use crate::directory::QueueDirectory;
+use crate::entry_name::{EntryName, Position};
+use crate::errors::failed;
+use crate::gate::Attempt;
+use crate::inner::{Inner, VERSION};
+use crate::pipe::Pipe;
+use crate::shared_files::Patience;
+
+/// Entries to be made together.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) queue: QueueName,
+    /// At least one.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// Entries that were made.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) pipes: Vec<Arc<Pipe>>,
+    pub(crate) view: QueueView,
+}
+
+impl Joining {
+    /// Returns the tickets of the entries.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.entries.iter().map(|entry| entry.ticket)
+    }
+
+    /// Tells whether one of them has to be put on the disk.
+    pub(crate) fn needs_disk(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.bond, Bond::Persistent { .. }))
+    }
+
+    /// Makes the entries; under the lock's flock.
+    pub(crate) fn join(
+        &self,
+        session: &Inner,
+        directory: &QueueDirectory,
+        counter: &Mutex<Counter>,
+        patience: Patience,
+    ) -> Result<Attempt<Joined>> {
+        let listing = match directory.list() {
+            Err(Errno::NOENT) => return Ok(Attempt::Removed),
+            listing => listing.map_err(|errno| self.failed(session, "list the directory", errno))?,
+        };
+        // Left by one who died here, since nobody else prepares a name under our lock.
+        directory.tidy(&listing);
+        let mut present = listing.contenders;
+        let Some(names) = self.names(session, &mut present, counter, patience)? else {
+            return Ok(Attempt::Busy);
+        };
+        if !self.tickets().all(|ticket| session.table().begin(ticket)) {
+            return Ok(Attempt::Withdrawn);
+        }
+        let made = match self.make(session, directory, names) {
+            Ok(made) => made,
+            Err(Errno::NOENT) => {
+                self.tickets().for_each(|ticket| session.table().retreat(ticket));
+                return Ok(Attempt::Removed);
+            }
+            Err(errno) => return Err(self.failed(session, "make a contender in", errno)),
+        };
+        let Some(pipes) = made else {
+            return Ok(Attempt::Withdrawn);
+        };
+        let view = self.view(session, directory.directory(), &present);
+        Ok(Attempt::Done(Joined { pipes, view }))
+    }
+
+    /// Gives every entry its name, and puts it where it will stand among those who are there; `None` if a number must be
+    /// waited for.
+    fn names(
+        &self,
+        session: &Inner,
+        present: &mut Vec<EntryName>,
+        counter: &Mutex<Counter>,
+        patience: Patience,
+    ) -> Result<Option<Vec<EntryName>>> {
+        let mut names = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let (at, position) = match &entry.rank {
+                Rank::Tail => {
+                    // Nobody may come in ahead of those who stand there, even if the counter was lost and the clock set
+                    // back.
+                    let floor = present.last().map_or(0, |last| last.token().as_u64());
+                    let Numbering::Number(number) = crate::locked(counter).next(floor, patience)? else {
+                        return Ok(None);
+                    };
+                    (present.len(), Position::tail(token(number)?))
+                }
+                Rank::With(anchor) => self.right_behind(session, present, anchor)?,
+            };
+            let name = EntryName::compose(position, self.queue.part(), entry);
+            present.insert(at, name.clone());
+            names.push(name);
+        }
+        Ok(Some(names))
+    }
+
+    fn right_behind(&self, session: &Inner, present: &[EntryName], anchor: &ContenderId) -> Result<(usize, Position)> {
+        let is_anchor = |name: &EntryName| name.as_str() == anchor.as_str() && name.part == self.queue.part();
+        let is_ours = |name: &EntryName| !name.is_frozen && session.table().stands(name.ticket);
+        let Some(before) = present.iter().position(|name| is_anchor(name) && is_ours(name)) else {
+            let message = "the contender whose place was to be shared is gone";
+            return Err(Error::permanent(ErrorKind::Removed, Operation::Join, message));
+        };
+        let next = present.get(before + 1).map(|name| name.position);
+        let position = present[before].position.behind(next).ok_or_else(|| {
+            let message = "there is no room for one more within the same place";
+            Error::transient(ErrorKind::LimitReached, Operation::Join, message)
+        })?;
+        Ok((before + 1, position))
+    }
+
+    /// Makes the contenders, all or none; `None` if one of them was withdrawn meanwhile.
+    fn make(
+        &self,
+        session: &Inner,
+        directory: &QueueDirectory,
+        names: Vec<EntryName>,
+    ) -> Result<Option<Vec<Arc<Pipe>>>, Errno> {
+        // One alone is seen whole or not at all.
+        let newcomers = names.iter().filter(|name| name.position.is_tail());
+        let batch = if names.len() > 1 { newcomers.map(EntryName::token).min() } else { None };
+        let mut pipes = Vec::with_capacity(names.len());
+        let outcome = self.fill(session, directory, names, batch, &mut pipes);
+        if !matches!(outcome, Ok(true)) {
+            // What cannot be unlinked is closed, and counts as dead.
+            let left = pipes.iter().map(|pipe| pipe.leave()).fold(Ok(()), Result::and);
+            if let Some(first) = batch {
+                let _ = directory.end_batch(first);
+            }
+            left?;
+        }
+        outcome.map(|all_are_wanted| all_are_wanted.then_some(pipes))
+    }
+
+    fn fill(
+        &self,
+        session: &Inner,
+        directory: &QueueDirectory,
+        names: Vec<EntryName>,
+        batch: Option<FencingToken>,
+        pipes: &mut Vec<Arc<Pipe>>,
+    ) -> Result<bool, Errno> {
+        if let Some(first) = batch {
+            directory.begin_batch(first)?;
+        }
+        for (name, entry) in names.into_iter().zip(&self.entries) {
+            pipes.push(Arc::new(Pipe::enter(directory, name, &entry.bond)?));
+        }
+        if self.needs_disk() {
+            session.base().flush_queue(directory.directory())?;
+        }
+        let mut all_are_wanted = true;
+        for pipe in &*pipes {
+            all_are_wanted &= session.table().settle(pipe.name().ticket, pipe);
+        }
+        if all_are_wanted && let Some(first) = batch {
+            directory.end_batch(first)?;
+        }
+        Ok(all_are_wanted)
+    }
+
+    /// Shows the queue with the entries in it.
+    ///
+    /// Whether the others live is not looked at where it shows by itself when they are waited for. It is where they would
+    /// be counted, or taken for a lock of another kind.
+    fn view(&self, session: &Inner, directory: &OwnedFd, present: &[EntryName]) -> QueueView {
+        let mode = self.entries.first().map(|entry| entry.mode);
+        let is_trusted =
+            |name: &EntryName| mode.is_some_and(|mode| mode != Mode::Member && kind(mode) == kind(name.mode));
+        // We must not say that somebody is dead whom we cannot look at.
+        let is_alive = |name: &EntryName| session.is_alive(directory, name).unwrap_or(true);
+        let of_part = present.iter().filter(|name| name.part == self.queue.part());
+        let contenders = of_part.filter(|name| is_trusted(name) || is_alive(name)).map(EntryName::contender);
+        let mut view = QueueView::new(VERSION, contenders.collect::<Vec<_>>());
+        view.elsewhere = crate::inner::elsewhere(self.queue.part(), present, is_alive);
+        view
+    }
+
+    fn failed(&self, session: &Inner, what: &str, errno: Errno) -> Error {
+        failed(Operation::Join, what, &session.base().queue_path(&self.queue), errno)
+    }
+}
+
+fn token(number: u64) -> Result<FencingToken> {
+    FencingToken::new(number, 0).ok_or_else(|| {
+        Error::permanent(ErrorKind::LimitReached, Operation::Join, "the counter gave a number that is no token")
+    })
+}
+
+/// Tells which modes share a queue as a matter of course.
+fn kind(mode: Mode) -> u8 {
+    match mode {
+        Mode::Mutex => 0,
+        Mode::Read | Mode::Write => 1,
+        Mode::Gate => 2,
+        Mode::Permit => 3,
+        Mode::Candidate => 4,
+        Mode::Member => 5,
+        _ => 6,
+    }
+}

@@ -1,0 +1,167 @@
+//! The parts of those who watch, ask, freeze and count.
+
+use std::fs;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{
+    Backend, Bond, Expected, Mode, Part as PartOf, QueueName, QueueView, Request, Revocation, Session, Version,
+};
+
+use crate::parts::{Part, QUEUE, listen, say};
+use crate::support::{Place, backend, entry, lock, queue, session};
+
+fn permits() -> QueueName {
+    queue(QUEUE).with_part(PartOf::Permits)
+}
+
+/// Takes this many permits together, and tells how many of them it sees whenever that changes.
+pub(crate) async fn watch(part: &Part) {
+    let session = session(&part.directory);
+    let entries = (0..part.number).map(|_| permit()).collect();
+    session.enqueue_all(&permits(), entries).await.unwrap();
+    let mut seen = QueueView::new(Version(0), []);
+    loop {
+        seen = session.changed(&permits(), &seen).await.unwrap();
+        say(&seen.contenders.len().to_string());
+    }
+}
+
+fn permit() -> lockkeeper_core::Entry {
+    let mut entry = entry();
+    entry.mode = Mode::Permit;
+    entry
+}
+
+/// Begins to wait for all sorts of things and gives up, again and again; tells the instances and watches it has left.
+pub(crate) async fn watch_and_stop(part: &Part) {
+    let session = session(&part.directory);
+    let place = lock(&session, &queue(QUEUE)).await.unwrap();
+    let nobody = QueueView::new(Version(0), []);
+    for round in 0..part.number {
+        let other = queue(&round.to_string());
+        let waits = async {
+            tokio::join!(
+                session.changed(&queue(QUEUE), &place.joined.view),
+                session.changed(&other, &nobody),
+                session.value_changed(&queue(QUEUE), None),
+                place.joined.standing.lost(),
+                place.joined.standing.revoked(),
+            )
+        };
+        assert!(tokio::time::timeout(Duration::from_millis(1), waits).await.is_err(), "there was nothing to tell");
+    }
+    say(&inotify());
+    session.close().await.unwrap();
+    drop((place, session));
+    say(&inotify());
+}
+
+/// Counts this process's inotify instances and their watches.
+fn inotify() -> String {
+    let (mut instances, mut watches) = (0, 0);
+    for fd in fs::read_dir("/proc/self/fd").unwrap() {
+        let fd = fd.unwrap();
+        if fs::read_link(fd.path()).is_ok_and(|target| target.to_string_lossy().contains("inotify")) {
+            instances += 1;
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.file_name().to_str().unwrap())).unwrap();
+            watches += info.lines().filter(|line| line.starts_with("inotify ")).count();
+        }
+    }
+    format!("{instances} instances, {watches} watches")
+}
+
+/// Holds, and tells what it is asked and why it lost the lock.
+pub(crate) async fn be_asked(part: &Part) {
+    let session = session(&part.directory);
+    let place = lock(&session, &queue(QUEUE)).await.unwrap();
+    let (asked, lost) = (place.joined.standing.revoked(), place.joined.standing.lost());
+    let (asked, lost) = (tokio::spawn(asked), tokio::spawn(lost));
+    tokio::task::yield_now().await;
+    say(place.joined.id.as_str());
+    say(&format!("asked: {}", asked.await.unwrap().why.unwrap_or_default()));
+    say(&format!("{:?}", lost.await.unwrap()));
+    listen();
+}
+
+/// Freezes the lock, and stays.
+pub(crate) async fn freeze(part: &Part) {
+    let session = session(&part.directory);
+    let mut entry = entry();
+    entry.bond = Bond::Persistent { reason: "moving".into() };
+    let ticket = entry.ticket;
+    session.enqueue(&queue(QUEUE), entry).await.unwrap();
+    say(&ticket.bits().to_string());
+    listen();
+}
+
+/// Tells what one who can only read sees of a frozen lock that was asked for.
+pub(crate) async fn ask_in_vain(part: &Part) {
+    let backend = backend(&part.directory);
+    let infos = backend.inspect(&queue(QUEUE)).await.unwrap();
+    let refused = if backend.session().await.is_err() { "refused" } else { "let in" };
+    let asked = infos[0].revocation.as_ref().and_then(|revocation| revocation.why.as_deref());
+    say(&format!("frozen {:?} asked {asked:?} {refused}", infos[0].frozen.as_deref()));
+}
+
+/// Writes a value this many times.
+pub(crate) async fn write_value(part: &Part) {
+    let session = session(&part.directory);
+    say("ready");
+    listen();
+    for round in 0..part.number {
+        let value: Arc<[u8]> = round.to_string().into_bytes().into();
+        session.set_value(&queue(QUEUE), Expected::Any, Some(value)).await.unwrap().unwrap();
+    }
+    say("done");
+}
+
+/// Does one thing after another until it is killed, and writes down each count that was acknowledged.
+pub(crate) async fn storm_of_all(part: &Part) {
+    let log = part.directory.with_extension("log");
+    let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+    say("ready");
+    loop {
+        let session = session(&part.directory);
+        let entries: Vec<_> = (0..3).map(|_| permit()).collect();
+        let tickets: Vec<_> = entries.iter().map(|entry| entry.ticket).collect();
+        session.enqueue_all(&permits(), entries).await.unwrap();
+        count(&session).await;
+        log.write_all(b"+").unwrap();
+        let seen = session.view(&permits()).await.unwrap();
+        if let Some(last) = seen.contenders.last() {
+            let why = Revocation::new(None, None);
+            session.request(&permits(), &last.id, Request::Yield(why)).await.unwrap();
+        }
+        break_first(&session, part).await;
+        for ticket in tickets {
+            session.withdraw(&permits(), ticket).await.unwrap();
+        }
+        // Whoever is broken meanwhile has no lock, and tries no further.
+        if let Ok(place) = Place::join(&session, &queue(QUEUE)).await {
+            place.leave().await.unwrap();
+        }
+        session.close().await.unwrap();
+    }
+}
+
+async fn break_first(session: &Arc<dyn Session>, part: &Part) {
+    let infos = backend(&part.directory).inspect(&queue(QUEUE)).await.unwrap();
+    if let Some((id, token)) = infos.first().and_then(|info| Some((&info.id, info.token?))) {
+        session.request(&permits(), id, Request::Break { token }).await.unwrap();
+    }
+}
+
+/// Adds one to the value.
+async fn count(session: &Arc<dyn Session>) {
+    loop {
+        let value = session.value(&queue(QUEUE)).await.unwrap();
+        let number = value.as_ref().map_or(0, |value| std::str::from_utf8(&value.bytes).unwrap().parse().unwrap());
+        let expected = value.map_or(Expected::Absent, |value| Expected::Version(value.version));
+        let next: Arc<[u8]> = (number + 1_u64).to_string().into_bytes().into();
+        if session.set_value(&queue(QUEUE), expected, Some(next)).await.unwrap().is_some() {
+            return;
+        }
+    }
+}

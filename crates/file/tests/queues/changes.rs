@@ -1,0 +1,77 @@
+//! Watching a queue whose directory comes, goes and is wiped.
+
+use std::fs;
+use std::sync::Arc;
+
+use lockkeeper_core::{Departure, Expected, QueueView, Version};
+use tempfile::tempdir;
+
+use crate::support::{Place, session, soon};
+use crate::{directory_of, frozen, join, lock};
+
+#[tokio::test]
+async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and_goes() {
+    let directory = tempdir().unwrap();
+    let watching = session(directory.path());
+    let mut seen = QueueView::new(Version(0), []);
+    for _ in 0..20 {
+        let waiting = tokio::spawn(watching.changed(&lock(), &seen));
+        tokio::task::yield_now().await;
+        let ours = session(directory.path());
+        let place = Place::join(&ours, &lock()).await.unwrap();
+        seen = soon(waiting).await.unwrap().unwrap();
+        assert_eq!(seen.contenders.len(), 1);
+        let waiting = tokio::spawn(watching.changed(&lock(), &seen));
+        tokio::task::yield_now().await;
+        place.leave().await.unwrap();
+        ours.close().await.unwrap();
+        seen = soon(waiting).await.unwrap().unwrap();
+        assert_eq!(seen.contenders.len(), 0);
+        assert!(!directory_of(directory.path()).exists(), "a watcher keeps no directory");
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_watched_before_its_directory_is_there_and_after_it_was_wiped() {
+    let parent = tempdir().unwrap();
+    let base = parent.path().join("locks");
+    let (watching, ours) = (session(&base), session(&base));
+    let waiting = tokio::spawn(watching.value_changed(&lock(), None));
+    tokio::task::yield_now().await;
+    let version = soon(ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"x")))).await.unwrap();
+    assert_eq!(soon(waiting).await.unwrap().unwrap().map(|value| value.version), version);
+    let waiting = tokio::spawn(watching.value_changed(&lock(), version));
+    tokio::task::yield_now().await;
+    fs::remove_dir_all(&base).unwrap();
+    assert_eq!(soon(waiting).await.unwrap().unwrap(), None);
+    let waiting = tokio::spawn(watching.value_changed(&lock(), None));
+    tokio::task::yield_now().await;
+    soon(ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"y")))).await.unwrap();
+    assert_eq!(&*soon(waiting).await.unwrap().unwrap().unwrap().bytes, b"y");
+}
+
+#[tokio::test]
+async fn a_lock_whose_name_begins_with_a_dot_is_watched_like_any_other() {
+    let directory = tempdir().unwrap();
+    let (watching, ours) = (session(directory.path()), session(directory.path()));
+    for name in [".new-1", ".enter", ".", "~"] {
+        let queue = crate::support::queue(name);
+        let waiting = tokio::spawn(watching.changed(&queue, &QueueView::new(Version(0), [])));
+        tokio::task::yield_now().await;
+        let place = Place::join(&ours, &queue).await.unwrap();
+        assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 1, "{name}");
+        place.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
+    let parent = tempdir().unwrap();
+    let base = parent.path().join("locks");
+    let ours = session(&base);
+    let ice = join(&ours, &lock(), frozen("moving")).await;
+    let waiting = tokio::spawn(ours.departure(&lock(), None, &ice.id, Version(0)));
+    tokio::task::yield_now().await;
+    fs::remove_dir_all(&base).unwrap();
+    assert_eq!(soon(waiting).await.unwrap().unwrap(), Departure::Gone);
+}

@@ -1,0 +1,90 @@
+//! Places that outlive every process.
+
+use std::fs;
+
+use lockkeeper_core::{Backend, Departure, ErrorKind, Liveness, LossReason, Request, Version};
+use tempfile::tempdir;
+
+use crate::support::{Place, backend, session, soon};
+use crate::{directory_of, frozen, join, lock, names_in};
+
+#[tokio::test]
+async fn a_frozen_place_is_thawed_by_anybody_and_wakes_those_behind_it() {
+    let directory = tempdir().unwrap();
+    for breaks in [false, true] {
+        let (maker, waiting) = (session(directory.path()), session(directory.path()));
+        let entry = frozen("moving house");
+        let ticket = entry.ticket;
+        let ice = join(&maker, &lock(), entry).await;
+        maker.close().await.unwrap();
+        drop(maker);
+        let mut behind = Place::join(&waiting, &lock()).await.unwrap();
+        let granted = tokio::spawn(async move { behind.granted().await.map(|()| behind) });
+        let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
+        assert_eq!((&infos[0].id, infos[0].frozen.as_deref()), (&ice.id, Some("moving house")));
+        assert_eq!((infos.len(), infos[1].frozen.as_deref()), (2, None));
+        let other = session(directory.path());
+        if breaks {
+            assert!(soon(other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap());
+        } else {
+            soon(other.withdraw(&lock(), ticket)).await.unwrap();
+        }
+        soon(granted).await.unwrap().unwrap().leave().await.unwrap();
+        waiting.close().await.unwrap();
+        assert_eq!(names_in(directory.path()), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn the_directory_goes_with_a_frozen_place_whose_maker_is_gone() {
+    let directory = tempdir().unwrap();
+    let maker = session(directory.path());
+    let entry = frozen("moving house");
+    let ticket = entry.ticket;
+    join(&maker, &lock(), entry).await;
+    maker.close().await.unwrap();
+    assert_eq!(names_in(directory.path()).len(), 2);
+    soon(session(directory.path()).withdraw(&lock(), ticket)).await.unwrap();
+    assert!(!directory_of(directory.path()).exists());
+}
+
+#[tokio::test]
+async fn its_maker_hears_why_it_is_gone_as_long_as_it_lives() {
+    let directory = tempdir().unwrap();
+    let (maker, other) = (session(directory.path()), session(directory.path()));
+    for breaks in [false, true] {
+        let ice = join(&maker, &lock(), frozen("")).await;
+        assert!(ice.standing.lifeline().is_none(), "no process keeps it");
+        let lost = tokio::spawn(ice.standing.lost());
+        tokio::task::yield_now().await;
+        if breaks {
+            assert!(soon(other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap());
+        } else {
+            fs::remove_file(directory_of(directory.path()).join(ice.id.as_str())).unwrap();
+        }
+        let reason = if breaks { LossReason::Broken } else { LossReason::Removed };
+        assert_eq!(soon(lost).await.unwrap(), reason);
+        assert_eq!(ice.standing.liveness(), Liveness::Lost(reason));
+    }
+}
+
+#[tokio::test]
+async fn one_whose_breaker_died_over_it_is_removed_by_whoever_meets_it() {
+    let directory = tempdir().unwrap();
+    let (maker, waiting) = (session(directory.path()), session(directory.path()));
+    let ice = join(&maker, &lock(), frozen("moving")).await;
+    // As one leaves it who is killed after the mark.
+    fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
+    assert!(backend(directory.path()).inspect(&lock()).await.unwrap().is_empty());
+    let departure = soon(waiting.departure(&lock(), None, &ice.id, Version(0))).await.unwrap();
+    assert_eq!(departure, Departure::Gone);
+    assert_eq!(ice.standing.liveness(), Liveness::Lost(LossReason::Broken));
+}
+
+#[tokio::test]
+async fn a_reason_that_is_too_long_is_refused_and_nothing_made() {
+    let directory = tempdir().unwrap();
+    let error = soon(session(directory.path()).enqueue(&lock(), frozen(&"x".repeat(5000)))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    assert_eq!(names_in(directory.path()), Vec::<String>::new());
+}

@@ -1,0 +1,123 @@
+//! Requests to give up, and breaking.
+
+use std::fs;
+use std::io::Write;
+use std::time::Duration;
+
+use lockkeeper_core::{Backend, ErrorKind, Liveness, LossReason, Request, Revocation};
+use tempfile::tempdir;
+
+use crate::support::{Place, backend, lock as hold, session, soon};
+use crate::{directory_of, lock, names_in};
+
+fn yield_for(why: &str) -> Request {
+    Request::Yield(Revocation::new(Some(why.to_owned()), Some(Duration::from_secs(90))))
+}
+
+#[tokio::test]
+async fn a_request_is_told_shown_and_gone_with_the_one_who_was_asked() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = hold(&ours, &lock()).await.unwrap();
+    let standing = held.joined.standing.clone();
+    let told = tokio::spawn(standing.revoked());
+    tokio::task::yield_now().await;
+    assert!(soon(theirs.request(&lock(), &held.joined.id, yield_for("the first"))).await.unwrap());
+    let first = soon(told).await.unwrap();
+    assert_eq!((first.why.as_deref(), first.within), (Some("the first"), Some(Duration::from_secs(90))));
+    assert!(soon(theirs.request(&lock(), &held.joined.id, yield_for("the second"))).await.unwrap());
+    assert_eq!(soon(standing.revoked()).await.why.as_deref(), Some("the second"));
+    let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
+    assert_eq!(infos[0].revocation.as_ref().unwrap().why.as_deref(), Some("the second"));
+    assert!(standing.liveness().is_held());
+    held.leave().await.unwrap();
+    let next = hold(&theirs, &lock()).await.unwrap();
+    assert!(names_in(directory.path()).iter().all(|name| !name.starts_with(".ask-")), "the request was left");
+    next.leave().await.unwrap();
+    drop((ours, theirs));
+    assert!(!directory_of(directory.path()).exists());
+}
+
+#[tokio::test]
+async fn a_request_that_is_left_when_the_last_one_goes_goes_too() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = hold(&ours, &lock()).await.unwrap();
+    assert!(soon(ours.request(&lock(), &held.joined.id, yield_for("x"))).await.unwrap());
+    held.leave().await.unwrap();
+    ours.close().await.unwrap();
+    assert!(!directory_of(directory.path()).exists());
+}
+
+#[tokio::test]
+async fn a_reason_that_is_too_long_is_refused() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = hold(&ours, &lock()).await.unwrap();
+    let error = soon(ours.request(&lock(), &held.joined.id, yield_for(&"x".repeat(5000)))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+}
+
+#[tokio::test]
+async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = hold(&ours, &lock()).await.unwrap();
+    // Nobody else's process ends, and another one has the write end as well.
+    let _lifeline = held.joined.standing.lifeline().unwrap();
+    let mut behind = Place::join(&theirs, &lock()).await.unwrap();
+    let standing = held.joined.standing.clone();
+    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });
+    let lost = tokio::spawn(held.joined.standing.lost());
+    tokio::task::yield_now().await;
+    let request = Request::Break { token: held.joined.token };
+    assert!(soon(theirs.request(&lock(), &held.joined.id, request)).await.unwrap());
+    assert_eq!(soon(granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
+    assert_eq!(soon(lost).await.unwrap(), LossReason::Broken);
+}
+
+#[tokio::test]
+async fn one_whose_breaker_died_over_it_is_removed_before_the_next_is_granted_the_lock() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = hold(&ours, &lock()).await.unwrap();
+    let mut behind = Place::join(&theirs, &lock()).await.unwrap();
+    let standing = held.joined.standing.clone();
+    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });
+    tokio::task::yield_now().await;
+    // As one leaves it who is killed after the mark.
+    let path = directory_of(directory.path()).join(held.joined.id.as_str());
+    fs::OpenOptions::new().write(true).open(path).unwrap().write_all(&[2]).unwrap();
+    assert_eq!(soon(granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
+}
+
+#[tokio::test]
+async fn those_behind_one_that_was_removed_by_hand_are_told_when_it_notices() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let held = hold(&ours, &lock()).await.unwrap();
+    let mut behind = Place::join(&theirs, &lock()).await.unwrap();
+    let granted = tokio::spawn(async move { behind.granted().await });
+    tokio::task::yield_now().await;
+    fs::remove_file(directory_of(directory.path()).join(held.joined.id.as_str())).unwrap();
+    tokio::task::yield_now().await;
+    assert!(!granted.is_finished(), "the holder has not noticed");
+    assert_eq!(soon(held.joined.standing.lost()).await, LossReason::Removed);
+    soon(granted).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_dead_contender_can_neither_be_asked_nor_broken() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = hold(&ours, &lock()).await.unwrap();
+    let name = format!("{:020}-{:032x}-mutex-4121-web-backup", held.number() - 1, 7);
+    let path = directory_of(directory.path()).join(&name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let dead = lockkeeper_core::ContenderId::new(name);
+    let token = lockkeeper_core::FencingToken::new(held.number() - 1, 0).unwrap();
+    for request in [yield_for("x"), Request::Break { token }] {
+        assert!(!soon(ours.request(&lock(), &dead, request)).await.unwrap());
+    }
+    assert!(names_in(directory.path()).iter().all(|name| !name.starts_with(".ask-")));
+}

@@ -1,0 +1,156 @@
+//! Parts of a lock, and entries that are made together.
+
+use std::fs;
+
+use lockkeeper_core::{Backend, ErrorKind, Mode, Part, Rank, Ticket};
+use tempfile::tempdir;
+
+use crate::support::{Place, backend, session, soon};
+use crate::{directory_of, entry, frozen, join, lock, names_in};
+
+#[tokio::test]
+async fn the_directory_of_all_parts_goes_with_the_last_of_them() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let permits = lock().with_part(Part::Permits);
+    let (permit, turn) = (entry(Mode::Permit), entry(Mode::Gate));
+    let tickets = [permit.ticket, turn.ticket];
+    join(&ours, &permits, permit).await;
+    join(&theirs, &lock().with_part(Part::Gate), turn).await;
+    assert_eq!(fs::read_dir(directory.path().join("queues")).unwrap().count(), 1);
+    assert_eq!(backend(directory.path()).queues("").await.unwrap(), [lock()]);
+    ours.withdraw(&permits, tickets[0]).await.unwrap();
+    ours.close().await.unwrap();
+    assert!(directory_of(directory.path()).exists(), "somebody waits at the gate");
+    theirs.close().await.unwrap();
+    assert!(!directory_of(directory.path()).exists());
+}
+
+#[tokio::test]
+async fn the_dead_of_another_kind_of_lock_are_no_lock_of_another_kind() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let place = Place::join(&ours, &lock()).await.unwrap();
+    // Pipes that nobody has open are what killed processes leave.
+    let leave_dead = |number: u64, what: &str| {
+        let name = format!("{:020}-{:032x}-{what}-4121-web-backup", place.number() - number, number);
+        let path = directory_of(directory.path()).join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    };
+    for look in [false, true] {
+        leave_dead(2, "permit@permits");
+        leave_dead(1, "read");
+        let view = match look {
+            false => join(&ours, &lock(), entry(Mode::Mutex)).await.view,
+            true => ours.view(&lock()).await.unwrap(),
+        };
+        assert_eq!(view.elsewhere, None);
+        assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Mutex), "{view:?}");
+        assert!(names_in(directory.path()).iter().all(|name| !name.contains("4121")), "the dead were left");
+    }
+}
+
+#[tokio::test]
+async fn dead_members_are_not_counted() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let first = join(&ours, &lock(), entry(Mode::Member)).await;
+    let name = format!("{:020}-{:032x}-member-4121-web-backup", first.token.as_u64() - 1, 7);
+    let path = directory_of(directory.path()).join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let second = join(&ours, &lock(), entry(Mode::Member)).await;
+    assert_eq!(second.view.contenders.len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_being_made_together_when_its_maker_died_is_seen_by_nobody_and_tidied_up() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = Place::join(&ours, &lock()).await.unwrap();
+    let path = directory_of(directory.path());
+    // As one leaves them who is killed after the first of several, which would have outlived it.
+    let first = held.number() + 1;
+    fs::write(path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7)), "moving\n").unwrap();
+    fs::write(path.join(format!(".new-batch-{first:020}")), "").unwrap();
+    assert_eq!(ours.view(&lock()).await.unwrap().contenders.len(), 1);
+    assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1);
+    // The counter gives its number again, to another.
+    let next = Place::join(&ours, &lock()).await.unwrap();
+    assert_eq!((next.number(), next.joined.view.contenders.len()), (first, 2));
+    assert_eq!(ours.view(&lock()).await.unwrap().contenders.len(), 2);
+    assert_eq!(names_in(directory.path()).len(), 3, "two places and the flock's file");
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let _held = Place::join(&ours, &lock()).await.unwrap();
+    let before = names_in(directory.path());
+    let good = [entry(Mode::Mutex), frozen("moving")];
+    // A directory in the place of a file that has to be made.
+    let bad = entry(Mode::Mutex);
+    fs::create_dir(directory_of(directory.path()).join(format!(".new-{}", bad.ticket))).unwrap();
+    let [first, second] = good;
+    let error = soon(ours.enqueue_all(&lock(), vec![first, second, bad])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Backend);
+    fs::remove_dir(directory_of(directory.path()).join(names_in(directory.path()).swap_remove(1))).unwrap();
+    assert_eq!(names_in(directory.path()), before);
+    assert_eq!(ours.view(&lock()).await.unwrap().contenders.len(), 1);
+}
+
+#[tokio::test]
+async fn many_made_together_are_one_step_for_whoever_looks() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let entries: Vec<_> = (0..200).map(|_| entry(Mode::Permit)).collect();
+    let permits = lock().with_part(Part::Permits);
+    let onlooker = tokio::task::spawn_blocking({
+        let permits = permits.clone();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            loop {
+                match runtime.block_on(theirs.view(&permits)).unwrap().contenders.len() {
+                    0 => {}
+                    seen => return seen,
+                }
+            }
+        }
+    });
+    let joined = soon(ours.enqueue_all(&permits, entries)).await.unwrap();
+    assert_eq!((joined.len(), soon(onlooker).await.unwrap()), (200, 200));
+    assert!(joined.is_sorted_by(|earlier, later| earlier.token < later.token));
+}
+
+#[tokio::test]
+async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let anchor = join(&ours, &lock(), entry(Mode::Write)).await;
+    let with = || {
+        let mut entry = entry(Mode::Read);
+        entry.rank = Rank::With(anchor.id.clone());
+        entry
+    };
+    let elsewhere = lock().with_part(Part::Gate);
+    for (session, queue) in [(&theirs, &lock()), (&ours, &elsewhere)] {
+        assert_eq!(soon(session.enqueue(queue, with())).await.unwrap_err().kind(), ErrorKind::Removed);
+    }
+    let behind = join(&theirs, &lock(), entry(Mode::Write)).await;
+    let within = join(&ours, &lock(), with()).await;
+    let shown: Vec<_> = within.view.contenders.iter().map(|contender| contender.id.clone()).collect();
+    assert_eq!(shown, [anchor.id.clone(), within.id.clone(), behind.id.clone()]);
+    assert_eq!(within.token, anchor.token);
+    assert_eq!(theirs.view(&lock()).await.unwrap().contenders, within.view.contenders);
+}
+
+#[tokio::test]
+async fn a_ticket_is_withdrawn_from_its_own_queue_only() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let place = Place::join(&ours, &lock()).await.unwrap();
+    ours.withdraw(&lock().with_part(Part::Gate), place.ticket).await.unwrap();
+    ours.withdraw(&lock(), Ticket::mint().unwrap()).await.unwrap();
+    assert!(place.joined.standing.liveness().is_held());
+    place.leave().await.unwrap();
+}

@@ -1,0 +1,82 @@
+//! Values on the disk.
+
+use std::fs;
+use std::sync::Arc;
+
+use lockkeeper_core::{Backend, ErrorKind, Expected, Part};
+use tempfile::tempdir;
+
+use crate::support::{Place, backend, session, soon};
+use crate::{directory_of, lock, names_in};
+
+fn bytes(text: &str) -> Option<Arc<[u8]>> {
+    Some(text.as_bytes().into())
+}
+
+#[tokio::test]
+async fn a_value_outlives_its_sessions_and_is_no_lock() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let version = soon(ours.set_value(&lock(), Expected::Absent, bytes("41"))).await.unwrap().unwrap();
+    Place::join(&ours, &lock()).await.unwrap().leave().await.unwrap();
+    ours.close().await.unwrap();
+    assert_eq!(names_in(directory.path()), [".enter", ".value-line"]);
+    assert!(backend(directory.path()).queues("").await.unwrap().is_empty());
+    let theirs = session(directory.path());
+    let value = theirs.value(&lock()).await.unwrap().unwrap();
+    assert_eq!((&*value.bytes, value.version), (&b"41"[..], version));
+    assert_eq!(theirs.value(&lock().with_part(Part::Gate)).await.unwrap(), None);
+    soon(theirs.set_value(&lock(), Expected::Version(version), None)).await.unwrap().unwrap();
+    theirs.close().await.unwrap();
+    assert!(!directory_of(directory.path()).exists());
+}
+
+#[tokio::test]
+async fn versions_grow_over_a_removal_and_over_a_counter_that_was_lost() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let mut last = None;
+    for round in 0..6 {
+        let value = if round % 3 == 2 { None } else { bytes("x") };
+        if round == 4 {
+            fs::remove_file(directory.path().join("counter")).unwrap();
+        }
+        let version = soon(ours.set_value(&lock(), Expected::Any, value)).await.unwrap();
+        assert!(version > last);
+        last = version;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_refused_by_name_with_the_cure() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    soon(ours.set_value(&lock(), Expected::Any, bytes("x"))).await.unwrap();
+    let path = directory_of(directory.path()).join(".value-line");
+    fs::write(&path, "17").unwrap();
+    for error in [
+        ours.value(&lock()).await.unwrap_err(),
+        soon(ours.set_value(&lock(), Expected::Any, bytes("y"))).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Backend);
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()) && error.to_string().contains("delete it"),
+            "{error}"
+        );
+    }
+    fs::remove_file(path).unwrap();
+    assert_eq!(ours.value(&lock()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_write_called_for_before_the_close_is_done() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let writing = ours.set_value(&lock(), Expected::Any, bytes("last words"));
+    soon(ours.close()).await.unwrap();
+    assert!(soon(writing).await.unwrap().is_some());
+    let value = session(directory.path()).value(&lock()).await.unwrap().unwrap();
+    assert_eq!(&*value.bytes, b"last words");
+    let refused = soon(ours.set_value(&lock(), Expected::Any, None)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+}
