@@ -40,7 +40,10 @@ impl HeldLocks {
         Self(serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// Refuses to wait for a lock that is held around us until we end.
+    /// Refuses to wait for a lock that is held around us until we end, whatever its kind.
+    ///
+    /// A share or a permit might be had beside the one that is held, but not behind a writer that waits for the first one,
+    /// or when all permits are taken by such as us.
     ///
     /// # Errors
     ///
@@ -50,7 +53,7 @@ impl HeldLocks {
         match self.0.iter().find(is_held) {
             None => Ok(()),
             Some(_) => Err(Failure::ours(format!(
-                "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it would wait for itself"
+                "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it could wait for itself without end"
             ))),
         }
     }

@@ -4,10 +4,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::exit::Failure;
 use crate::run::ignored;
 
 /// What ends a wait, with the names that people know.
@@ -32,7 +33,11 @@ impl Interruption {
     /// # Errors
     ///
     /// The runtime cannot install a handler.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::start().map_err(|error| Failure::ours(format!("cannot listen for signals: {error}")))
+    }
+
+    fn start() -> io::Result<Self> {
         let ignored = ignored();
         let mut streams = Vec::with_capacity(ENDING.len());
         for (kind, name) in ENDING {
@@ -44,17 +49,24 @@ impl Interruption {
         Ok(Self { streams })
     }
 
+    /// Tells which of them came since the listening began, if one did.
+    pub(crate) fn heard_already(&mut self) -> Option<Cause> {
+        let mut context = Context::from_waker(Waker::noop());
+        self.next(&mut context)
+    }
+
     /// Waits for the first of them.
     pub(crate) async fn heard(&mut self) -> Cause {
-        poll_fn(|context| {
-            for (stream, cause) in &mut self.streams {
-                if stream.poll_recv(context) == Poll::Ready(Some(())) {
-                    return Poll::Ready(*cause);
-                }
+        poll_fn(|context| self.next(context).map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    fn next(&mut self, context: &mut Context<'_>) -> Option<Cause> {
+        for (stream, cause) in &mut self.streams {
+            if stream.poll_recv(context) == Poll::Ready(Some(())) {
+                return Some(*cause);
             }
-            Poll::Pending
-        })
-        .await
+        }
+        None
     }
 }
 
@@ -67,5 +79,6 @@ mod tests {
         let mut interruption = Interruption::listen().unwrap();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
         assert_eq!(interruption.heard().await, Cause { number: 15, name: "SIGTERM" });
+        assert_eq!(interruption.heard_already(), None, "it was heard once");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ContenderId, ContenderInfo, Keeper};
+use lockkeeper_core::decide;
 
 use crate::output::brief;
 use crate::voice::Voice;
@@ -30,24 +31,42 @@ impl Waiting<'_> {
     /// Returns the line, without prefix. What it quotes may hold anything; whoever prints it takes the harm out.
     fn text(&self) -> String {
         let Self { name, service, queue, ours, waited, now_unix } = *self;
-        let mut text = format!("waiting for {name} ({service}): ");
-        if let Some(holder) = queue.first().filter(|holder| Some(&holder.id) != ours) {
-            match &holder.owner {
-                Some(owner) => text.push_str(&format!("held by {owner}")),
-                None => text.push_str("held by somebody unknown"),
-            }
-            if let Some(since) = holder.since_unix {
-                text.push_str(&format!(" for {}", brief(now_unix.saturating_sub(since))));
-            }
-            text.push_str("; ");
+        let holds = decide::holders(queue);
+        let place = ours.and_then(|ours| queue.iter().position(|contender| contender.id == *ours));
+        let mut parts = Vec::new();
+        let others: Vec<_> = queue.iter().zip(&holds).filter(|(other, _)| Some(&other.id) != ours).collect();
+        let holders: Vec<_> =
+            others.iter().filter(|(other, holds)| **holds && other.frozen.is_none()).map(|(other, _)| *other).collect();
+        if let Some((first, rest)) = holders.split_first() {
+            parts.push(held_by(first, rest.len(), now_unix));
         }
-        let ahead = ours.and_then(|ours| queue.iter().position(|contender| contender.id == *ours));
-        if let Some(ahead) = ahead.filter(|&ahead| ahead > 0) {
-            text.push_str(&format!("{} in line, ", ordinal(ahead)));
+        // A freeze behind us is for those who come later.
+        let ahead = &queue[..place.unwrap_or(queue.len())];
+        if let Some((frozen, reason)) = ahead.iter().find_map(|other| Some((other, other.frozen.as_ref()?))) {
+            parts.push(format!("frozen by {}: {reason}", who(frozen, now_unix)));
         }
-        text.push_str(&brief(waited));
-        text
+        let in_line =
+            place.filter(|&place| !holds[place]).map(|place| holds[..=place].iter().filter(|&&holds| !holds).count());
+        let in_line = in_line.map(|number| format!("{} in line, ", ordinal(number))).unwrap_or_default();
+        parts.push(format!("{in_line}{}", brief(waited)));
+        format!("waiting for {name} ({service}): {}", parts.join("; "))
     }
+}
+
+fn held_by(first: &ContenderInfo, more: usize, now_unix: Duration) -> String {
+    let asked = first.revocation.as_ref().map_or("", |_| ", who was asked to give up");
+    let more = match more {
+        0 => String::new(),
+        1 => " and 1 other".to_owned(),
+        more => format!(" and {more} others"),
+    };
+    format!("held by {}{asked}{more}", who(first, now_unix))
+}
+
+fn who(contender: &ContenderInfo, now_unix: Duration) -> String {
+    let name = contender.owner.as_ref().map_or_else(|| "somebody unknown".to_owned(), ToString::to_string);
+    let since = contender.since_unix.map(|since| format!(" for {}", brief(now_unix.saturating_sub(since))));
+    name + &since.unwrap_or_default()
 }
 
 fn ordinal(number: usize) -> String {
@@ -140,6 +159,38 @@ mod tests {
         assert_eq!(text(&queue, Some("gone")), format!("{start}held by somebody unknown; 14s"));
         assert_eq!(text(&[], Some("b")), format!("{start}14s"));
         assert_eq!(text(&queue[1..], Some("b")), format!("{start}14s"), "we are first, and about to be told");
+    }
+
+    fn modes(modes: &[Mode]) -> Vec<ContenderInfo> {
+        let info = |(number, &mode): (usize, &Mode)| ContenderInfo::new(ContenderId::new(number.to_string()), mode);
+        modes.iter().enumerate().map(info).collect()
+    }
+
+    #[test]
+    fn of_several_holders_one_is_named_and_the_line_is_counted_behind_them() {
+        let start = "waiting for nightly-backup (zk://h1): held by somebody unknown";
+        let readers = modes(&[Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
+        assert_eq!(text(&readers, Some("2")), format!("{start} and 1 other; 1st in line, 14s"));
+        assert_eq!(text(&readers, Some("3")), format!("{start} and 1 other; 2nd in line, 14s"));
+        let semaphore = modes(&[Mode::Permit, Mode::Permit, Mode::Permit, Mode::Gate, Mode::Gate]);
+        assert_eq!(text(&semaphore, Some("4")), format!("{start} and 2 others; 2nd in line, 14s"));
+    }
+
+    #[test]
+    fn a_freeze_ahead_is_told_with_its_reason_and_one_behind_is_not() {
+        let start = "waiting for nightly-backup (zk://h1): ";
+        let mut queue = modes(&[Mode::Mutex; 4]);
+        queue[1].frozen = Some("new disks".to_owned());
+        queue[1].owner = Some(Owner::new("ops-1", 7, "lockkeeper"));
+        queue[0].revocation = Some(lockkeeper_core::Revocation::default());
+        let frozen = "frozen by ops-1 pid 7 lockkeeper: new disks";
+        assert_eq!(
+            text(&queue, Some("3")),
+            format!("{start}held by somebody unknown, who was asked to give up; {frozen}; 3rd in line, 14s")
+        );
+        assert_eq!(text(&queue[1..], Some("2")), format!("{start}{frozen}; 1st in line, 14s"));
+        queue.swap(1, 3);
+        assert!(!text(&queue, Some("1")).contains("frozen"));
     }
 
     #[test]

@@ -21,8 +21,10 @@
 //! drops a future after a number of polls, and [`history`] checks what contenders saw. That the cases can fail is proved
 //! by planted bugs, in `tests/planted_bugs.rs`.
 
+mod asking;
 mod case;
 mod cases;
+mod dropped;
 mod fixture;
 pub mod history;
 mod journal;
@@ -31,6 +33,7 @@ mod party;
 mod polls;
 mod random;
 mod runner;
+mod speaker;
 mod tap;
 
 pub use case::{Case, Runtime};

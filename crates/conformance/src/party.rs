@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Event, Keeper, Mutex, MutexGuard, Result};
+use lockkeeper_core::{
+    Event, Guard, Keeper, Mutex, MutexGuard, Permit, Permits, ReadGuard, Result, RwLock, Semaphore, WriteGuard,
+};
 use tokio::task::JoinHandle;
 
 use crate::fixture::{Client, Fault, Fixture};
@@ -18,7 +20,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A contender's task.
-pub(crate) type Waiting = JoinHandle<Result<MutexGuard>>;
+pub(crate) type Waiting<Granted = MutexGuard> = JoinHandle<Result<Granted>>;
 
 /// One client, the keeper over it, and what the keeper's observer heard.
 #[derive(Clone, Debug)]
@@ -48,6 +50,14 @@ impl Party {
         self.keeper.mutex(lock).expect("the name is one")
     }
 
+    pub(crate) fn rw_lock(&self, lock: &str) -> RwLock {
+        self.keeper.rw_lock(lock).expect("the name is one")
+    }
+
+    pub(crate) fn semaphore(&self, lock: &str, permits: impl Into<Permits>) -> Semaphore {
+        self.keeper.semaphore(lock, permits).expect("the name is one, and there are permits")
+    }
+
     /// Takes a lock that must be had soon.
     pub(crate) async fn lock(&self, lock: &str) -> MutexGuard {
         let mutex = self.mutex(lock);
@@ -60,11 +70,46 @@ impl Party {
         soon("the answer of try_lock", mutex.try_lock()).await.expect("try_lock does not fail")
     }
 
+    /// Takes a share that must be had soon.
+    pub(crate) async fn read(&self, lock: &str) -> ReadGuard {
+        let rw_lock = self.rw_lock(lock);
+        soon("the grant", rw_lock.read()).await.expect("the share is granted")
+    }
+
+    /// Takes a read/write lock alone, which must be had soon.
+    pub(crate) async fn write(&self, lock: &str) -> WriteGuard {
+        let rw_lock = self.rw_lock(lock);
+        soon("the grant", rw_lock.write()).await.expect("the lock is granted")
+    }
+
     /// Starts a task that locks, and returns once its contender stands in the queue.
     pub(crate) async fn queue_up(&self, lock: &str) -> Waiting {
-        let joined = self.journal.count(is_joined);
         let mutex = self.mutex(lock);
-        let task = tokio::spawn(async move { mutex.lock().await });
+        self.queue_up_for(async move { mutex.lock().await }).await
+    }
+
+    pub(crate) async fn queue_up_to_read(&self, lock: &str) -> Waiting<ReadGuard> {
+        let rw_lock = self.rw_lock(lock);
+        self.queue_up_for(async move { rw_lock.read().await }).await
+    }
+
+    pub(crate) async fn queue_up_to_write(&self, lock: &str) -> Waiting<WriteGuard> {
+        let rw_lock = self.rw_lock(lock);
+        self.queue_up_for(async move { rw_lock.write().await }).await
+    }
+
+    pub(crate) async fn queue_up_for_permits(&self, semaphore: &Semaphore, permits: u32) -> Waiting<Vec<Permit>> {
+        let semaphore = semaphore.clone();
+        self.queue_up_for(async move { semaphore.acquire_many(permits).await }).await
+    }
+
+    /// Starts a task that asks for something, and returns once its contender stands in a queue.
+    pub(crate) async fn queue_up_for<Granted: Send + 'static>(
+        &self,
+        asking: impl Future<Output = Result<Granted>> + Send + 'static,
+    ) -> Waiting<Granted> {
+        let joined = self.journal.count(is_joined);
+        let task = tokio::spawn(asking);
         self.journal.until_count("a join", joined + 1, is_joined).await;
         task
     }
@@ -107,12 +152,28 @@ pub(crate) async fn soon<Output>(what: &str, future: impl Future<Output = Output
 }
 
 /// Waits for the grant of a contender's task.
-pub(crate) async fn granted(waiting: Waiting) -> MutexGuard {
+pub(crate) async fn granted<Granted>(waiting: Waiting<Granted>) -> Granted {
     let outcome = soon("the grant", waiting).await.expect("the task does not panic");
     outcome.expect("the lock is granted")
 }
 
-/// Gives a lock back and waits until that is certain.
-pub(crate) async fn release(guard: MutexGuard) {
+/// Gives a lock or a permit back and waits until that is certain.
+pub(crate) async fn release<Kind>(guard: Guard<Kind>) {
     soon("the release", guard.release()).await.expect("the lock was still held");
+}
+
+/// Gives all of them back.
+pub(crate) async fn release_all<Kind>(guards: Vec<Guard<Kind>>) {
+    for guard in guards {
+        release(guard).await;
+    }
+}
+
+/// Opens so many clients.
+pub(crate) async fn enter_all(fixture: &dyn Fixture, count: usize) -> Vec<Party> {
+    let mut parties = Vec::with_capacity(count);
+    for _ in 0..count {
+        parties.push(Party::enter(fixture).await);
+    }
+    parties
 }

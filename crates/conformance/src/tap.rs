@@ -33,6 +33,7 @@ pub struct Tap {
 struct Counts {
     joins: AtomicU64,
     departures: AtomicU64,
+    changes: AtomicU64,
 }
 
 impl Tap {
@@ -49,6 +50,11 @@ impl Tap {
     /// Returns how many waits for a departure were answered: how many wake-ups there were.
     pub fn departures(&self) -> u64 {
         self.counts.departures.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many waits for a change of a queue were answered.
+    pub fn changes(&self) -> u64 {
+        self.counts.changes.load(Ordering::SeqCst)
     }
 
     fn paced<T: 'static>(&self, answer: BoxFuture<T>) -> BoxFuture<T> {
@@ -106,6 +112,10 @@ impl Session for TapSession {
         self.tap.paced(self.inner.view(queue))
     }
 
+    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.tap.paced(self.inner.view_after_departure(queue))
+    }
+
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
         self.tap.counts.joins.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(self.inner.enqueue(queue, entry))
@@ -132,7 +142,12 @@ impl Session for TapSession {
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        self.tap.paced(self.inner.changed(queue, seen))
+        let (answer, counts) = (self.inner.changed(queue, seen), self.tap.counts.clone());
+        self.tap.paced(Box::pin(async move {
+            let answer = answer.await;
+            counts.changes.fetch_add(1, Ordering::SeqCst);
+            answer
+        }))
     }
 
     fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {

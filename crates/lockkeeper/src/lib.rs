@@ -32,15 +32,19 @@
 //!
 //! A service is chosen by its URL, never by which feature is on.
 
+pub mod blocking;
+
 use std::sync::{Arc, LazyLock};
 
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::memory::MemoryService;
 
 pub use lockkeeper_core::{
-    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Hold,
-    Keeper, KeeperBuilder, Liveness, LossReason, Mode, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation, Owner,
-    ParseTokenError, QueueName, Result, SafeUntil, ServiceUrl, StoppedHolder, parse_duration,
+    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Guard,
+    Hold, Keeper, KeeperBuilder, Liveness, LossReason, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard,
+    NAME_BYTES_MAX, Observer, Operation, Owner, OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard,
+    Reentrant, Result, Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, StoppedHolder, WriteGuard, kind,
+    parse_duration,
 };
 pub use lockkeeper_core::{clock, memory, retry};
 

@@ -7,7 +7,7 @@ use lockkeeper::Keeper;
 use tokio::runtime;
 use tokio::time::timeout;
 
-use super::{check, look, run, server, texts, wait};
+use super::{check, look, orders, run, server, texts, wait, watch};
 use crate::args::{self, Cli, Command, Global, Request};
 use crate::exit::Failure;
 use crate::output;
@@ -34,9 +34,14 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(&global, args),
         Command::Ls { prefix } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
-        Command::Show { name } => look::show(&global, &name),
+        Command::Show { name, watch: false } => look::show(&global, &name),
+        Command::Show { name, watch: true } => watch::watch(&global, &name),
         Command::Wait { name, wait } => wait::wait(&global, &name, wait),
         Command::Check => check::check(&global),
+        Command::Revoke(args) => orders::revoke(&global, args),
+        Command::Break(args) => orders::break_lock(&global, &args),
+        Command::Freeze(args) => orders::freeze(&global, &args),
+        Command::Thaw(args) => orders::thaw(&global, &args),
         Command::Capabilities => look::capabilities(&global),
         Command::Server { listen, data_dir, tick } => server::server(listen, data_dir, tick),
         Command::Completions { shell } => texts::completions(shell),
@@ -47,14 +52,15 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
 /// Refuses `--json` where there is nothing to print as JSON, so that nobody takes something else for it.
 fn refuse_json(command: &Command) -> Result<(), Failure> {
     let name = match command {
-        Command::Ls { .. } | Command::Show { .. } | Command::Check | Command::Capabilities => return Ok(()),
         Command::Run(_) => "run",
         Command::Wait { .. } => "wait",
         Command::Server { .. } => "server",
         Command::Completions { .. } => "completions",
         Command::Man => "man",
+        _ => return Ok(()),
     };
-    Err(Failure::ours(format!("`{name}` prints no JSON; ls, show, check and capabilities do")))
+    let others = "ls, show, check, revoke, break, freeze, thaw and capabilities do";
+    Err(Failure::ours(format!("`{name}` prints no JSON; {others}")))
 }
 
 /// Returns how much is to be said.

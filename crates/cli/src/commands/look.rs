@@ -45,12 +45,12 @@ pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
 }
 
 /// Prints an answer as it was asked for.
-fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
+pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
     let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
     printed.map(|()| 0)
 }
 
-fn open(global: &Global) -> Result<Keeper, Failure> {
+pub(super) fn open(global: &Global) -> Result<Keeper, Failure> {
     let keeper = Settings::load(global)?.keeper()?.build();
     if global.verbose {
         say(&format!("using {}", keeper.service()));

@@ -4,18 +4,26 @@
 //! | --- | --- |
 //! | `dispatch` | all of them |
 //! | `run` | `run` |
+//! | `claim` | what `run` asks for: the kind of lock, and how long it is waited for |
+//! | `restart` | when `run --restart` runs a command anew |
 //! | `look` | `ls`, `show`, `capabilities`: looking at the service |
+//! | `watch` | `show --watch` |
 //! | `wait` | `wait` |
 //! | `check` | `check` |
+//! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `server` | `server` |
 //! | `texts` | `completions`, `man` |
 
 mod check;
+mod claim;
 mod dispatch;
 mod look;
+mod orders;
+mod restart;
 mod run;
 mod server;
 mod texts;
 mod wait;
+mod watch;
 
 pub(crate) use dispatch::main;

@@ -5,29 +5,33 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ErrorKind, Hold, Keeper, Mutex, MutexGuard, Owner, QueueName, SafeUntil};
+use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper::{ErrorKind, Hold, Keeper, Owner, QueueName, SafeUntil};
 use tokio::time::timeout;
 
+use super::claim::{Claim, Holding, Patience};
 use super::dispatch::{CLOSE_MAX, block_on, talk};
+use super::restart::{Pauses, why_again};
 use crate::args::{self, Global, RunArgs};
 use crate::config::Settings;
 use crate::exit::{self, Failure};
 use crate::held::{Held, HeldLocks};
 use crate::interruption::Interruption;
 use crate::log;
+use crate::output::one_line;
 use crate::run::hold_socket::{self, Answer, HoldSocket};
-use crate::run::{OnLoss, Outcome, Supervision, settle_grace, supervise};
+use crate::run::{OnLoss, Outcome, Stop, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 use crate::wait_line::narrate;
 
 /// Runs a command under a lock.
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let name = QueueName::new(&args.name)?;
+    check(&args)?;
     let settings = Settings::load(global)?;
     let voice = Arc::new(Voice::new(if args.quiet { Talk::Quiet } else { talk(global) }));
     log::listen(voice.clone());
@@ -36,35 +40,26 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
     let patience = Patience::new(&args, settings.acquire_timeout);
-    let mutex = keeper.mutex(name.as_str())?;
-    let run = Run { keeper, mutex, voice, args, held };
+    let claim = Claim::new(&keeper, &args)?;
+    let run = Run { keeper, claim, voice, args, held };
     block_on(run.complete(patience))?
 }
 
-/// How long the lock is waited for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Patience {
-    None,
-    AtMost(Duration),
-    Endless,
-}
-
-impl Patience {
-    fn new(args: &RunArgs, from_config: Option<Duration>) -> Self {
-        match args.wait.or(from_config) {
-            _ if args.no_wait => Self::None,
-            None => Self::Endless,
-            Some(Duration::ZERO) => Self::None,
-            Some(longest) => Self::AtMost(longest),
-        }
+/// Refuses options that contradict one another.
+fn check(args: &RunArgs) -> Result<(), Failure> {
+    if args.restart && args.wait == Some(Duration::ZERO) {
+        return Err(Failure::ours("--restart queues again and again, and --wait 0 never queues"));
     }
-
-    async fn lock(self, mutex: &Mutex) -> lockkeeper::Result<Option<MutexGuard>> {
-        match self {
-            Self::None => mutex.try_lock().await,
-            Self::AtMost(longest) => mutex.lock_timeout(longest).await,
-            Self::Endless => mutex.lock().await.map(Some),
+    if args.restart && args.on_loss == args::OnLoss::Warn {
+        return Err(Failure::ours(
+            "--restart ends the command when the lock is lost, and --on-loss warn lets it go on",
+        ));
+    }
+    match (args.min_hold, args.max_hold) {
+        (Some(min_hold), Some(max_hold)) if min_hold > max_hold => {
+            Err(Failure::ours(format!("--min-hold {min_hold:?} is longer than --max-hold {max_hold:?}")))
         }
+        _ => Ok(()),
     }
 }
 
@@ -79,47 +74,124 @@ fn owner(command: &[OsString]) -> Owner {
 /// A run on its way.
 struct Run {
     keeper: Keeper,
-    mutex: Mutex,
+    claim: Claim,
     voice: Arc<Voice>,
     args: RunArgs,
     held: HeldLocks,
 }
 
+/// How one grant ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// Why the lock was given up while the command ran, if it was.
+    pub(super) given_up: Option<GivenUp>,
+    /// How long it was held.
+    pub(super) lasted: Duration,
+    /// Whether somebody told us to end, and not only the command.
+    pub(super) is_told_to_end: bool,
+}
+
+/// Why a lock was given up and the command ended for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum GivenUp {
+    /// Somebody asked for it.
+    Asked,
+    /// It was held for `--max-hold`.
+    HeldTooLong,
+}
+
 impl Run {
-    async fn complete(mut self, patience: Patience) -> Result<u8, Failure> {
-        let acquired = self.acquire(patience).await;
-        self.voice.hush();
-        let guard = match acquired {
-            Ok(Some(guard)) => guard,
-            Ok(None) => {
-                self.leave().await;
-                return Ok(self.conflict(patience));
-            }
-            Err(failure) => {
-                self.leave().await;
-                return Err(failure);
-            }
-        };
+    async fn complete(self, patience: Patience) -> Result<u8, Failure> {
+        let ended = self.turns(patience).await;
+        if self.args.restart || !matches!(ended, Ok(Some(_))) {
+            self.leave().await;
+        }
+        match ended? {
+            Some(ended) => end(ended, &self.args),
+            None => Ok(self.conflict(patience)),
+        }
+    }
+
+    /// Has one turn after the other, as long as the command is to be run anew; `None` if the patience was at its end.
+    async fn turns(&self, patience: Patience) -> Result<Option<Ended>, Failure> {
+        let mut pauses = Pauses::new();
+        loop {
+            let acquired = self.acquire(patience).await;
+            self.voice.hush();
+            let Some(holding) = acquired? else { return Ok(None) };
+            let ended = self.turn(holding).await?;
+            let Some(why) = why_again(&ended).filter(|_| self.args.restart) else { return Ok(Some(ended)) };
+            self.pause(&why, pauses.after(ended.lasted)).await?;
+        }
+    }
+
+    /// Runs the command under the lock, and gives the lock back.
+    async fn turn(&self, holding: Holding) -> Result<Ended, Failure> {
+        let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
-        let outcome = match self.grace(guard.hold()) {
-            Ok(grace) => self.supervised(guard.hold(), grace).await,
+        let mut interruption = if self.args.restart { Some(Interruption::listen()?) } else { None };
+        let supervised = match self.grace(holding.hold()) {
+            Ok(grace) => self.supervised(holding.hold(), grace, granted_at).await,
             Err(failure) => Err(failure),
         };
-        let is_loss_told = matches!(outcome, Ok(Outcome::LockLost(_))) || self.args.on_loss == args::OnLoss::Warn;
-        self.release(guard, is_loss_told).await;
-        end(outcome?, self.mutex.name())
+        if let Ok((Outcome::Exited(_) | Outcome::Signaled(_), None)) = supervised {
+            self.keep(holding.hold(), granted_at).await;
+        }
+        let is_lost = matches!(supervised, Ok((Outcome::LockLost(_), _)));
+        self.release(holding, is_lost || self.args.on_loss == args::OnLoss::Warn).await;
+        let (outcome, given_up) = supervised?;
+        let heard = interruption.as_mut().and_then(Interruption::heard_already);
+        Ok(Ended {
+            outcome,
+            given_up,
+            lasted: SystemClock.now().saturating_duration_since(granted_at),
+            // Many a command reads its settings anew at a HUP.
+            is_told_to_end: heard.is_some_and(|cause| cause.name != "SIGHUP"),
+        })
+    }
+
+    /// Keeps the lock for the shortest time that it is to be held, unless a signal comes or it is lost or asked for.
+    async fn keep(&self, hold: &Hold, granted_at: BootInstant) {
+        let Some(until) = self.args.min_hold.map(|min_hold| granted_at.saturating_add(min_hold)) else { return };
+        let left = until.saturating_duration_since(SystemClock.now());
+        let Ok(mut interruption) = Interruption::listen() else { return };
+        if left.is_zero() {
+            return;
+        }
+        self.voice.mention(&format!("{}: the command has ended; keeping the lock for {left:?}", hold.name()));
+        tokio::select! {
+            _ = interruption.heard() => {}
+            _ = hold.lost() => {}
+            _ = hold.revoked(), if self.args.on_revoke == args::OnRevoke::Stop => {}
+            () = SystemClock.sleep_until(until) => {}
+        }
+    }
+
+    /// Waits before the next turn. A signal ends the wait.
+    async fn pause(&self, why: &str, pause: Duration) -> Result<(), Failure> {
+        let mut interruption = Interruption::listen()?;
+        let name = self.claim.name();
+        self.voice.say(&format!("{name}: {why}; queueing again in {pause:?}"));
+        tokio::select! {
+            biased;
+            cause = interruption.heard() => Err(Failure {
+                code: exit::by_signal(cause.number),
+                message: format!("{name}: ended by {} before the command was run anew", cause.name),
+            }),
+            () = SystemClock.sleep_until(SystemClock.now().saturating_add(pause)) => Ok(()),
+        }
     }
 
     /// Waits for the lock. A signal ends the wait, and the queue is left by dropping it.
-    async fn acquire(&self, patience: Patience) -> Result<Option<MutexGuard>, Failure> {
-        let mut locking = pin!(patience.lock(&self.mutex));
+    async fn acquire(&self, patience: Patience) -> Result<Option<Holding>, Failure> {
+        let mut locking = pin!(self.claim.take(patience));
         // A lock that is free costs neither signal handlers nor words.
         if let Some(locked) = poll_once(locking.as_mut()).await {
             return Ok(locked?);
         }
-        let mut interruption =
-            Interruption::listen().map_err(|error| Failure::ours(format!("cannot listen for signals: {error}")))?;
-        let name = self.mutex.name();
+        let mut interruption = Interruption::listen()?;
+        let name = self.claim.name();
         tokio::select! {
             biased;
             cause = interruption.heard() => Err(Failure {
@@ -133,10 +205,10 @@ impl Run {
 
     fn conflict(&self, patience: Patience) -> u8 {
         if !self.voice.is_quiet() {
-            let (name, service) = (self.mutex.name(), self.keeper.service());
+            let (name, service) = (self.claim.name(), self.keeper.service());
             let why = match patience {
                 Patience::AtMost(longest) => format!("was not free within {longest:?}"),
-                Patience::None | Patience::Endless => "is in use".to_owned(),
+                Patience::None | Patience::Endless => self.claim.in_use().to_owned(),
             };
             say(&format!("{name} ({service}) {why}; the command was not run"));
         }
@@ -148,18 +220,23 @@ impl Run {
     fn grace(&self, hold: &Hold) -> Result<Duration, Failure> {
         let notice = if self.args.on_loss == args::OnLoss::Stop { hold.notice() } else { None };
         settle_grace(self.args.grace, notice).map_err(|too_long| {
-            let (name, service) = (self.mutex.name(), self.keeper.service());
+            let (name, service) = (self.claim.name(), self.keeper.service());
             Failure::ours(format!("{name} ({service}): {too_long}; the command was not run"))
         })
     }
 
-    /// Runs the command; comes back when it has ended.
-    async fn supervised(&mut self, hold: &Hold, grace: Duration) -> Result<Outcome, Failure> {
+    /// Runs the command; comes back when it has ended, and says why the lock is given up if that ended it.
+    async fn supervised(
+        &self,
+        hold: &Hold,
+        grace: Duration,
+        granted_at: BootInstant,
+    ) -> Result<(Outcome, Option<GivenUp>), Failure> {
         let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
         let supervision = Supervision {
-            command: std::mem::take(&mut self.args.command),
+            command: self.args.command.clone(),
             environment: self.environment(hold, address),
             lifeline: hold.lifeline(),
             safe_until: Box::new({
@@ -173,15 +250,45 @@ impl Run {
             },
         };
         let lost = async { hold.lost().await.to_string() };
+        let given_up = OnceLock::new();
+        let stop = async {
+            let (why, stop) = self.stop(hold, granted_at).await;
+            given_up.get_or_init(|| why);
+            stop
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = supervise(supervision, lost, stop) => outcome.map_err(failed)?,
+            never = socket.serve(|| answer(hold)) => match never {},
+        };
+        Ok((outcome, given_up.get().copied()))
+    }
+
+    /// Waits until the lock is to be given up though it is held.
+    async fn stop(&self, hold: &Hold, granted_at: BootInstant) -> (GivenUp, Stop) {
+        let held_too_long = async {
+            match self.args.max_hold {
+                Some(max_hold) => SystemClock.sleep_until(granted_at.saturating_add(max_hold)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let name = hold.name();
         tokio::select! {
             biased;
-            outcome = supervise(supervision, lost) => outcome.map_err(failed),
-            never = socket.serve(|| answer(hold)) => match never {},
+            revocation = hold.revoked(), if self.args.on_revoke == args::OnRevoke::Stop => {
+                let why = revocation.why.map(|why| format!(" ({why})")).unwrap_or_default();
+                let why = one_line(&format!("{name}: somebody asked that the lock be given up{why}"));
+                (GivenUp::Asked, Stop { why, within: revocation.within })
+            }
+            () = held_too_long => {
+                let why = format!("{name}: the lock was held for as long as --max-hold allows");
+                (GivenUp::HeldTooLong, Stop { why, within: None })
+            }
         }
     }
 
     /// Tells the command what it runs under. Its own URL and config variables pass through as they are.
-    fn environment(&mut self, hold: &Hold, address: OsString) -> Vec<(OsString, OsString)> {
+    fn environment(&self, hold: &Hold, address: OsString) -> Vec<(OsString, OsString)> {
         let held = Held {
             service: self.keeper.service(),
             name: hold.name().to_string(),
@@ -193,17 +300,19 @@ impl Run {
             text("LOCKKEEPER_TOKEN", hold.fencing_token().to_string()),
             text("LOCKKEEPER_CONTENDER", hold.contender().to_string()),
             (OsString::from(hold_socket::VARIABLE), address),
-            std::mem::take(&mut self.held).variable_with(held),
+            self.held.clone().variable_with(held),
         ]
     }
 
-    /// Gives the lock back and closes the session, within the bound.
-    async fn release(&self, guard: MutexGuard, is_loss_told: bool) {
+    /// Gives the lock back and closes the session if it was the last turn, within the bound.
+    async fn release(&self, holding: Holding, is_loss_told: bool) {
         let mut released = None;
         let releasing = async {
-            released = Some(guard.release().await);
-            // A session that cannot be closed ends by itself, and nothing of ours is left in it.
-            let _ = self.keeper.close().await;
+            released = Some(holding.release().await);
+            if !self.args.restart {
+                // A session that cannot be closed ends by itself, and nothing of ours is left in it.
+                let _ = self.keeper.close().await;
+            }
         };
         let _ = timeout(CLOSE_MAX, releasing).await;
         match released {
@@ -212,7 +321,7 @@ impl Run {
             Some(Ok(())) => {}
             None => self.voice.say(&format!(
                 "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",
-                self.mutex.name()
+                self.claim.name()
             )),
         }
     }
@@ -242,45 +351,27 @@ async fn poll_once<Fut: Future>(mut future: Pin<&mut Fut>) -> Option<Fut::Output
 }
 
 /// Ends as the command did.
-fn end(outcome: Outcome, name: &QueueName) -> Result<u8, Failure> {
-    match outcome {
-        Outcome::Exited(code) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
-        Outcome::Signaled(signal) => Ok(exit::by_signal(signal)),
-        Outcome::LockLost(reason) => {
-            let message = format!("{name}: the lock was lost ({reason}), and the command was ended");
-            Err(Failure { code: exit::LOST, message })
+fn end(ended: Ended, args: &RunArgs) -> Result<u8, Failure> {
+    let name = &args.name;
+    let lost = |message| Err(Failure { code: exit::LOST, message });
+    match (ended.outcome, ended.given_up) {
+        (Outcome::NotFound(message), _) => Err(Failure { code: exit::NOT_FOUND, message }),
+        (Outcome::NotExecutable(message), _) => Err(Failure { code: exit::NOT_EXECUTABLE, message }),
+        (Outcome::LockLost(reason), _) => {
+            lost(format!("{name}: the lock was lost ({reason}), and the command was ended"))
         }
-        Outcome::NotFound(message) => Err(Failure { code: exit::NOT_FOUND, message }),
-        Outcome::NotExecutable(message) => Err(Failure { code: exit::NOT_EXECUTABLE, message }),
+        (_, Some(GivenUp::HeldTooLong)) => {
+            let max_hold = args.max_hold.unwrap_or_default();
+            lost(format!("{name}: the lock was held for {max_hold:?} (--max-hold), and the command was ended"))
+        }
+        (Outcome::Exited(code), _) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+        (Outcome::Signaled(signal), _) => Ok(exit::by_signal(signal)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn args(line: &str) -> RunArgs {
-        match args::parse(line.split(' ').map(OsString::from)) {
-            Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) => args,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_wait_of_zero_is_no_wait_and_the_option_goes_before_the_config_file() {
-        let minute = Some(Duration::from_secs(60));
-        for (options, from_config, expected) in [
-            ("-x", None, Patience::Endless),
-            ("-n", None, Patience::None),
-            ("-n", minute, Patience::None),
-            ("-w 0", minute, Patience::None),
-            ("-w 2s", minute, Patience::AtMost(Duration::from_secs(2))),
-            ("-x", minute, Patience::AtMost(Duration::from_secs(60))),
-        ] {
-            let args = args(&format!("lockkeeper run x {options} -- true"));
-            assert_eq!(Patience::new(&args, from_config), expected, "{options}");
-        }
-    }
 
     #[test]
     fn an_owner_is_named_by_its_program_without_path_and_arguments() {
@@ -290,13 +381,21 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_as_its_command_did() {
-        let name = QueueName::new("x").unwrap();
-        let code = |outcome| end(outcome, &name).unwrap_or_else(|failure| failure.code);
-        assert_eq!(code(Outcome::Exited(7)), 7);
-        assert_eq!(code(Outcome::Signaled(9)), 137);
-        assert_eq!(code(Outcome::LockLost("gone".to_owned())), 123);
-        assert_eq!(code(Outcome::NotFound(String::new())), 127);
-        assert_eq!(code(Outcome::NotExecutable(String::new())), 126);
+    fn a_run_ends_as_its_command_did_unless_the_lock_was_lost_or_held_too_long() {
+        let line = "lockkeeper run x -- true".split(' ').map(OsString::from);
+        let Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) = args::parse(line) else {
+            panic!("the line is right");
+        };
+        let code = |outcome, given_up| {
+            let ended = Ended { outcome, given_up, lasted: Duration::ZERO, is_told_to_end: false };
+            end(ended, &args).unwrap_or_else(|failure| failure.code)
+        };
+        assert_eq!(code(Outcome::Exited(7), None), 7);
+        assert_eq!(code(Outcome::Signaled(9), None), 137);
+        assert_eq!(code(Outcome::Signaled(15), Some(GivenUp::Asked)), 143);
+        assert_eq!(code(Outcome::Signaled(15), Some(GivenUp::HeldTooLong)), 123);
+        assert_eq!(code(Outcome::LockLost("gone".to_owned()), Some(GivenUp::Asked)), 123);
+        assert_eq!(code(Outcome::NotFound(String::new()), None), 127);
+        assert_eq!(code(Outcome::NotExecutable(String::new()), None), 126);
     }
 }

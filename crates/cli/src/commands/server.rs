@@ -15,8 +15,7 @@ use crate::voice::say;
 /// Serves until TERM, INT or HUP, and then stops in order: what was taken in is answered and stored.
 pub(super) fn server(listen: SocketAddr, data_dir: Option<PathBuf>, tick: Duration) -> Result<u8, Failure> {
     block_on(async move {
-        let mut interruption =
-            Interruption::listen().map_err(|error| Failure::ours(format!("cannot listen for signals: {error}")))?;
+        let mut interruption = Interruption::listen()?;
         let mut builder = EmbeddedServer::builder().listen(listen).tick(tick);
         let keeping = match data_dir {
             Some(directory) => {

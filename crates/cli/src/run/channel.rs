@@ -52,8 +52,8 @@ pub(super) enum Message {
     SafeUntil(SafeUntil),
     /// Runner → watchdog: pass this signal on.
     Signal(i32),
-    /// Runner → watchdog: the lock is lost, end the command.
-    End,
+    /// Runner → watchdog: the lock is lost or to be given up: end the command, within this time if the grace is longer.
+    End { within: Duration },
     /// Watchdog → launcher, with stdin: become the command, if this is still your parent.
     Go { parent: i32 },
     /// Launcher → watchdog → runner: the command cannot be executed.
@@ -129,13 +129,11 @@ const NO_DEADLINE: u64 = u64::MAX;
 
 fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
     let (tag, first, second) = match message {
-        Message::Begin { grace, foreground } => {
-            (0, u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX), u64::from(foreground == Foreground::Take))
-        }
+        Message::Begin { grace, foreground } => (0, nanos(grace), u64::from(foreground == Foreground::Take)),
         Message::SafeUntil(SafeUntil::At(end)) => (1, end.as_nanos().min(NO_DEADLINE - 1), 0),
         Message::SafeUntil(SafeUntil::ProcessEnd) => (1, NO_DEADLINE, 0),
         Message::Signal(signal) => (2, number(signal), 0),
-        Message::End => (3, 0, 0),
+        Message::End { within } => (3, nanos(within), 0),
         Message::Go { parent } => (4, number(parent), 0),
         Message::NotExecuted { errno } => (5, number(errno), 0),
         Message::NotLaunched { errno } => (6, number(errno), 0),
@@ -150,6 +148,11 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
     bytes[1..9].copy_from_slice(&u64::to_le_bytes(first));
     bytes[9..].copy_from_slice(&u64::to_le_bytes(second));
     bytes
+}
+
+/// Five centuries are as good as more.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Process ids, signals, errors and exit codes are small and never negative.
@@ -170,7 +173,7 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         1 if first == NO_DEADLINE => Message::SafeUntil(SafeUntil::ProcessEnd),
         1 => Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(first))),
         2 => Message::Signal(small.ok()?),
-        3 => Message::End,
+        3 => Message::End { within: Duration::from_nanos(first) },
         4 => Message::Go { parent: small.ok()? },
         5 => Message::NotExecuted { errno: small.ok()? },
         6 => Message::NotLaunched { errno: small.ok()? },
@@ -195,7 +198,7 @@ mod tests {
             Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(7))),
             Message::SafeUntil(SafeUntil::ProcessEnd),
             Message::Signal(15),
-            Message::End,
+            Message::End { within: Duration::from_millis(1_500) },
             Message::Go { parent: i32::MAX },
             Message::NotExecuted { errno: 2 },
             Message::NotLaunched { errno: 11 },
@@ -219,7 +222,7 @@ mod tests {
     fn files_travel_along_and_are_not_inherited() {
         let (here, there) = pair().unwrap();
         let (reader, writer) = io::pipe().unwrap();
-        send(&here, Message::End, &[reader.as_fd(), writer.as_fd()]).unwrap();
+        send(&here, Message::Signal(15), &[reader.as_fd(), writer.as_fd()]).unwrap();
         drop(writer);
         let (_, files) = receive(&there, RecvFlags::empty()).unwrap().unwrap();
         let [_, writer] = <[OwnedFd; 2]>::try_from(files).unwrap();
@@ -233,7 +236,7 @@ mod tests {
         let (here, there) = pair().unwrap();
         let last_word = Message::Ended { end: End::Exited(3), cause: Cause::Itself };
         send(&there, last_word, &[]).unwrap();
-        send(&here, Message::End, &[]).unwrap();
+        send(&here, Message::Signal(15), &[]).unwrap();
         drop(there);
         assert_eq!(receive(&here, RecvFlags::DONTWAIT).unwrap().unwrap().0, last_word);
         assert!(receive(&here, RecvFlags::DONTWAIT).unwrap().is_none());

@@ -81,7 +81,7 @@ pub(super) struct Situation {
     pub(super) safe_until: SafeUntil,
     /// How long the command may take to end by itself.
     pub(super) grace: Duration,
-    /// Whether it must end now: the lock is lost, or the runner is gone.
+    /// Whether it must end now: the lock is lost or to be given up, or the runner is gone.
     pub(super) must_end: bool,
     /// How far the ending has gone.
     pub(super) progress: Progress,
@@ -130,11 +130,11 @@ pub(super) fn decide(situation: &Situation, now: BootInstant) -> Step {
 /// Returns when the runner no longer waits for the watchdog to end the command, if ever.
 pub(super) fn take_over_at(
     safe_until: SafeUntil,
-    lost_at: Option<BootInstant>,
+    end_told_at: Option<BootInstant>,
     grace: Duration,
 ) -> Option<BootInstant> {
     let patience = grace.saturating_add(Duration::from_millis(TAKE_OVER_AFTER_GRACE_MS));
-    let after_loss = lost_at.map(|lost_at| lost_at.saturating_add(patience));
+    let after_loss = end_told_at.map(|told_at| told_at.saturating_add(patience));
     let before_end = match safe_until {
         SafeUntil::At(end) => Some(end.saturating_sub(Duration::from_millis(TAKE_OVER_BEFORE_END_MS))),
         SafeUntil::ProcessEnd => None,

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
 pub(crate) use signals::ignored;
-pub(crate) use supervision::{OnLoss, Outcome, Supervision};
+pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
 
 /// Runs this process as the watchdog or the launcher if its first argument says so.

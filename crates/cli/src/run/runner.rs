@@ -28,7 +28,7 @@ use super::group::{Group, names};
 use super::signals::Signals;
 use super::terminal::{JobControl, Terminal, stop_job};
 use super::watchdog::STUBBORN_MS;
-use super::{OnLoss, Outcome, Supervision, say};
+use super::{OnLoss, Outcome, Stop, Supervision, say};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
 const RENEWAL_LOOK_MS: u64 = 250;
@@ -44,8 +44,9 @@ const LOOK_MS: u64 = 5;
 
 /// Runs a command under a hold; returns when the command has ended and nobody of ours is left.
 ///
-/// When the lock is lost, all of the command's processes are dead before this returns. When the command ends by
-/// itself, what it has left in the background is left alone. From the call on, signals are the command's.
+/// When the lock is lost, or to be given up because `stop` says so, all of the command's processes are dead before this
+/// returns. When the command ends by itself, what it has left in the background is left alone. From the call on, signals
+/// are the command's.
 ///
 /// To be driven by the thread that has called it, as a `current_thread` runtime does: a background process that takes the
 /// terminal back must have blocked SIGTTOU, and a mask belongs to a thread.
@@ -69,12 +70,13 @@ const LOOK_MS: u64 = 5;
 pub(crate) async fn supervise(
     supervision: Supervision,
     lost: impl Future<Output = String> + Send,
+    stop: impl Future<Output = Stop> + Send,
 ) -> io::Result<Outcome> {
     let signals = Signals::listen()?;
     // Orphans of a watchdog that was killed come to us, so that we can see them end.
     set_child_subreaper(Some(getpid()))?;
     let mut runner = Runner::start(supervision, Terminal::open())?;
-    runner.listen(signals, lost).await?;
+    runner.listen(signals, lost, stop).await?;
     runner.finish().await
 }
 
@@ -89,7 +91,10 @@ struct Runner {
     /// What the watchdog was told last.
     told: SafeUntil,
     grace: Duration,
-    lost_at: Option<BootInstant>,
+    /// When the watchdog was told to end the command, if it was.
+    end_told_at: Option<BootInstant>,
+    /// Whether it was told so because the lock is to be given up.
+    is_giving_up: bool,
     /// Whether we had to end the watchdog.
     took_over: bool,
     group: Option<Group>,
@@ -138,7 +143,8 @@ impl Runner {
             on_loss,
             told: until,
             grace,
-            lost_at: None,
+            end_told_at: None,
+            is_giving_up: false,
             took_over: false,
             group: None,
             is_stopped: false,
@@ -149,16 +155,19 @@ impl Runner {
     }
 
     /// Goes on until the watchdog is gone, with its last word or without.
-    async fn listen(&mut self, mut signals: Signals, lost: impl Future<Output = String> + Send) -> io::Result<()> {
-        let mut lost = pin!(async {
-            tokio::time::sleep(Duration::from_millis(LOSS_WAIT_AFTER_MS)).await;
-            lost.await
-        });
+    async fn listen(
+        &mut self,
+        mut signals: Signals,
+        lost: impl Future<Output = String> + Send,
+        stop: impl Future<Output = Stop> + Send,
+    ) -> io::Result<()> {
+        let mut lost = pin!(later(lost));
+        let mut stop = pin!(later(stop));
         let mut is_lost = false;
         let mut looks = tokio::time::interval(Duration::from_millis(RENEWAL_LOOK_MS));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let take_over_at = take_over_at(self.told, self.lost_at, self.grace).filter(|_| !self.took_over);
+            let take_over_at = take_over_at(self.told, self.end_told_at, self.grace).filter(|_| !self.took_over);
             let renews = !is_lost && matches!(self.told, SafeUntil::At(_));
             tokio::select! {
                 message = receive(&self.channel) => match message? {
@@ -170,6 +179,7 @@ impl Runner {
                     is_lost = true;
                     self.lose(reason);
                 }
+                reason = &mut stop, if !is_lost && !self.is_giving_up => self.give_up(reason),
                 _ = looks.tick(), if renews => self.renew(),
                 () = reached(take_over_at) => self.take_over(),
             }
@@ -210,12 +220,24 @@ impl Runner {
         match self.on_loss {
             OnLoss::Stop => {
                 say(&format!("the lock is lost ({reason}); ending the command"));
-                self.lost_at = Some(SystemClock.now());
-                self.tell(Message::End);
+                self.end_command(Duration::MAX);
             }
             OnLoss::Warn => say(&format!("the lock is lost ({reason}); the command goes on without it")),
         }
         self.loss = Some(reason);
+    }
+
+    fn give_up(&mut self, Stop { why, within }: Stop) {
+        self.is_giving_up = true;
+        say(&format!("{why}; ending the command"));
+        self.end_command(within.unwrap_or(Duration::MAX));
+    }
+
+    /// Has the command asked to end, and killed after the grace or `within` this time, whichever is shorter.
+    fn end_command(&mut self, within: Duration) {
+        self.grace = self.grace.min(within);
+        self.end_told_at.get_or_insert_with(|| SystemClock.now());
+        self.tell(Message::End { within });
     }
 
     /// Ends a watchdog that is stopped or stuck; the command dies with it, and then its group by our hand.
@@ -290,6 +312,10 @@ impl Runner {
             (Some(Failure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
             (Some(Failure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
             (None, Some(reason), _) => Ok(Outcome::LockLost(reason)),
+            // The watchdog was told to end it, or it was about to end by itself; that is told by whoever said `stop`.
+            (None, None, Some((End::Exited(code), _))) if self.is_giving_up => Ok(Outcome::Exited(code)),
+            (None, None, Some((End::Signaled(signal), _))) if self.is_giving_up => Ok(Outcome::Signaled(signal)),
+            (None, None, None) if self.is_giving_up && self.took_over => Ok(Outcome::Signaled(Signal::KILL.as_raw())),
             (None, None, Some((_, Cause::Watchdog))) => Ok(Outcome::LockLost("it was not renewed in time".to_owned())),
             (None, None, Some((End::Exited(code), Cause::Itself))) => Ok(Outcome::Exited(code)),
             (None, None, Some((End::Signaled(signal), Cause::Itself))) => Ok(Outcome::Signaled(signal)),
@@ -304,6 +330,12 @@ impl Runner {
 fn not_executed(program: &str, errno: i32) -> Outcome {
     let message = format!("cannot run {program}: {}", nix::errno::Errno::from_raw(errno).desc());
     if errno == Errno::NOENT.raw_os_error() { Outcome::NotFound(message) } else { Outcome::NotExecutable(message) }
+}
+
+/// Waits for something, but not at once: [`LOSS_WAIT_AFTER_MS`] says why.
+async fn later<Fut: Future>(awaited: Fut) -> Fut::Output {
+    tokio::time::sleep(Duration::from_millis(LOSS_WAIT_AFTER_MS)).await;
+    awaited.await
 }
 
 async fn reached(moment: Option<BootInstant>) {

@@ -31,6 +31,15 @@ pub(crate) struct Supervision {
     pub(crate) on_loss: OnLoss,
 }
 
+/// That the lock is to be given up, and so the command to be ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Stop {
+    /// Why, for a line to people, without characters that a terminal obeys.
+    pub(crate) why: String,
+    /// Within which time the command must be dead, if that is shorter than its grace.
+    pub(crate) within: Option<Duration>,
+}
+
 /// How it went.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {

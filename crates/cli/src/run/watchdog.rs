@@ -155,7 +155,10 @@ impl Watchdog {
             match channel::receive(runner, RecvFlags::DONTWAIT) {
                 Ok(Some((Message::SafeUntil(safe_until), _))) => self.situation.safe_until = safe_until,
                 Ok(Some((Message::Signal(number), _))) => self.pass_on(number),
-                Ok(Some((Message::End, _))) => self.situation.must_end = true,
+                Ok(Some((Message::End { within }, _))) => {
+                    self.situation.must_end = true;
+                    self.situation.grace = self.situation.grace.min(within);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(_) | Err(_) => {
                     say("the runner is gone; ending the command");

@@ -1,25 +1,16 @@
 //! A future dropped at every await point, counted and not guessed.
-//!
-//! Each attempt is made again and again, with a new session each time, and dropped after 0, 1, 2, … polls until it
-//! completes. The backend yields in every call, so that every await of a recipe suspends at least once.
 
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use lockkeeper_core::{Mutex, MutexGuard, Result};
-use tokio::task::{JoinHandle, yield_now};
+use lockkeeper_core::{MutexGuard, Result};
+use tokio::task::yield_now;
 
 use crate::case::{Case, Runtime};
+use crate::dropped::{AWAIT_POINTS_MAX, Before, drop_at_every_await_point};
 use crate::fixture::Fixture;
-use crate::party::{Party, Waiting, granted, is_joined, release, soon};
+use crate::party::{Party, granted, release, soon};
 use crate::polls::at_most;
 use crate::tap::Pace;
-
-/// More await points than any attempt has, so that one that never completes is a failure and not a hang.
-const AWAIT_POINTS_MAX: usize = 500;
-
-/// How often a holder lets others run after somebody queued up behind it, so that the waiter truly waits for it.
-const YIELDS_BEFORE_RELEASE: usize = 40;
 
 /// How long a waiter may wait, where it has to: it is granted or dropped long before.
 const LONG: Duration = Duration::from_secs(3600);
@@ -41,170 +32,70 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
+/// Takes the lock, as whoever holds it before an attempt.
+async fn hold(prober: Party) -> MutexGuard {
+    prober.lock("door").await
+}
+
 async fn lock_free(fixture: &dyn Fixture) {
-    let lock = async |mutex: Mutex| mutex.lock().await.map(Some);
+    let lock = async |party: Party| party.mutex("door").lock().await.map(Some);
     // Opening a session, joining.
-    drop_at_every_await_point(fixture, "lock()", Before::Free, 2, lock).await;
+    drop_at_every_await_point(fixture, "lock()", Before::Free, hold, 2, lock).await;
 }
 
 async fn lock_taken(fixture: &dyn Fixture) {
-    let lock = async |mutex: Mutex| mutex.lock().await.map(Some);
+    let lock = async |party: Party| party.mutex("door").lock().await.map(Some);
     // Opening a session, joining, asking for the departure, waiting for it.
-    drop_at_every_await_point(fixture, "lock()", Before::ReleasedOnceQueued, 4, lock).await;
+    drop_at_every_await_point(fixture, "lock()", Before::ReleasedOnceQueued, hold, 4, lock).await;
 }
 
 async fn lock_second(fixture: &dyn Fixture) {
-    let lock = async |mutex: Mutex| mutex.lock().await.map(Some);
+    let lock = async |party: Party| party.mutex("door").lock().await.map(Some);
     // Opening a session, joining, two for the first departure, looking again, two for the second departure.
-    drop_at_every_await_point(fixture, "lock()", Before::SecondInLine, 7, lock).await;
+    drop_at_every_await_point(fixture, "lock()", Before::SecondInLine, hold, 7, lock).await;
 }
 
 async fn try_free(fixture: &dyn Fixture) {
     // Opening a session, looking, joining.
-    drop_at_every_await_point(fixture, "try_lock()", Before::Free, 3, async |mutex: Mutex| mutex.try_lock().await)
-        .await;
+    drop_at_every_await_point(fixture, "try_lock()", Before::Free, hold, 3, async |party: Party| {
+        party.mutex("door").try_lock().await
+    })
+    .await;
 }
 
 async fn try_taken(fixture: &dyn Fixture) {
     // Opening a session, looking.
-    drop_at_every_await_point(fixture, "try_lock()", Before::Taken, 2, async |mutex: Mutex| mutex.try_lock().await)
-        .await;
+    drop_at_every_await_point(fixture, "try_lock()", Before::Taken, hold, 2, async |party: Party| {
+        party.mutex("door").try_lock().await
+    })
+    .await;
 }
 
 async fn timeout_free(fixture: &dyn Fixture) {
-    let lock = async |mutex: Mutex| mutex.lock_timeout(LONG).await;
-    drop_at_every_await_point(fixture, "lock_timeout()", Before::Free, 2, lock).await;
+    let lock = async |party: Party| party.mutex("door").lock_timeout(LONG).await;
+    drop_at_every_await_point(fixture, "lock_timeout()", Before::Free, hold, 2, lock).await;
 }
 
 async fn timeout_taken(fixture: &dyn Fixture) {
-    let lock = async |mutex: Mutex| mutex.lock_timeout(LONG).await;
-    drop_at_every_await_point(fixture, "lock_timeout()", Before::ReleasedOnceQueued, 4, lock).await;
+    let lock = async |party: Party| party.mutex("door").lock_timeout(LONG).await;
+    drop_at_every_await_point(fixture, "lock_timeout()", Before::ReleasedOnceQueued, hold, 4, lock).await;
 }
 
-async fn work_under(mutex: Mutex) -> Result<Option<MutexGuard>> {
+async fn work_under(party: Party) -> Result<Option<MutexGuard>> {
     let work = async {
         yield_now().await;
         yield_now().await;
     };
-    mutex.run(|_| work).await.map(|()| None)
+    party.mutex("door").run(|_| work).await.map(|()| None)
 }
 
 async fn run_free(fixture: &dyn Fixture) {
     // Opening a session, joining, two in the work, the release.
-    drop_at_every_await_point(fixture, "run()", Before::Free, 5, work_under).await;
+    drop_at_every_await_point(fixture, "run()", Before::Free, hold, 5, work_under).await;
 }
 
 async fn run_taken(fixture: &dyn Fixture) {
-    drop_at_every_await_point(fixture, "run()", Before::ReleasedOnceQueued, 7, work_under).await;
-}
-
-/// How the lock stands before an attempt.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Before {
-    Free,
-    /// Another holds it, to the end.
-    Taken,
-    /// Another holds it until the attempt has queued up and waits.
-    ReleasedOnceQueued,
-    /// The same, with another waiter in between that goes first.
-    SecondInLine,
-}
-
-/// Makes the attempt again and again, dropped one await point later each time, and prints how many there were.
-async fn drop_at_every_await_point<Attempt>(
-    fixture: &dyn Fixture,
-    what: &str,
-    before: Before,
-    least: usize,
-    attempt: Attempt,
-) where
-    Attempt: AsyncFn(Mutex) -> Result<Option<MutexGuard>>,
-{
-    let prober = Party::enter(fixture).await;
-    for polls_max in 0..AWAIT_POINTS_MAX {
-        let party = Party::enter_at(fixture, Pace::YieldOnce).await;
-        let holder = Holder::take(&prober, &party, before).await;
-        let outcome = soon("an answer or a drop", at_most(polls_max, attempt(party.mutex("door")))).await;
-        let completed = outcome.is_some();
-        // A guard is given back here; what was dropped earlier is to be gone as well.
-        drop(outcome.map(|outcome| outcome.expect("it does not fail")));
-        let held_before = holder.stay().await;
-        prober.until_contenders("door", usize::from(held_before.is_some())).await;
-        drop(held_before);
-        prober.until_contenders("door", 0).await;
-        // What was dropped may be deleted a moment after the queue was seen empty, if its join was still under way.
-        release(prober.lock("door").await).await;
-        if completed {
-            let await_points = polls_max.saturating_sub(1);
-            eprintln!("{what}, lock {before:?}: {await_points} await points");
-            assert!(await_points >= least, "{await_points} await points, {least} expected at least");
-            return;
-        }
-    }
-    panic!("it did not complete after {AWAIT_POINTS_MAX} polls");
-}
-
-/// Whoever holds the lock before the attempt.
-struct Holder {
-    guard: Arc<StdMutex<Option<MutexGuard>>>,
-    leaving: JoinHandle<()>,
-}
-
-impl Holder {
-    async fn take(prober: &Party, attempting: &Party, before: Before) -> Self {
-        let guard = match before {
-            Before::Free => None,
-            _ => Some(prober.lock("door").await),
-        };
-        let between = AbortOnDrop(match before {
-            Before::SecondInLine => Some(prober.queue_up("door").await),
-            _ => None,
-        });
-        let guard = Arc::new(StdMutex::new(guard));
-        let (journal, leaving) = (attempting.journal.clone(), guard.clone());
-        let leaving = tokio::spawn(async move {
-            if before == Before::Free || before == Before::Taken {
-                return;
-            }
-            journal.until_count("a join", 1, is_joined).await;
-            if between.0.is_some() {
-                yield_often().await;
-                drop(between);
-            }
-            yield_often().await;
-            drop(take(&leaving));
-        });
-        Self { guard, leaving }
-    }
-
-    /// Has the holder stay if it has not left yet.
-    async fn stay(self) -> Option<MutexGuard> {
-        self.leaving.abort();
-        // It was cancelled, or had ended before.
-        let _ = self.leaving.await;
-        take(&self.guard)
-    }
-}
-
-/// A waiter that goes when whoever lets it go does.
-struct AbortOnDrop(Option<Waiting>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        if let Some(waiting) = &self.0 {
-            waiting.abort();
-        }
-    }
-}
-
-async fn yield_often() {
-    for _ in 0..YIELDS_BEFORE_RELEASE {
-        yield_now().await;
-    }
-}
-
-fn take(guard: &StdMutex<Option<MutexGuard>>) -> Option<MutexGuard> {
-    guard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    drop_at_every_await_point(fixture, "run()", Before::ReleasedOnceQueued, hold, 7, work_under).await;
 }
 
 async fn release_dropped(fixture: &dyn Fixture) {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Keeper, LossReason, MutexGuard, Result};
+use lockkeeper_core::{Error, ErrorKind, Keeper, LossReason};
 use tokio::task::{JoinSet, yield_now};
 
+use crate::asking::{Held, Kind, PERMITS, Patience, ask};
 use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
 use crate::party::{SOON, soon};
-use crate::polls::at_most;
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
 
@@ -24,17 +24,25 @@ const HAND_OFF_MAX: Duration = Duration::from_secs(5);
 
 const CALM: &str = "whatever contenders do, at random, the history is right";
 const STORMY: &str = "whatever contenders do while sessions expire, at random, the history is right";
+const CALM_BOOK: &str = "whatever readers and writers do, at random, the history is right";
+const STORMY_BOOK: &str = "whatever readers and writers do while sessions expire, at random, the history is right";
+const CALM_POOL: &str = "whatever those who want permits do, at random, the history is right";
+const STORMY_POOL: &str = "whatever those who want permits do while sessions expire, at random, the history is right";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::new(CALM, calm), Case::new(STORMY, stormy).needs(&[FaultKind::ExpireSession])]
-}
-
-async fn calm(fixture: &dyn Fixture) {
-    contend(fixture, Random::announced(CALM), 0).await;
-}
-
-async fn stormy(fixture: &dyn Fixture) {
-    contend(fixture, Random::announced(STORMY), EXPIRIES).await;
+    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
+    vec![
+        Case::new(CALM, async |fixture| contend(fixture, Kind::Mutex, CALM, 0).await),
+        Case::new(CALM_BOOK, async |fixture| contend(fixture, Kind::ReadWrite, CALM_BOOK, 0).await),
+        Case::new(CALM_POOL, async |fixture| contend(fixture, Kind::Semaphore, CALM_POOL, 0).await),
+        expiring(Case::new(STORMY, async |fixture| contend(fixture, Kind::Mutex, STORMY, EXPIRIES).await)),
+        expiring(Case::new(STORMY_BOOK, async |fixture| {
+            contend(fixture, Kind::ReadWrite, STORMY_BOOK, EXPIRIES).await;
+        })),
+        expiring(Case::new(STORMY_POOL, async |fixture| {
+            contend(fixture, Kind::Semaphore, STORMY_POOL, EXPIRIES).await;
+        })),
+    ]
 }
 
 /// A keeper that records its joins, and its client.
@@ -44,7 +52,8 @@ struct Side {
     client: Arc<dyn Client>,
 }
 
-async fn contend(fixture: &dyn Fixture, mut random: Random, expiries: u64) {
+async fn contend(fixture: &dyn Fixture, kind: Kind, case: &str, expiries: u64) {
+    let mut random = Random::announced(case);
     let history = History::new(fixture.clock());
     let mut sides = Vec::new();
     for number in 0..KEEPERS {
@@ -64,6 +73,7 @@ async fn contend(fixture: &dyn Fixture, mut random: Random, expiries: u64) {
                 history: history.clone(),
                 keeper: side.keeper.clone(),
                 keeper_number: side.number,
+                kind,
                 random: random.split(),
             };
             tasks.spawn(contender.take_turns(first_attempt));
@@ -84,8 +94,8 @@ async fn contend(fixture: &dyn Fixture, mut random: Random, expiries: u64) {
     .await;
     history.record(What::Drained { left: left_behind(&sides[0].keeper, fixture).await });
     let records = history.records();
-    let limits =
-        Limits { hand_off_max: HAND_OFF_MAX + fixture.session_timeout().filter(|_| expiries > 0).unwrap_or_default() };
+    let hand_off_max = HAND_OFF_MAX + fixture.session_timeout().filter(|_| expiries > 0).unwrap_or_default();
+    let limits = Limits { hand_off_max, permits: PERMITS };
     let violations = check(&records, limits);
     assert!(violations.is_empty(), "{violations:?}\nin {records:#?}");
 }
@@ -106,19 +116,21 @@ struct Contender {
     history: History,
     keeper: Keeper,
     keeper_number: u32,
+    kind: Kind,
     random: Random,
 }
 
 impl Contender {
     async fn take_turns(mut self, first_attempt: u32) {
         for attempt in first_attempt..first_attempt + ROUNDS {
-            let keeper = self.keeper_number;
-            self.history.record(What::Calling { attempt, keeper });
+            let (keeper, asks) = (self.keeper_number, self.kind.choose(&mut self.random));
+            self.history.record(What::Calling { attempt, keeper, asks });
             let history = self.history.clone();
-            let outcome = history.on_behalf_of(attempt, self.ask()).await;
+            let patience = Patience::choose(&mut self.random);
+            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, self.kind, asks, patience)).await;
             match outcome {
                 None | Some(Ok(None)) => history.record(What::GaveUp { attempt }),
-                Some(Ok(Some(guard))) => self.hold(attempt, guard).await,
+                Some(Ok(Some(held))) => self.hold(attempt, held).await,
                 Some(Err(error)) => {
                     assert!(may_fail(&error), "{error:?}");
                     history.record(What::GaveUp { attempt });
@@ -127,33 +139,17 @@ impl Contender {
         }
     }
 
-    /// Asks in one of several ways; `None` if it was cancelled.
-    async fn ask(&mut self) -> Option<Result<Option<MutexGuard>>> {
-        let mutex = self.keeper.mutex("door").expect("the name is one");
-        let timeout = Duration::from_micros(self.random.below(20_000));
-        match self.random.below(8) {
-            0..=3 => Some(mutex.lock().await.map(Some)),
-            4 => Some(mutex.try_lock().await),
-            5 => Some(mutex.lock_timeout(timeout).await),
-            _ => {
-                let polls_max = self.random.below(6) as usize;
-                let outcome = at_most(polls_max, mutex.lock()).await?;
-                Some(outcome.map(Some))
-            }
-        }
-    }
-
-    async fn hold(&mut self, attempt: u32, guard: MutexGuard) {
-        self.history.record(What::Granted { attempt, token: guard.fencing_token(), held: guard.hold().is_held() });
+    async fn hold(&mut self, attempt: u32, held: Held) {
+        self.history.record(What::Granted { attempt, token: held.token(), held: held.is_held() });
         for _ in 0..self.random.below(4) {
             yield_now().await;
         }
         self.history.record(What::Releasing { attempt });
         if self.random.below(2) == 0 {
-            drop(guard);
+            drop(held);
         } else {
             // That it had been lost is no news to the history.
-            let _ = guard.release().await;
+            let _ = held.release().await;
         }
     }
 }

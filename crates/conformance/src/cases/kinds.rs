@@ -1,13 +1,13 @@
-//! Queues of another kind of lock: refused, and never waited in.
+//! Locks used as two kinds at once: refused, and never waited for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Result};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
 use crate::party::{Party, release, soon};
+use crate::speaker::{Speaker, line};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -15,52 +15,128 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a mutex that meets a read/write lock's queue is refused and leaves nothing", refused),
         Case::new("a reader behind a mutex's holder does not disturb it", reader_behind),
+        Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind),
+        Case::new("a lock whose waiters are of another kind is refused, though nobody of them holds it", waiters_count),
     ]
 }
 
-/// Puts a contender of another kind into the queue, over the waist.
-async fn enqueue(session: &Arc<dyn Session>, mode: Mode) -> Ticket {
-    let queue = QueueName::new("door").expect("the name is one");
-    let ticket = Ticket::mint().expect("the system gives randomness");
-    let entry = Entry::new(ticket, mode, Arc::new(Owner::this_process()));
-    soon("the place", session.enqueue(&queue, entry)).await.expect("the place is given");
-    ticket
-}
-
-async fn withdraw(session: &Arc<dyn Session>, ticket: Ticket) {
-    let queue = QueueName::new("door").expect("the name is one");
-    soon("the withdrawal", session.withdraw(&queue, ticket)).await.expect("the place is left");
+fn assert_mismatch(asked: &str, error: Option<Error>) {
+    let error = error.unwrap_or_else(|| panic!("{asked} was not refused"));
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent), "{asked}: {error}");
 }
 
 async fn refused(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let session = soon("the session", bob.client.backend().session()).await.expect("a session is opened");
+    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     for mode in [Mode::Read, Mode::Write] {
-        let ticket = enqueue(&session, mode).await;
+        let place = bob.take(&line("door"), mode).await;
         let shown = ann.keeper.contenders("door").await.expect("the queue can be looked at");
         assert_eq!(shown[0].mode, mode);
         let mutex = ann.mutex("door");
-        let errors = [
-            soon("the refusal", mutex.lock()).await.err(),
-            soon("the refusal", mutex.try_lock()).await.err(),
-            soon("the refusal", mutex.lock_timeout(LONG)).await.err(),
-        ];
-        for error in errors {
-            let error = error.expect("it is another kind of lock");
-            assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent));
-        }
+        assert_mismatch("lock()", soon("the refusal", mutex.lock()).await.err());
+        assert_mismatch("try_lock()", soon("the refusal", mutex.try_lock()).await.err());
+        assert_mismatch("lock_timeout()", soon("the refusal", mutex.lock_timeout(LONG)).await.err());
         ann.until_contenders("door", 1).await;
-        withdraw(&session, ticket).await;
+        bob.withdraw(&line("door"), place.ticket).await;
         release(ann.lock("door").await).await;
     }
 }
 
 async fn reader_behind(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let session = soon("the session", bob.client.backend().session()).await.expect("a session is opened");
+    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let ticket = enqueue(&session, Mode::Read).await;
+    let place = bob.take(&line("door"), Mode::Read).await;
     assert!(guard.hold().is_held());
-    withdraw(&session, ticket).await;
+    bob.withdraw(&line("door"), place.ticket).await;
     release(guard).await;
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Mutex,
+    Read,
+    Write,
+    Semaphore,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Mutex, Self::Read, Self::Write, Self::Semaphore];
+
+    fn is_same_lock(self, other: Self) -> bool {
+        let is_rw = |kind| matches!(kind, Self::Read | Self::Write);
+        self == other || (is_rw(self) && is_rw(other))
+    }
+}
+
+/// How long somebody asks.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Endless,
+    Long,
+    None,
+}
+
+/// Whatever is held; dropping it gives it back.
+type Held = Box<dyn Send>;
+
+fn held<Guard: Send + 'static>(granted: Option<Guard>) -> Option<Held> {
+    granted.map(|guard| -> Held { Box::new(guard) })
+}
+
+async fn ask(party: &Party, kind: Kind, patience: Patience) -> Result<Option<Held>> {
+    let (mutex, rw_lock, semaphore) = (party.mutex("door"), party.rw_lock("door"), party.semaphore("door", 2));
+    Ok(match (kind, patience) {
+        (Kind::Mutex, Patience::Endless) => held(Some(mutex.lock().await?)),
+        (Kind::Mutex, Patience::Long) => held(mutex.lock_timeout(LONG).await?),
+        (Kind::Mutex, Patience::None) => held(mutex.try_lock().await?),
+        (Kind::Read, Patience::Endless) => held(Some(rw_lock.read().await?)),
+        (Kind::Read, Patience::Long) => held(rw_lock.read_timeout(LONG).await?),
+        (Kind::Read, Patience::None) => held(rw_lock.try_read().await?),
+        (Kind::Write, Patience::Endless) => held(Some(rw_lock.write().await?)),
+        (Kind::Write, Patience::Long) => held(rw_lock.write_timeout(LONG).await?),
+        (Kind::Write, Patience::None) => held(rw_lock.try_write().await?),
+        (Kind::Semaphore, Patience::Endless) => held(Some(semaphore.acquire_many(2).await?)),
+        (Kind::Semaphore, Patience::Long) => held(semaphore.acquire_timeout(LONG).await?),
+        (Kind::Semaphore, Patience::None) => held(semaphore.try_acquire().await?),
+    })
+}
+
+async fn one_kind(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    for in_use in Kind::ALL {
+        let holder = soon("the grant", ask(&ann, in_use, Patience::Endless)).await;
+        let holder = holder.unwrap_or_else(|error| panic!("{in_use:?} is refused, though the lock is free: {error}"));
+        let contenders = ann.contenders("door").await;
+        for asked in Kind::ALL.into_iter().filter(|asked| !asked.is_same_lock(in_use)) {
+            for patience in [Patience::Endless, Patience::Long, Patience::None] {
+                let what = format!("{asked:?} of what is in use as {in_use:?}, {patience:?}");
+                assert_mismatch(&what, soon("the refusal", ask(&bob, asked, patience)).await.err());
+            }
+        }
+        ann.until_contenders("door", contenders).await;
+        drop(holder);
+        ann.until_contenders("door", 0).await;
+        for asked in Kind::ALL {
+            // Whatever the service keeps of a lock that nobody uses does not make it one of a kind.
+            let granted = soon("the grant", ask(&bob, asked, Patience::None)).await;
+            let granted = granted.unwrap_or_else(|error| panic!("{asked:?} after {in_use:?}: {error}"));
+            assert!(granted.is_some(), "{asked:?} after {in_use:?}");
+            drop(granted);
+            ann.until_contenders("door", 0).await;
+        }
+    }
+}
+
+/// As when a semaphore's only holder goes and those at the gate have not come in yet.
+async fn waiters_count(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
+    let gate = line("door").with_part(lockkeeper_core::Part::Gate);
+    let place = bob.take(&gate, Mode::Gate).await;
+    for asked in [Kind::Mutex, Kind::Read, Kind::Write] {
+        for patience in [Patience::Endless, Patience::Long, Patience::None] {
+            let what = format!("{asked:?} of what a semaphore's gate is in use of, {patience:?}");
+            assert_mismatch(&what, soon("the refusal", ask(&ann, asked, patience)).await.err());
+        }
+    }
+    ann.until_contenders("door", 1).await;
+    bob.withdraw(&gate, place.ticket).await;
 }

@@ -1,21 +1,38 @@
 //! The cases, one file for each kind of behaviour; a case panics if the backend is wrong.
 
+mod bad_input;
+mod bonds;
 mod cancellation;
+mod changes;
 mod closing;
 mod contention;
+mod downgrade;
 mod events;
 mod exclusion;
 mod kinds;
 mod loss;
+mod multi_lock;
 mod names;
 mod observation;
 mod order;
 mod outage;
+mod parts;
+mod ranks;
+mod reentrant;
+mod regressions;
 mod release;
+mod requests;
 mod run_under_lock;
+mod rw_lock;
+mod semaphore;
+mod semaphore_bound;
+mod semaphore_faults;
 mod timeout;
+mod timeout_kinds;
+mod together;
 mod tokens;
 mod try_lock;
+mod values;
 mod waist;
 
 use crate::case::Case;
@@ -37,8 +54,25 @@ pub fn cases() -> Vec<Case> {
         observation::cases(),
         names::cases(),
         kinds::cases(),
+        rw_lock::cases(),
+        downgrade::cases(),
+        semaphore::cases(),
+        semaphore_bound::cases(),
+        semaphore_faults::cases(),
+        reentrant::cases(),
+        multi_lock::cases(),
+        timeout_kinds::cases(),
+        bad_input::cases(),
+        regressions::cases(),
         events::cases(),
         waist::cases(),
+        parts::cases(),
+        ranks::cases(),
+        bonds::cases(),
+        together::cases(),
+        changes::cases(),
+        values::cases(),
+        requests::cases(),
         contention::cases(),
     ]
     .concat()

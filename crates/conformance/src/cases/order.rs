@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, Waiting, granted, release};
+use crate::party::{Party, Waiting, enter_all, granted, release};
 
 const CONTENDERS: usize = 20;
 const KEEPERS: usize = 4;
@@ -16,14 +16,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
         Case::new("every other waiter goes and the rest are served in order", every_other_goes),
     ]
-}
-
-async fn enter_all(fixture: &dyn Fixture, count: usize) -> Vec<Party> {
-    let mut parties = Vec::with_capacity(count);
-    for _ in 0..count {
-        parties.push(Party::enter(fixture).await);
-    }
-    parties
 }
 
 /// Lets `count` contenders queue up, one after the other, over all parties in turn.

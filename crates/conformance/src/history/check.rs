@@ -2,30 +2,39 @@
 //!
 //! Tokens give the order of the grants, so nothing is searched for: one sweep, and one pass back over the grants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::BootInstant;
 
-use super::record::{Record, What};
+use super::record::{Asks, Record, What};
 
 /// What a history is held to besides the rules without numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest time for which nobody may hold the lock while somebody waits for it.
     pub hand_off_max: Duration,
+    /// How many permits may be held at the same time.
+    pub permits: u32,
 }
 
 /// A rule that a history breaks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Violation {
-    /// Two contenders held the lock at the same time.
+    /// Two contenders held the lock at the same time who exclude each other.
     TwoHolders {
         /// The one who held it.
         holder: u32,
         /// The one who was granted it too.
         second: u32,
+    },
+    /// More permits were held at the same time than there are.
+    TooManyPermits {
+        /// Who was granted those that are too many.
+        attempt: u32,
+        /// How many were held then.
+        held: u32,
     },
     /// A contender that had joined before another asked was granted the lock after it.
     OutOfOrder {
@@ -75,6 +84,8 @@ pub enum Violation {
 }
 
 /// Returns the rules that a history breaks; none if it is right.
+///
+/// A history is that of one lock: of those who ask for it alone or to share it, or of those who ask for permits of it.
 pub fn check(records: &[Record], limits: Limits) -> Vec<Violation> {
     let mut sweep = Sweep::new(limits);
     for record in records {
@@ -83,10 +94,13 @@ pub fn check(records: &[Record], limits: Limits) -> Vec<Violation> {
     sweep.finish()
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Attempt {
     keeper: u32,
+    asks: Asks,
     called: usize,
+    /// The greatest token that anybody had been granted before it asked.
+    floor: Option<FencingToken>,
     joined: Option<(usize, BootInstant)>,
     outcome: Option<Outcome>,
 }
@@ -102,6 +116,8 @@ enum Outcome {
 #[derive(Debug)]
 struct Grant {
     attempt: u32,
+    asks: Asks,
+    token: FencingToken,
     called: usize,
     joined: Option<usize>,
 }
@@ -113,9 +129,10 @@ struct Sweep {
     attempts: BTreeMap<u32, Attempt>,
     /// Keepers whose session is being ended.
     upset: Vec<u32>,
-    holder: Option<u32>,
+    /// Who holds, and what.
+    holders: BTreeMap<u32, Asks>,
     free_since: Option<BootInstant>,
-    token: Option<FencingToken>,
+    tokens: Tokens,
     grants: Vec<Grant>,
     drained: bool,
     violations: Vec<Violation>,
@@ -128,9 +145,9 @@ impl Sweep {
             position: 0,
             attempts: BTreeMap::new(),
             upset: Vec::new(),
-            holder: None,
+            holders: BTreeMap::new(),
             free_since: None,
-            token: None,
+            tokens: Tokens::new(),
             grants: Vec::new(),
             drained: false,
             violations: Vec::new(),
@@ -141,8 +158,9 @@ impl Sweep {
         self.position += 1;
         let at = record.at;
         match record.what {
-            What::Calling { attempt, keeper } => {
-                let entry = Attempt { keeper, called: self.position, ..Attempt::default() };
+            What::Calling { attempt, keeper, asks } => {
+                let (called, floor) = (self.position, self.tokens.greatest());
+                let entry = Attempt { keeper, asks, called, floor, joined: None, outcome: None };
                 if self.attempts.insert(attempt, entry).is_some() {
                     self.violations.push(Violation::Malformed { attempt });
                 }
@@ -181,21 +199,33 @@ impl Sweep {
         if !held || self.upset.contains(&known.keeper) {
             return;
         }
-        self.grants.push(Grant { attempt, called: known.called, joined: known.joined.map(|(position, _)| position) });
-        if let (Some(free_since), Some((_, joined_at))) = (self.free_since, known.joined) {
+        let (asks, joined) = (known.asks, known.joined);
+        let grant = Grant { attempt, asks, token, called: known.called, joined: joined.map(|(position, _)| position) };
+        self.grants.push(grant);
+        if let (Some(free_since), Some((_, joined_at))) = (self.free_since, joined) {
             let free_for = at.saturating_duration_since(free_since.max(joined_at));
             if free_for > self.limits.hand_off_max {
                 self.violations.push(Violation::SlowHandOff { attempt, free_for });
             }
         }
-        if let Some(before) = self.token.filter(|&before| token <= before) {
+        if let Some(before) = self.tokens.take(token, asks, known.floor) {
             self.violations.push(Violation::TokenNotGrowing { attempt, token, before });
         }
-        self.token = self.token.max(Some(token));
-        if let Some(holder) = self.holder.replace(attempt) {
+        self.hold(attempt, asks);
+        self.free_since = None;
+    }
+
+    /// Checks what is granted against what is held.
+    fn hold(&mut self, attempt: u32, asks: Asks) {
+        let excluded = self.holders.iter().find(|&(_, &held)| asks.excludes(held));
+        if let Some((&holder, _)) = excluded {
             self.violations.push(Violation::TwoHolders { holder, second: attempt });
         }
-        self.free_since = None;
+        self.holders.insert(attempt, asks);
+        let held: u32 = self.holders.values().map(|held| held.permits()).sum();
+        if asks.permits() > 0 && held > self.limits.permits {
+            self.violations.push(Violation::TooManyPermits { attempt, held });
+        }
     }
 
     fn releasing(&mut self, attempt: u32, at: BootInstant) {
@@ -203,17 +233,16 @@ impl Sweep {
             Some(known) if known.outcome == Some(Outcome::Granted) => known.outcome = Some(Outcome::Done),
             _ => self.violations.push(Violation::Malformed { attempt }),
         }
-        if self.holder == Some(attempt) {
-            self.holder = None;
+        if self.holders.remove(&attempt).is_some() && self.holders.is_empty() {
             self.free_since = Some(at);
         }
     }
 
     fn upset(&mut self, keeper: u32, at: BootInstant) {
         self.upset.push(keeper);
-        let of_keeper = |holder: &u32| self.attempts.get(holder).is_some_and(|known| known.keeper == keeper);
-        if self.holder.filter(of_keeper).is_some() {
-            self.holder = None;
+        let (attempts, before) = (&self.attempts, self.holders.len());
+        self.holders.retain(|holder, _| attempts.get(holder).is_none_or(|known| known.keeper != keeper));
+        if self.holders.len() < before && self.holders.is_empty() {
             self.free_since = Some(at);
         }
     }
@@ -233,204 +262,86 @@ impl Sweep {
         self.violations
     }
 
-    /// From the last grant back: nobody granted later may have joined before this one was even asked for.
+    /// From the last grant back: nobody granted later may have joined before this one was even asked for, but for readers
+    /// among themselves.
     fn check_order(&mut self) {
-        let mut earliest: Option<(usize, u32)> = None;
+        // Permits are granted by one service in the order of their tokens; those who get them run at the same time, and
+        // may tell of it in another one.
+        if self.grants.iter().all(|grant| grant.asks.permits() > 0) {
+            self.grants.sort_by_key(|grant| grant.token);
+        }
+        let mut earliest = Earliest::default();
+        let mut found = Vec::new();
         for grant in self.grants.iter().rev() {
-            if let Some((joined, overtaken)) = earliest
+            if let Some((joined, overtaken)) = earliest.excluded_by(grant.asks)
                 && joined < grant.called
             {
-                let by = grant.attempt;
-                self.violations.push(Violation::OutOfOrder { overtaken, by });
+                found.push(Violation::OutOfOrder { overtaken, by: grant.attempt });
             }
-            if let Some(joined) = grant.joined {
-                earliest = Some(earliest.map_or((joined, grant.attempt), |known| known.min((joined, grant.attempt))));
-            }
+            earliest.take(grant);
+        }
+        self.violations.append(&mut found);
+    }
+}
+
+/// The first to join of those that were granted later: by position, with its attempt.
+#[derive(Debug, Default)]
+struct Earliest {
+    reader: Option<(usize, u32)>,
+    other: Option<(usize, u32)>,
+}
+
+impl Earliest {
+    fn excluded_by(&self, asks: Asks) -> Option<(usize, u32)> {
+        match (asks, self.reader, self.other) {
+            (Asks::Share, _, other) => other,
+            (_, Some(reader), Some(other)) => Some(reader.min(other)),
+            (_, reader, other) => reader.or(other),
+        }
+    }
+
+    fn take(&mut self, grant: &Grant) {
+        let slot = if grant.asks == Asks::Share { &mut self.reader } else { &mut self.other };
+        if let Some(joined) = grant.joined {
+            let this = (joined, grant.attempt);
+            *slot = Some(slot.map_or(this, |known| known.min(this)));
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The tokens that were granted.
+#[derive(Debug)]
+struct Tokens {
+    all: BTreeSet<FencingToken>,
+    greatest_alone: Option<FencingToken>,
+}
 
-    const LIMITS: Limits = Limits { hand_off_max: Duration::from_secs(1) };
-
-    /// One record a millisecond.
-    fn history(whats: &[What]) -> Vec<Record> {
-        let at = |position: usize| BootInstant::from_nanos(position as u64 * 1_000_000);
-        let record = |(position, what): (usize, &What)| Record { at: at(position), what: what.clone() };
-        whats.iter().enumerate().map(record).collect()
+impl Tokens {
+    const fn new() -> Self {
+        Self { all: BTreeSet::new(), greatest_alone: None }
     }
 
-    fn calling(attempt: u32) -> What {
-        What::Calling { attempt, keeper: attempt }
+    fn greatest(&self) -> Option<FencingToken> {
+        self.all.last().copied()
     }
 
-    fn joined(attempt: u32) -> What {
-        What::Joined { attempt }
-    }
-
-    fn granted(attempt: u32, token: u64) -> What {
-        let token = FencingToken::new(token, 0).unwrap();
-        What::Granted { attempt, token, held: true }
-    }
-
-    fn releasing(attempt: u32) -> What {
-        What::Releasing { attempt }
-    }
-
-    const DRAINED: What = What::Drained { left: 0 };
-
-    #[test]
-    fn a_history_of_turns_taken_in_order_is_right() {
-        let records = history(&[
-            calling(1),
-            joined(1),
-            granted(1, 10),
-            calling(2),
-            joined(2),
-            calling(3),
-            joined(3),
-            What::GaveUp { attempt: 3 },
-            releasing(1),
-            granted(2, 11),
-            releasing(2),
-            DRAINED,
-        ]);
-        assert_eq!(check(&records, LIMITS), []);
-    }
-
-    #[test]
-    fn two_holders_at_once_are_found() {
-        let records =
-            history(&[calling(1), calling(2), granted(1, 10), granted(2, 11), releasing(1), releasing(2), DRAINED]);
-        assert_eq!(check(&records, LIMITS), [Violation::TwoHolders { holder: 1, second: 2 }]);
-    }
-
-    #[test]
-    fn an_overtaken_contender_is_found() {
-        let records = history(&[
-            calling(1),
-            joined(1),
-            calling(2),
-            joined(2),
-            granted(2, 10),
-            releasing(2),
-            granted(1, 11),
-            releasing(1),
-            DRAINED,
-        ]);
-        assert_eq!(check(&records, LIMITS), [Violation::OutOfOrder { overtaken: 1, by: 2 }]);
-    }
-
-    #[test]
-    fn contenders_that_asked_at_the_same_time_may_be_served_in_any_order() {
-        let records = history(&[
-            calling(1),
-            calling(2),
-            joined(1),
-            joined(2),
-            granted(2, 10),
-            releasing(2),
-            granted(1, 11),
-            releasing(1),
-            DRAINED,
-        ]);
-        assert_eq!(check(&records, LIMITS), []);
-    }
-
-    #[test]
-    fn one_who_joined_again_is_not_overtaken_by_those_who_came_between() {
-        let records = history(&[
-            calling(1),
-            joined(1),
-            What::Upset { keeper: 1 },
-            What::Settled { keeper: 1 },
-            calling(2),
-            joined(2),
-            joined(1),
-            granted(2, 10),
-            releasing(2),
-            granted(1, 11),
-            releasing(1),
-            DRAINED,
-        ]);
-        assert_eq!(check(&records, LIMITS), []);
-    }
-
-    #[test]
-    fn a_token_that_does_not_grow_is_found() {
-        let records =
-            history(&[calling(1), granted(1, 10), releasing(1), calling(2), granted(2, 10), releasing(2), DRAINED]);
-        let token = FencingToken::new(10, 0).unwrap();
-        let expected = Violation::TokenNotGrowing { attempt: 2, token, before: token };
-        assert_eq!(check(&records, LIMITS), [expected]);
-    }
-
-    #[test]
-    fn a_lost_wake_up_is_found() {
-        let records = history(&[calling(1), granted(1, 10), calling(2), joined(2), releasing(1), DRAINED]);
-        assert_eq!(check(&records, LIMITS), [Violation::NeverGranted { attempt: 2 }]);
-    }
-
-    #[test]
-    fn a_late_wake_up_is_found_and_a_long_hold_is_none() {
-        let mut records = history(&[
-            calling(1),
-            granted(1, 10),
-            calling(2),
-            joined(2),
-            releasing(1),
-            granted(2, 11),
-            releasing(2),
-            DRAINED,
-        ]);
-        let shift = |records: &mut [Record]| {
-            for record in records {
-                record.at = record.at.saturating_add(Duration::from_secs(3));
-            }
+    /// Takes a grant's token; returns the one that it should have been greater than, if there is one.
+    ///
+    /// Whoever is alone has one greater than all before. Those who hold at the same time may tell of their grants in
+    /// another order, but none has a token that was granted before it asked, or to somebody else.
+    fn take(&mut self, token: FencingToken, asks: Asks, floor: Option<FencingToken>) -> Option<FencingToken> {
+        let before = match asks {
+            Asks::Alone => self.greatest(),
+            Asks::Share => floor.max(self.greatest_alone),
+            Asks::Permits(_) => floor,
         };
-        shift(&mut records[4..]);
-        assert_eq!(check(&records, LIMITS), []);
-        shift(&mut records[5..]);
-        let free_for = Duration::from_millis(3_001);
-        assert_eq!(check(&records, LIMITS), [Violation::SlowHandOff { attempt: 2, free_for }]);
-    }
-
-    #[test]
-    fn orphans_and_a_holder_that_never_released_are_found() {
-        let records = history(&[calling(1), granted(1, 10), What::Drained { left: 2 }]);
-        let expected = [Violation::Orphans { left: 2 }, Violation::NeverReleased { attempt: 1 }];
-        assert_eq!(check(&records, LIMITS), expected);
-    }
-
-    #[test]
-    fn a_history_that_stops_before_its_end_is_not_taken_for_a_right_one() {
-        assert_eq!(check(&[], LIMITS), [Violation::NotDrained]);
-    }
-
-    #[test]
-    fn a_hold_whose_session_is_being_ended_is_not_relied_on() {
-        let records = history(&[
-            calling(1),
-            granted(1, 10),
-            calling(2),
-            What::Upset { keeper: 1 },
-            granted(2, 11),
-            What::Settled { keeper: 1 },
-            releasing(1),
-            releasing(2),
-            DRAINED,
-        ]);
-        assert_eq!(check(&records, LIMITS), []);
-    }
-
-    #[test]
-    fn records_that_cannot_be_are_found() {
-        let records =
-            history(&[releasing(1), granted(2, 3), calling(3), calling(3), What::GaveUp { attempt: 3 }, DRAINED]);
-        let malformed = [1, 2, 3].map(|attempt| Violation::Malformed { attempt });
-        assert_eq!(check(&records, LIMITS), malformed);
+        let is_new = self.all.insert(token);
+        if asks == Asks::Alone {
+            self.greatest_alone = self.greatest_alone.max(Some(token));
+        }
+        before.filter(|&before| token <= before).or_else(|| (!is_new).then_some(token))
     }
 }
+
+#[cfg(test)]
+mod tests;

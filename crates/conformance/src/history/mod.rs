@@ -4,4 +4,4 @@ mod check;
 mod record;
 
 pub use check::{Limits, Violation, check};
-pub use record::{History, Record, What};
+pub use record::{Asks, History, Record, What};

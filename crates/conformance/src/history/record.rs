@@ -19,6 +19,31 @@ pub struct Record {
     pub what: What,
 }
 
+/// What a contender asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Asks {
+    /// The lock, alone.
+    Alone,
+    /// A share of it.
+    Share,
+    /// So many permits of it.
+    Permits(u32),
+}
+
+impl Asks {
+    /// Tells whether the two may not be held at the same time. Permits exclude one another by their number alone.
+    pub(super) const fn excludes(self, other: Self) -> bool {
+        !matches!((self, other), (Self::Share, Self::Share) | (Self::Permits(_), Self::Permits(_)))
+    }
+
+    pub(super) const fn permits(self) -> u32 {
+        match self {
+            Self::Permits(permits) => permits,
+            Self::Alone | Self::Share => 0,
+        }
+    }
+}
+
 /// What happened to a contender, which the number `attempt` names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum What {
@@ -28,6 +53,8 @@ pub enum What {
         attempt: u32,
         /// Through which keeper.
         keeper: u32,
+        /// For what.
+        asks: Asks,
     },
     /// It has a place in the queue; the last one counts.
     Joined {
@@ -38,7 +65,7 @@ pub enum What {
     Granted {
         /// Which contender.
         attempt: u32,
-        /// The grant's token.
+        /// The grant's token; the least of several permits'.
         token: FencingToken,
         /// Whether the guard said, when this was recorded, that it was held.
         held: bool,

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, FencingToken,
-    Mode, QueueName, QueueView, Result, Session, SessionBond, Ticket, Version, Withdrawal,
+    Backend, Bond, BoxFuture, Capabilities, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry,
+    Expected, FencingToken, Mode, Part, QueueName, QueueView, Rank, Request, Result, Session, SessionBond, Ticket,
+    Value, ValueVersion, Version, Withdrawal,
 };
 use tokio::sync::watch;
 
-use super::Bug;
 use super::standing::BuggyStanding;
+use super::{Bug, requests, together, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
@@ -32,20 +33,35 @@ impl BuggyBackend {
         let spoilt = match self.bug {
             Bug::FoldsCase => name.to_lowercase(),
             Bug::CutsLongNames => name.chars().take(20).collect(),
+            Bug::MergesParts => return queue.with_part(Part::Line),
             _ => return queue.clone(),
         };
-        QueueName::new(&spoilt).expect("a spoilt name is still one")
+        QueueName::new(&spoilt).expect("a spoilt name is still one").with_part(queue.part())
     }
 
-    fn seen(&self, view: QueueView, me: Option<&ContenderId>) -> QueueView {
+    pub(super) fn seen(&self, mut view: QueueView, me: Option<&ContenderId>) -> QueueView {
         let mut contenders: Vec<Contender> = view.contenders.to_vec();
         match self.bug {
             Bug::SeesOnlyItself => contenders.retain(|other| me.is_none_or(|me| other.id == *me)),
             Bug::LastComesFirst => contenders.reverse(),
             Bug::TakesAllForMutexes => contenders.iter_mut().for_each(|contender| contender.mode = Mode::Mutex),
+            Bug::ReadersLookLikeWriters => replace(&mut contenders, Mode::Read, Mode::Write),
+            Bug::WritersLookLikeReaders => replace(&mut contenders, Mode::Write, Mode::Read),
+            Bug::HidesAPermit => {
+                let permit = contenders.iter().position(|contender| contender.mode == Mode::Permit);
+                permit.map(|at| contenders.remove(at));
+            }
+            Bug::NeverSeesElsewhere => view.elsewhere = None,
             _ => {}
         }
-        QueueView::new(view.version, contenders)
+        view.contenders = contenders.into();
+        view
+    }
+}
+
+fn replace(contenders: &mut [Contender], old: Mode, new: Mode) {
+    for contender in contenders.iter_mut().filter(|contender| contender.mode == old) {
+        contender.mode = new;
     }
 }
 
@@ -73,15 +89,22 @@ impl Backend for BuggyBackend {
         let (inspecting, bug) = (self.inner.inspect(&self.stored_as(queue)), self.bug);
         Box::pin(async move {
             let mut contenders = inspecting.await?;
-            if bug == Bug::ShowsOnlyTheHolder {
-                contenders.truncate(1);
+            match bug {
+                Bug::ShowsOnlyTheHolder => contenders.truncate(1),
+                Bug::HidesFreezes => contenders.iter_mut().for_each(|contender| contender.frozen = None),
+                _ => {}
             }
             Ok(contenders)
         })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.inner.queues(if self.bug == Bug::NamesAllQueues { "" } else { prefix })
+        let (naming, bug) = (self.inner.queues(if self.bug == Bug::NamesAllQueues { "" } else { prefix }), self.bug);
+        Box::pin(async move {
+            let names = naming.await?;
+            let times = if bug == Bug::NamesTwice { 2 } else { 1 };
+            Ok(names.into_iter().flat_map(|name| std::iter::repeat_n(name, times)).collect())
+        })
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
@@ -103,14 +126,33 @@ impl BuggySession {
         self.backend.bug
     }
 
-    fn token(&self, token: FencingToken) -> FencingToken {
+    /// Returns the token that is given instead of the true one, if one is.
+    fn token(&self, entry: &Entry) -> Option<FencingToken> {
         let grant = match self.bug() {
             Bug::TokensStandStill => 7,
             Bug::TokensOfTheSession => self.joins.load(Ordering::SeqCst),
-            _ => return token,
+            Bug::SharesNoToken if entry.rank != Rank::Tail => 1_000_000 + self.joins.load(Ordering::SeqCst),
+            _ => return None,
         };
-        FencingToken::new(grant, 0).expect("a small number is a token")
+        Some(FencingToken::new(grant, 0).expect("a small number is a token"))
     }
+
+    fn spoilt(&self, mut entry: Entry) -> Entry {
+        match self.bug() {
+            Bug::RanksAtTheTail => entry.rank = Rank::Tail,
+            Bug::PersistsNothing => entry.bond = Bond::Session,
+            _ => {}
+        }
+        entry
+    }
+}
+
+/// Spoils what a join is answered.
+fn joined(backend: &BuggyBackend, mut joined: Enqueued, token: Option<FencingToken>) -> Enqueued {
+    joined.view = backend.seen(joined.view, Some(&joined.id));
+    joined.standing = Arc::new(BuggyStanding { inner: joined.standing, bug: backend.bug });
+    joined.token = token.unwrap_or(joined.token);
+    joined
 }
 
 impl Session for BuggySession {
@@ -126,6 +168,7 @@ impl Session for BuggySession {
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
         self.joins.fetch_add(1, Ordering::SeqCst);
         let (queue, bug, ticket) = (self.backend.stored_as(queue), self.bug(), entry.ticket);
+        let (token, entry) = (self.token(&entry), self.spoilt(entry));
         if bug == Bug::JoinsTwice {
             let ticket = Ticket::mint().expect("the system gives randomness");
             drop(self.inner.enqueue(&queue, Entry::new(ticket, entry.mode, entry.owner.clone())));
@@ -137,18 +180,73 @@ impl Session for BuggySession {
             self.inner.enqueue(&queue, entry)
         };
         let (backend, answered) = (self.backend.clone(), self.answered.clone());
-        let spoilt_token = self.token(FencingToken::new(0, 0).expect("zero is a token"));
-        let spoils_token = matches!(bug, Bug::TokensStandStill | Bug::TokensOfTheSession);
         Box::pin(async move {
-            let mut joined = joining.await?;
+            let answer = joining.await?;
             answered.lock().expect("nobody panics here").insert(ticket);
-            joined.view = backend.seen(joined.view, Some(&joined.id));
-            joined.standing = Arc::new(BuggyStanding { inner: joined.standing, bug });
-            if spoils_token {
-                joined.token = spoilt_token;
-            }
-            Ok(joined)
+            Ok(joined(&backend, answer, token))
         })
+    }
+
+    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        self.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
+        let (queue, backend, answered) = (self.backend.stored_as(queue), self.backend.clone(), self.answered.clone());
+        let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();
+        let tokens: Vec<_> = entries.iter().map(|entry| self.token(entry)).collect();
+        let entries = entries.into_iter().map(|entry| self.spoilt(entry)).collect();
+        let joining = match self.bug() {
+            Bug::TakesSomeOfMany => together::some_of(&self.inner, &queue, entries),
+            Bug::TakesManyInSteps => together::in_steps(self.inner.clone(), queue, entries),
+            _ => self.inner.enqueue_all(&queue, entries),
+        };
+        Box::pin(async move {
+            let answers = joining.await?;
+            answered.lock().expect("nobody panics here").extend(tickets);
+            Ok(answers.into_iter().zip(tokens).map(|(answer, token)| joined(&backend, answer, token)).collect())
+        })
+    }
+
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        let (queue, backend, inner) = (self.backend.stored_as(queue), self.backend.clone(), self.inner.clone());
+        let changed = match self.bug() {
+            Bug::MissesChanges => {
+                let now = inner.view(&queue);
+                Box::pin(async move {
+                    let now = now.await?;
+                    inner.changed(&queue, &now).await
+                })
+            }
+            Bug::TellsOfChangesTooSoon => inner.view(&queue),
+            _ => inner.changed(&queue, seen),
+        };
+        Box::pin(async move { Ok(backend.seen(changed.await?, None)) })
+    }
+
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        let queue = self.backend.stored_as(queue);
+        match (self.bug(), &request) {
+            (Bug::BreaksNothing, Request::Break { .. }) => Box::pin(std::future::ready(Ok(true))),
+            (Bug::BreaksAnyToken, Request::Break { .. }) => {
+                requests::break_anyhow(&self.backend.inner, self.inner.clone(), queue, contender.clone())
+            }
+            _ => self.inner.request(&queue, contender, request),
+        }
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        values::value(self.bug(), &self.inner, &self.backend.stored_as(queue))
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        values::set_value(self.bug(), &self.inner, &self.backend.stored_as(queue), expected, value)
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        values::value_changed(self.bug(), &self.inner, &self.backend.stored_as(queue), seen)
     }
 
     fn departure(

@@ -2,7 +2,10 @@
 
 mod backend;
 mod fixture;
+mod requests;
 mod standing;
+mod together;
+mod values;
 
 pub(crate) use fixture::BuggyFixture;
 
@@ -34,6 +37,34 @@ pub(crate) enum Bug {
     ShowsOnlyTheHolder,
     ClosesNothing,
     ReleaseAnswersTooSoon,
+    // The parts of a lock, shared places and those that outlive their session.
+    MergesParts,
+    NeverSeesElsewhere,
+    NamesTwice,
+    RanksAtTheTail,
+    SharesNoToken,
+    PersistsNothing,
+    HidesFreezes,
+    // Several entries at once, and changes.
+    TakesSomeOfMany,
+    TakesManyInSteps,
+    MissesChanges,
+    TellsOfChangesTooSoon,
+    // Values.
+    SetsWithoutComparing,
+    VersionsStartAnew,
+    MissesWrites,
+    ValuesOfTheName,
+    // Requests.
+    BreaksAnyToken,
+    BreaksNothing,
+    BreaksAsRemoval,
+    YieldsToNobody,
+    ForgetsEarlierRequests,
+    // Modes.
+    ReadersLookLikeWriters,
+    WritersLookLikeReaders,
+    HidesAPermit,
 }
 
 impl Bug {
@@ -62,5 +93,28 @@ impl Bug {
         Self::ShowsOnlyTheHolder,
         Self::ClosesNothing,
         Self::ReleaseAnswersTooSoon,
+        Self::MergesParts,
+        Self::NeverSeesElsewhere,
+        Self::NamesTwice,
+        Self::RanksAtTheTail,
+        Self::SharesNoToken,
+        Self::PersistsNothing,
+        Self::HidesFreezes,
+        Self::TakesSomeOfMany,
+        Self::TakesManyInSteps,
+        Self::MissesChanges,
+        Self::TellsOfChangesTooSoon,
+        Self::SetsWithoutComparing,
+        Self::VersionsStartAnew,
+        Self::MissesWrites,
+        Self::ValuesOfTheName,
+        Self::BreaksAnyToken,
+        Self::BreaksNothing,
+        Self::BreaksAsRemoval,
+        Self::YieldsToNobody,
+        Self::ForgetsEarlierRequests,
+        Self::ReadersLookLikeWriters,
+        Self::WritersLookLikeReaders,
+        Self::HidesAPermit,
     ];
 }

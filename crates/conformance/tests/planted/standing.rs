@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, SafeUntil, Standing};
+use lockkeeper_conformance::at_most;
+use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, Standing};
 
 use super::Bug;
 
@@ -26,6 +27,9 @@ impl Standing for BuggyStanding {
     fn liveness(&self) -> Liveness {
         match self.inner.liveness() {
             Liveness::Lost(reason) if self.overlooks(reason) => Liveness::Held { safe_until: SafeUntil::ProcessEnd },
+            Liveness::Lost(LossReason::Broken) if self.bug == Bug::BreaksAsRemoval => {
+                Liveness::Lost(LossReason::Removed)
+            }
             liveness => liveness,
         }
     }
@@ -35,7 +39,28 @@ impl Standing for BuggyStanding {
             Bug::TellsNobodyOfALoss | Bug::HoldsOutliveSessions | Bug::HoldsOutliveRemovals => {
                 Box::pin(std::future::pending())
             }
+            Bug::BreaksAsRemoval => {
+                let lost = self.inner.lost();
+                Box::pin(async move {
+                    let reason = lost.await;
+                    if reason == LossReason::Broken { LossReason::Removed } else { reason }
+                })
+            }
             _ => self.inner.lost(),
+        }
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let mut revoked = self.inner.revoked();
+        match self.bug {
+            Bug::YieldsToNobody => Box::pin(std::future::pending()),
+            Bug::ForgetsEarlierRequests => Box::pin(async move {
+                match at_most(1, &mut revoked).await {
+                    Some(_) => std::future::pending().await,
+                    None => revoked.await,
+                }
+            }),
+            _ => revoked,
         }
     }
 }

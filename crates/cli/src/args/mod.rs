@@ -1,14 +1,27 @@
 //! What can be written on the command line, and what is said when it cannot be.
 //!
 //! Options that do not work yet are not here. What a name or a URL may be is not decided here.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `run` | the options of `run` |
+//! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
+//! | `refusal` | what is said of a command line that cannot be read |
+
+mod orders;
+mod refusal;
+mod run;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
+pub(crate) use run::{OnLoss, OnRevoke, RunArgs};
 
 use crate::exit::Failure;
 
@@ -62,10 +75,17 @@ pub(crate) enum Command {
         prefix: Option<String>,
     },
     /// Show who holds a lock and who waits for it
-    #[command(after_help = "Example: lockkeeper show nightly-backup")]
+    #[command(after_help = "\
+Examples:
+  lockkeeper show nightly-backup
+  lockkeeper show nightly-backup --watch            again at each change, until a signal ends it
+  lockkeeper show nightly-backup --watch --json     one JSON document a line for each change")]
     Show {
         /// The lock's name, as in nightly-backup
         name: String,
+        /// Show it again whenever it changes, as in `show nightly-backup --watch`
+        #[arg(long)]
+        watch: bool,
     },
     /// Wait until nobody holds a lock or queues for it
     #[command(after_help = "\
@@ -83,6 +103,10 @@ Exit codes: 0 nobody has it, 124 the time was up, 125 lockkeeper failed.")]
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
 Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Check,
+    Revoke(RevokeArgs),
+    Break(BreakArgs),
+    Freeze(FreezeArgs),
+    Thaw(ThawArgs),
     /// Say what the service promises
     #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
     Capabilities,
@@ -113,67 +137,6 @@ machine, run Apache ZooKeeper. TERM stops it in order.")]
     Man,
 }
 
-/// Run a command while holding a lock
-#[derive(Args, Debug)]
-#[command(
-    override_usage = "lockkeeper run [OPTIONS] NAME -- CMD [ARG]...",
-    after_help = "\
-Examples:
-  lockkeeper run nightly-backup -- ./backup.sh
-  lockkeeper run deploy --no-wait -E 0 -- ./deploy.sh     leave quietly if somebody is at it
-  lockkeeper run reports -w 10m -- make reports           wait ten minutes at most
-
-The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD,
-and `lockkeeper check` in it tells whether the lock is still held.
-The lock is given back when the command ends, whatever it left in the background.
-
-Exit codes:
-  the command's own, or 128+n when signal n ended it
-  123  the lock was lost and the command was ended
-  124  the lock was not acquired in time
-  125  lockkeeper failed; a line on stderr says why
-  126  the command cannot be executed
-  127  there is no such command"
-)]
-pub(crate) struct RunArgs {
-    /// The lock's name, as in nightly-backup
-    pub(crate) name: String,
-    /// Exclusive, which is the default
-    #[arg(short = 'x')]
-    _exclusive: bool,
-    /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
-    #[arg(short, long, conflicts_with = "wait")]
-    pub(crate) no_wait: bool,
-    /// How long to wait at most, as in 500ms, 2.5s, 1m or plain seconds; 0 is --no-wait
-    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
-    pub(crate) wait: Option<Duration>,
-    /// The exit code when the lock is not acquired in time, as in `-E 0`
-    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
-    pub(crate) conflict_exit_code: u8,
-    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given, 5s,
-    /// or half of what the session's timeout leaves where that is less
-    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
-    pub(crate) grace: Option<Duration>,
-    /// What happens to the command when the lock is lost, as in `--on-loss warn`
-    #[arg(long, value_enum, default_value_t = OnLoss::Stop)]
-    pub(crate) on_loss: OnLoss,
-    /// Do not say that the lock is waited for or was not acquired, as in `-q`
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// The command and its arguments, as in -- ./backup.sh --full
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// What happens to the command when the lock is lost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum OnLoss {
-    /// It is ended before anybody else is granted the lock
-    Stop,
-    /// It goes on, and a line says so
-    Warn,
-}
-
 /// What was asked for.
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -193,7 +156,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         Ok(cli) => Ok(Request::Do(cli)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Request::Print(help_text(&error))),
-            _ => Err(Failure::ours(describe(&error))),
+            _ => Err(Failure::ours(refusal::describe(&error))),
         },
     }
 }
@@ -209,49 +172,6 @@ fn help_text(error: &clap::Error) -> String {
 
     let text = error.render();
     if std::io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() }
-}
-
-/// Says in one line what clap says in several.
-fn describe(error: &clap::Error) -> String {
-    let argument = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(argument)) => vec![argument.as_str()],
-        Some(ContextValue::Strings(arguments)) => arguments.iter().map(String::as_str).collect(),
-        _ => Vec::new(),
-    };
-    match error.kind() {
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command given; `lockkeeper --help` lists them".to_owned()
-        }
-        ErrorKind::MissingRequiredArgument if argument == ["<CMD>..."] => {
-            "no command to run given; it comes after `--`, as in: lockkeeper run nightly-backup -- ./backup.sh"
-                .to_owned()
-        }
-        ErrorKind::MissingRequiredArgument if argument.first() == Some(&"<NAME>") => {
-            "no lock's name given, as in: lockkeeper run nightly-backup -- ./backup.sh".to_owned()
-        }
-        ErrorKind::ValueValidation if !argument.is_empty() => match std::error::Error::source(error) {
-            Some(source) => format!("{}: {source}", argument.join(" ")),
-            None => first_paragraph(error),
-        },
-        ErrorKind::UnknownArgument if argument.first().is_some_and(|argument| !argument.starts_with('-')) => {
-            format!("{}; a command to run comes after `--`", first_paragraph(error))
-        }
-        ErrorKind::InvalidSubcommand => format!("{}; `lockkeeper --help` lists the commands", first_paragraph(error)),
-        _ => first_paragraph(error),
-    }
-}
-
-/// What clap says before it explains the usage, and its tips.
-fn first_paragraph(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let paragraph: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    let mut line = paragraph.join(" ");
-    for tip in text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
-        line.push_str("; ");
-        line.push_str(tip);
-    }
-    line
 }
 
 #[cfg(test)]
@@ -324,9 +244,22 @@ mod tests {
             ("lockkeeper run x -E 256 -- true", "256"),
             ("lockkeeper run x --on-loss explode -- true", "stop, warn"),
             ("lockkeeper run x --wiat 3 -- true", "--wait"),
-            ("lockkeeper run x --shared -- true", "--shared"),
+            ("lockkeeper run x -s -x -- true", "--shared"),
+            ("lockkeeper run x -s --permits 2 -- true", "--permits"),
+            ("lockkeeper run x -x --permits 2 -- true", "--permits"),
+            ("lockkeeper run x --permits 0 -- true", "--permits <N>: 0 is not in 1.."),
+            ("lockkeeper run x --permits -1 -- true", "--permits <N>: -1 is not in 1.."),
             ("lockkeeper rnu x -- true", "'rnu'; `lockkeeper --help`"),
+            ("lockkeeper run x --restart -n -- true", "--restart"),
+            ("lockkeeper run x --max-hold 0 -- true", "--max-hold <DUR>: in no time"),
+            ("lockkeeper run x --on-revoke maybe -- true", "stop, ignore"),
             ("lockkeeper show", "name"),
+            ("lockkeeper break x", "`lockkeeper show x`"),
+            ("lockkeeper break x --token abc", "--token <TOKEN>: "),
+            ("lockkeeper break x --token -1", "--token <TOKEN>: "),
+            ("lockkeeper freeze x", "--reason"),
+            ("lockkeeper freeze x --reason \n", "--reason <REASON>: it is empty"),
+            ("lockkeeper freeze x --reason y --kind barrier", "mutex, rwlock"),
             ("lockkeeper completions tcsh2", "bash"),
         ] {
             let failure = read(line).expect_err(line);
@@ -339,7 +272,21 @@ mod tests {
     #[test]
     fn help_and_version_are_no_failures_and_every_command_has_an_example() {
         assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
-        for command in ["run", "ls", "show", "wait", "check", "capabilities", "completions", "man"] {
+        for command in [
+            "run",
+            "ls",
+            "show",
+            "wait",
+            "check",
+            "revoke",
+            "break",
+            "freeze",
+            "thaw",
+            "capabilities",
+            "server",
+            "completions",
+            "man",
+        ] {
             let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
             assert!(text.contains("Example"), "{command}: {text}");
         }

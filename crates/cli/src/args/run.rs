@@ -1,0 +1,113 @@
+//! The options of `run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// Run a command while holding a lock
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "lockkeeper run [OPTIONS] NAME -- CMD [ARG]...",
+    after_help = "\
+Examples:
+  lockkeeper run nightly-backup -- ./backup.sh
+  lockkeeper run deploy --no-wait -E 0 -- ./deploy.sh     leave quietly if somebody is at it
+  lockkeeper run reports -w 10m -- make reports           wait ten minutes at most
+  lockkeeper run -s catalogue -- ./read.sh                share it with other readers
+  lockkeeper run -x catalogue -- ./rebuild.sh             keep readers out
+  lockkeeper run --permits 3 licence -- ./simulate        at most three at a time
+  lockkeeper run --restart queue-worker -- ./worker       one worker in the fleet, somewhere
+
+The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD,
+and `lockkeeper check` in it tells whether the lock is still held.
+The lock is given back when the command ends, whatever it left in the background.
+A name is a lock of one kind: with -s or -x a read/write lock, with --permits a semaphore, else a plain lock. A name
+that is in use as another kind is refused, and so is a run of a name, of any kind, under a run of the same name.
+
+When somebody asks that the lock be given up (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and
+KILL after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to
+a minute and starts over once the command has run for a minute. That goes on until the command ends with 0, or is ended
+by HUP, INT, QUIT or TERM, or lockkeeper itself gets INT or TERM; --wait bounds each wait.
+
+Exit codes:
+  the command's own, or 128+n when signal n ended it
+  123  the lock was lost, was broken by an operator or was held for --max-hold, and the command was ended
+  124  the lock was not acquired in time
+  125  lockkeeper failed; a line on stderr says why
+  126  the command cannot be executed
+  127  there is no such command"
+)]
+pub(crate) struct RunArgs {
+    /// The lock's name, as in nightly-backup
+    pub(crate) name: String,
+    /// Take a share of the read/write lock NAME: others may share it at the same time, but nobody has it alone, as in `-s`
+    #[arg(short, long)]
+    pub(crate) shared: bool,
+    /// Take the read/write lock NAME alone, as in `-x`; without -s, -x and --permits, NAME is a lock that cannot be shared
+    #[arg(short = 'x', long, conflicts_with = "shared")]
+    pub(crate) exclusive: bool,
+    /// Take one permit of the semaphore NAME, which has N of them for everybody together, as in `--permits 3`
+    #[arg(long, value_name = "N", conflicts_with_all = ["shared", "exclusive"], allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: Option<u32>,
+    /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// How long to wait at most, as in 500ms, 2.5s, 1m or plain seconds; 0 is --no-wait
+    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub(crate) wait: Option<Duration>,
+    /// The exit code when the lock is not acquired in time, as in `-E 0`
+    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
+    pub(crate) conflict_exit_code: u8,
+    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given, 5s,
+    /// or half of what the session's timeout leaves where that is less
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub(crate) grace: Option<Duration>,
+    /// What happens to the command when the lock is lost, as in `--on-loss warn`
+    #[arg(long, value_enum, default_value_t = OnLoss::Stop)]
+    pub(crate) on_loss: OnLoss,
+    /// What happens to the command when somebody asks that the lock be given up, as in `--on-revoke ignore`
+    #[arg(long, value_enum, default_value_t = OnRevoke::Stop)]
+    pub(crate) on_revoke: OnRevoke,
+    /// Queue again and run the command anew after the lock was lost or given up or the command failed, as in `--restart`;
+    /// it is over when the command ends with 0, or a signal is meant to end it
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) restart: bool,
+    /// Keep the lock so long at least, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+    pub(crate) min_hold: Option<Duration>,
+    /// End the command when it has held the lock for so long, as in `--max-hold 1h`
+    #[arg(long, value_name = "DUR", value_parser = max_hold, allow_negative_numbers = true)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Do not say that the lock is waited for or was not acquired, as in `-q`
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The command and its arguments, as in -- ./backup.sh --full
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum OnLoss {
+    /// It is ended before anybody else is granted the lock
+    Stop,
+    /// It goes on, and a line says so
+    Warn,
+}
+
+/// What happens to the command when somebody asks that the lock be given up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum OnRevoke {
+    /// It is ended, and the lock is given back
+    Stop,
+    /// It goes on
+    Ignore,
+}
+
+/// Reads the longest time to hold a lock, in which a command must be able to do something.
+fn max_hold(text: &str) -> Result<Duration, String> {
+    let longest = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
+    if longest.is_zero() { Err("in no time nothing can be done".to_owned()) } else { Ok(longest) }
+}

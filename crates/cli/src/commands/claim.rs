@@ -1,0 +1,182 @@
+//! What a run asks for: a lock of one kind, and how long it is waited for. Past this file, all kinds are alike.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockkeeper::{Hold, Keeper, Mutex, QueueName, Result};
+use lockkeeper_core::{BoxFuture, Guard, RwLock, Semaphore};
+
+use crate::args::RunArgs;
+
+/// How long the lock is waited for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Patience {
+    None,
+    AtMost(Duration),
+    Endless,
+}
+
+impl Patience {
+    pub(super) fn new(args: &RunArgs, from_config: Option<Duration>) -> Self {
+        match args.wait.or(from_config) {
+            _ if args.no_wait => Self::None,
+            None => Self::Endless,
+            Some(Duration::ZERO) => Self::None,
+            Some(longest) => Self::AtMost(longest),
+        }
+    }
+}
+
+/// A lock of the kind that the options ask for.
+#[derive(Clone, Debug)]
+pub(super) enum Claim {
+    Mutex(Mutex),
+    Read(RwLock),
+    Write(RwLock),
+    Permit(Semaphore),
+}
+
+impl Claim {
+    /// Asks for what the options say.
+    ///
+    /// # Errors
+    ///
+    /// The name is none.
+    pub(super) fn new(keeper: &Keeper, args: &RunArgs) -> Result<Self> {
+        let name = args.name.as_str();
+        Ok(match args.permits {
+            Some(permits) => Self::Permit(keeper.semaphore(name, permits)?),
+            None if args.shared => Self::Read(keeper.rw_lock(name)?),
+            None if args.exclusive => Self::Write(keeper.rw_lock(name)?),
+            None => Self::Mutex(keeper.mutex(name)?),
+        })
+    }
+
+    pub(super) fn name(&self) -> &QueueName {
+        match self {
+            Self::Mutex(mutex) => mutex.name(),
+            Self::Read(lock) | Self::Write(lock) => lock.name(),
+            Self::Permit(semaphore) => semaphore.name(),
+        }
+    }
+
+    /// Says what it is that was not to be had.
+    pub(super) fn in_use(&self) -> &'static str {
+        match self {
+            Self::Permit(_) => "has no permit left, or somebody waits for one",
+            _ => "is in use",
+        }
+    }
+
+    /// Takes it, or finds that the patience is at its end: `None`.
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Holding>> {
+        match self {
+            Self::Mutex(mutex) => holding(match patience {
+                Patience::None => mutex.try_lock().await,
+                Patience::AtMost(longest) => mutex.lock_timeout(longest).await,
+                Patience::Endless => mutex.lock().await.map(Some),
+            }),
+            Self::Read(lock) => holding(match patience {
+                Patience::None => lock.try_read().await,
+                Patience::AtMost(longest) => lock.read_timeout(longest).await,
+                Patience::Endless => lock.read().await.map(Some),
+            }),
+            Self::Write(lock) => holding(match patience {
+                Patience::None => lock.try_write().await,
+                Patience::AtMost(longest) => lock.write_timeout(longest).await,
+                Patience::Endless => lock.write().await.map(Some),
+            }),
+            Self::Permit(semaphore) => holding(match patience {
+                Patience::None => semaphore.try_acquire().await,
+                Patience::AtMost(longest) => semaphore.acquire_timeout(longest).await,
+                Patience::Endless => semaphore.acquire().await.map(Some),
+            }),
+        }
+    }
+}
+
+fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<Holding>> {
+    Ok(taken?.map(Holding::new))
+}
+
+/// Proof of holding a lock of any kind; dropping it gives the lock back in the background.
+pub(super) struct Holding {
+    hold: Hold,
+    release: Box<dyn FnOnce() -> BoxFuture<Result<()>> + Send>,
+}
+
+impl Holding {
+    fn new<Kind: 'static>(guard: Guard<Kind>) -> Self {
+        Self { hold: guard.hold().clone(), release: Box::new(move || Box::pin(guard.release())) }
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// Gives the lock back, and tells when that is certain.
+    pub(super) fn release(self) -> BoxFuture<Result<()>> {
+        (self.release)()
+    }
+}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Holding").field(&self.hold).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::args;
+
+    fn args(options: &str) -> RunArgs {
+        let line = format!("lockkeeper run x {options} -- true");
+        match args::parse(line.split_whitespace().map(OsString::from)) {
+            Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) => args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_wait_of_zero_is_no_wait_and_the_option_goes_before_the_config_file() {
+        let minute = Some(Duration::from_secs(60));
+        for (options, from_config, expected) in [
+            ("", None, Patience::Endless),
+            ("-n", None, Patience::None),
+            ("-n", minute, Patience::None),
+            ("-w 0", minute, Patience::None),
+            ("-w 2s", minute, Patience::AtMost(Duration::from_secs(2))),
+            ("", minute, Patience::AtMost(Duration::from_secs(60))),
+        ] {
+            assert_eq!(Patience::new(&args(options), from_config), expected, "{options}");
+        }
+    }
+
+    #[tokio::test]
+    async fn options_say_the_kind_of_lock_and_what_is_taken_of_it() {
+        let keeper = Keeper::memory();
+        let mut taken = Vec::new();
+        for options in ["", "-s", "-x", "--permits 2"] {
+            let claim = Claim::new(&keeper, &args(options)).unwrap();
+            let holding = claim.take(Patience::None).await.unwrap().unwrap();
+            taken.push(keeper.contenders("x").await.unwrap()[0].mode.as_str());
+            holding.release().await.unwrap();
+        }
+        assert_eq!(taken, ["mutex", "read", "write", "permit"]);
+    }
+
+    #[tokio::test]
+    async fn a_holding_that_is_dropped_gives_its_lock_back() {
+        let keeper = Keeper::memory();
+        let claim = Claim::new(&keeper, &args("-x")).unwrap();
+        let holding = claim.take(Patience::Endless).await.unwrap().unwrap();
+        assert!(claim.take(Patience::None).await.unwrap().is_none());
+        assert!(claim.take(Patience::AtMost(Duration::from_millis(1))).await.unwrap().is_none());
+        drop(holding);
+        assert!(claim.take(Patience::AtMost(Duration::from_secs(10))).await.unwrap().is_some());
+    }
+}

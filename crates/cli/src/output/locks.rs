@@ -1,0 +1,282 @@
+//! A lock with those who hold it and those who wait, as `ls` and `show` print it.
+
+use std::time::Duration;
+
+use lockkeeper::{ContenderInfo, Mode};
+use lockkeeper_core::decide;
+use serde::Serialize;
+
+use super::who::Who;
+use super::{one_line, table};
+
+/// How many holders a line of `ls` names; the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// A lock, as `ls` lists it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ListedLock {
+    name: String,
+    kind: Option<&'static str>,
+    holders: Vec<Contender>,
+    waiters: usize,
+}
+
+/// A lock, as `show` shows it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownLock {
+    name: String,
+    kind: Option<&'static str>,
+    service: String,
+    contenders: Vec<Contender>,
+}
+
+/// One contender of either.
+#[derive(Debug, Serialize)]
+struct Contender {
+    position: usize,
+    state: State,
+    #[serde(flatten)]
+    who: Who,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Holder,
+    Waiter,
+}
+
+impl ListedLock {
+    /// Sums up a queue as it was seen at `now_unix`.
+    pub(crate) fn new(name: &str, queue: &[ContenderInfo], now_unix: Duration) -> Self {
+        let (holders, waiters): (Vec<_>, Vec<_>) =
+            contenders(queue, now_unix).into_iter().partition(|contender| contender.state == State::Holder);
+        Self { name: name.to_owned(), kind: kind(queue), holders, waiters: waiters.len() }
+    }
+}
+
+impl ShownLock {
+    /// Describes a queue as it was seen at `now_unix`.
+    pub(crate) fn new(name: &str, service: String, queue: &[ContenderInfo], now_unix: Duration) -> Self {
+        Self { name: name.to_owned(), kind: kind(queue), service, contenders: contenders(queue, now_unix) }
+    }
+
+    /// Returns it for people.
+    pub(crate) fn text(&self) -> String {
+        let Self { name, kind, service, contenders } = self;
+        let Some(kind) = kind else {
+            return one_line(&format!("{name} ({service}): nobody holds it and nobody waits")) + "\n";
+        };
+        let mut title = ["", "STATE", "MODE", "TOKEN", "AGE", "OWNER"].map(str::to_owned).to_vec();
+        if contenders.iter().any(|contender| contender.who.note().is_some()) {
+            title.push("NOTE".to_owned());
+        }
+        let row = |contender: &Contender| {
+            let state = if contender.state == State::Holder { "holder" } else { "waiter" };
+            let token = contender.who.token.clone().unwrap_or_else(|| "-".to_owned());
+            let position = contender.position.to_string();
+            let mut row = vec![
+                position,
+                state.to_owned(),
+                contender.who.mode.to_owned(),
+                token,
+                contender.who.age(),
+                contender.who.name(),
+            ];
+            row.extend(contender.who.note());
+            row
+        };
+        let rows: Vec<_> = std::iter::once(title).chain(contenders.iter().map(row)).collect();
+        format!("{}\n{}", one_line(&format!("{name} ({kind}, {service})")), table(&rows))
+    }
+
+    /// Tells whether somebody looks at the same lock in the same state, whatever time has passed.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let ageless = |shown: &Self| {
+            let mut value = serde_json::to_value(shown).unwrap_or_default();
+            for contender in value["contenders"].as_array_mut().into_iter().flatten() {
+                contender["age_ms"].take();
+            }
+            value
+        };
+        ageless(self) == ageless(other)
+    }
+}
+
+/// Returns the text of `ls`; nothing at all for no locks.
+pub(crate) fn list(locks: &[ListedLock]) -> String {
+    if locks.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["NAME", "KIND", "WAITERS", "HOLDER"].map(str::to_owned).to_vec()];
+    rows.extend(locks.iter().map(|lock| {
+        let mut holders: Vec<_> = lock.holders.iter().take(NAMED_MAX).map(|holder| holder.who.as_holder()).collect();
+        if lock.holders.len() > NAMED_MAX {
+            holders.push(format!("{} more", lock.holders.len() - NAMED_MAX));
+        }
+        let kind = lock.kind.unwrap_or("-").to_owned();
+        let holder = if holders.is_empty() { "-".to_owned() } else { holders.join(", ") };
+        vec![lock.name.clone(), kind, lock.waiters.to_string(), holder]
+    }));
+    table(&rows)
+}
+
+/// Names the kind of lock that a queue belongs to; unknown while nobody stands in it.
+pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
+    let of_mode = |mode| match mode {
+        Mode::Mutex => Some("mutex"),
+        Mode::Read | Mode::Write => Some("rwlock"),
+        Mode::Gate | Mode::Permit => Some("semaphore"),
+        Mode::Candidate => Some("election"),
+        Mode::Member => Some("barrier"),
+        // A mutex or a writer of a client that does not tell which; the others may.
+        _ => None,
+    };
+    queue.first().map(|_| queue.iter().find_map(|contender| of_mode(contender.mode)).unwrap_or("mutex"))
+}
+
+fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<Contender> {
+    let contender = |(position, (info, holds)): (usize, (&ContenderInfo, bool))| Contender {
+        position: position + 1,
+        state: if holds { State::Holder } else { State::Waiter },
+        who: Who::new(info, now_unix),
+    };
+    queue.iter().zip(decide::holders(queue)).enumerate().map(contender).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::ContenderId;
+
+    use super::*;
+
+    const NOW: Duration = Duration::from_millis(1_750_000_130_250);
+
+    /// A holder and a waiter of whom nothing is known.
+    fn queue() -> Vec<ContenderInfo> {
+        let mut holder = ContenderInfo::new(ContenderId::new("c1"), Mode::Mutex);
+        holder.token = lockkeeper::FencingToken::new(u64::MAX >> 1, 0);
+        holder.session = Some("s1".to_owned());
+        holder.owner = Some(lockkeeper::Owner::new("web-3", 4121, "back\x1b[2Jup.sh"));
+        holder.since_unix = Some(Duration::from_secs(1_750_000_000));
+        vec![holder, ContenderInfo::new(ContenderId::new("c2"), Mode::Mutex)]
+    }
+
+    #[test]
+    fn show_prints_the_stable_json_shape_with_tokens_as_strings() {
+        let shown = ShownLock::new("nightly", "file:/x".to_owned(), &queue(), NOW);
+        let expected = serde_json::json!({
+            "name": "nightly", "kind": "mutex", "service": "file:/x",
+            "contenders": [
+                {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
+                 "session": "s1", "age_ms": 130_250, "frozen": null, "revocation": null,
+                 "owner": {"host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"}},
+                {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
+                 "age_ms": null, "owner": null, "frozen": null, "revocation": null},
+            ],
+        });
+        assert_eq!(serde_json::to_value(&shown).unwrap(), expected);
+    }
+
+    #[test]
+    fn ls_prints_the_stable_json_shape() {
+        let listed = serde_json::to_value(ListedLock::new("nightly", &queue(), NOW)).unwrap();
+        assert_eq!((&listed["name"], &listed["kind"]), (&"nightly".into(), &"mutex".into()));
+        assert_eq!(listed["waiters"], 1);
+        assert_eq!(listed["holders"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["holders"][0]["owner"]["pid"], 4121);
+    }
+
+    #[test]
+    fn tables_are_aligned_and_show_control_characters_as_escapes() {
+        let text = ShownLock::new("nightly", "file:/x".to_owned(), &queue(), NOW).text();
+        assert_eq!(
+            text,
+            "nightly (mutex, file:/x)\n\
+             \u{20}  STATE   MODE   TOKEN                AGE    OWNER\n\
+             1  holder  mutex  9223372036854775807  2m10s  web-3 pid 4121 back\\u{1b}[2Jup.sh\n\
+             2  waiter  mutex  -                    -      c2\n"
+        );
+        let text = list(&[ListedLock::new("nightly", &queue(), NOW), ListedLock::new("x", &[], NOW)]);
+        assert_eq!(
+            text,
+            "NAME     KIND   WAITERS  HOLDER\n\
+             nightly  mutex  1        web-3 pid 4121 back\\u{1b}[2Jup.sh\n\
+             x        -      0        -\n"
+        );
+    }
+
+    fn contender(id: &str, mode: Mode) -> ContenderInfo {
+        ContenderInfo::new(ContenderId::new(id), mode)
+    }
+
+    #[test]
+    fn every_kind_of_lock_is_named_and_its_holders_are_told_from_those_who_wait() {
+        use Mode::{Candidate, Exclusive, Gate, Member, Mutex, Permit, Read, Write};
+        for (modes, kind, holders) in [
+            (&[Mutex, Mutex][..], "mutex", 1),
+            (&[Read, Read, Write, Read], "rwlock", 2),
+            (&[Exclusive, Read], "rwlock", 1),
+            (&[Exclusive, Exclusive], "mutex", 1),
+            (&[Permit, Permit, Gate, Gate], "semaphore", 2),
+            (&[Gate], "semaphore", 0),
+            (&[Candidate, Candidate], "election", 1),
+            (&[Member, Member, Member], "barrier", 3),
+        ] {
+            let queue: Vec<_> = modes.iter().map(|&mode| contender("c", mode)).collect();
+            let listed = serde_json::to_value(ListedLock::new("x", &queue, NOW)).unwrap();
+            assert_eq!(
+                (&listed["kind"], listed["holders"].as_array().unwrap().len()),
+                (&kind.into(), holders),
+                "{modes:?}"
+            );
+            assert_eq!(listed["waiters"], modes.len() - holders, "{modes:?}");
+        }
+    }
+
+    #[test]
+    fn of_many_holders_a_few_are_named_and_the_rest_is_counted() {
+        let readers: Vec<_> = (0..5).map(|number| contender(&format!("c{number}"), Mode::Read)).collect();
+        let text = list(&[ListedLock::new("x", &readers, NOW)]);
+        assert_eq!(text.lines().nth(1), Some("x     rwlock  0        c0, c1, c2, 2 more"));
+    }
+
+    #[test]
+    fn what_freezes_a_lock_and_who_was_asked_to_give_up_is_shown_with_the_reason() {
+        let mut queue = [contender("c1", Mode::Mutex), contender("c2", Mode::Mutex), contender("c3", Mode::Mutex)];
+        queue[0].frozen = Some("new disks\n".to_owned());
+        queue[1].revocation =
+            Some(lockkeeper_core::Revocation::new(Some("urgent".to_owned()), Some(Duration::from_secs(9))));
+        queue[2].revocation = Some(lockkeeper_core::Revocation::default());
+        let shown = ShownLock::new("x", "file:/x".to_owned(), &queue, NOW);
+        assert_eq!(
+            shown.text(),
+            "x (mutex, file:/x)\n\
+             \u{20}  STATE   MODE   TOKEN  AGE  OWNER  NOTE\n\
+             1  holder  mutex  -      -    c1     frozen: new disks\\n\n\
+             2  waiter  mutex  -      -    c2     asked to give up within 9s: urgent\n\
+             3  waiter  mutex  -      -    c3     asked to give up\n"
+        );
+        let json = serde_json::to_value(&shown).unwrap();
+        assert_eq!(json["contenders"][0]["frozen"], "new disks\n");
+        assert_eq!(json["contenders"][1]["revocation"], serde_json::json!({"why": "urgent", "within_ms": 9_000}));
+        let listed = list(&[ListedLock::new("x", &queue[..1], NOW)]);
+        assert!(listed.contains("c1 (frozen: new disks\\n)"), "{listed}");
+    }
+
+    #[test]
+    fn only_time_passing_is_no_change() {
+        let shown = |queue: &[ContenderInfo], later| ShownLock::new("x", "file:/x".to_owned(), queue, NOW + later);
+        let before = shown(&queue(), Duration::ZERO);
+        assert!(before.is_same(&shown(&queue(), Duration::from_secs(7))));
+        assert!(!before.is_same(&shown(&queue()[..1], Duration::ZERO)));
+    }
+
+    #[test]
+    fn a_lock_that_nobody_has_is_empty() {
+        let shown = ShownLock::new("x", "file:/x".to_owned(), &[], NOW);
+        assert_eq!(shown.text(), "x (file:/x): nobody holds it and nobody waits\n");
+        assert!(serde_json::to_value(&shown).unwrap()["kind"].is_null());
+        assert_eq!(list(&[]), "");
+    }
+}

@@ -1,0 +1,72 @@
+//! What an operator's orders have come to, as `revoke`, `break`, `freeze` and `thaw` print it.
+
+use serde::Serialize;
+
+use super::one_line;
+use super::who::Who;
+
+/// A lock and what was done to it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Done {
+    name: String,
+    service: String,
+    #[serde(flatten)]
+    deed: Deed,
+}
+
+/// What was done; in JSON, by its fields.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Deed {
+    /// Holders were asked to give the lock up.
+    Revoked {
+        /// Whom.
+        asked: Vec<Who>,
+        /// Whether all of them have, by now.
+        given_up: bool,
+    },
+    /// A holder was removed.
+    Broken {
+        /// Who it was.
+        broken: Who,
+    },
+    /// The lock was frozen.
+    Frozen {
+        /// What freezes it.
+        frozen: Who,
+    },
+    /// The lock was thawed.
+    Thawed {
+        /// What had frozen it or waited to.
+        thawed: Vec<Who>,
+    },
+}
+
+impl Done {
+    pub(crate) fn new(name: &str, service: String, deed: Deed) -> Self {
+        Self { name: name.to_owned(), service, deed }
+    }
+
+    /// Returns it for people, in one line.
+    pub(crate) fn text(&self) -> String {
+        let Self { name, service, deed } = self;
+        let names = |list: &[Who]| list.iter().map(Who::name).collect::<Vec<_>>().join(", ");
+        let done = match deed {
+            Deed::Revoked { asked, .. } if asked.is_empty() => ": nobody holds it who could be asked".to_owned(),
+            Deed::Revoked { asked, given_up } => {
+                let so_far = if *given_up { "; it was given up" } else { "" };
+                format!(": asked {} to give it up{so_far}", names(asked))
+            }
+            Deed::Broken { broken } => format!(" is broken; it was held by {}", broken.in_full()),
+            Deed::Frozen { frozen } => {
+                format!(" is frozen until `lockkeeper thaw`: {}", frozen.frozen().unwrap_or_default())
+            }
+            Deed::Thawed { thawed } if thawed.is_empty() => " is not frozen".to_owned(),
+            Deed::Thawed { thawed } => {
+                let reasons: Vec<_> = thawed.iter().filter_map(Who::frozen).collect();
+                format!(" is thawed; it was frozen by {}: {}", names(thawed), reasons.join("; "))
+            }
+        };
+        one_line(&format!("{name} ({service}){done}")) + "\n"
+    }
+}

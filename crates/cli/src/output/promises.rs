@@ -1,0 +1,65 @@
+//! What a service promises, for people and for programs.
+
+use lockkeeper::{Capabilities, Exclusion, Fencing, StoppedHolder};
+use serde::Serialize;
+
+use super::table;
+
+/// What a service promises, in words for people and for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Promises {
+    service: String,
+    backend: &'static str,
+    exclusion: String,
+    fencing: String,
+    stopped_holder: String,
+    #[serde(skip)]
+    sentences: [String; 3],
+}
+
+impl Promises {
+    /// Puts a service's capabilities into words.
+    pub(crate) fn new(service: String, capabilities: &Capabilities) -> Self {
+        let Capabilities { backend, exclusion, fencing, stopped_holder, .. } = *capabilities;
+        // A promise that this list does not know yet is told by its sentence.
+        let exclusion_word = match exclusion {
+            Exclusion::Process => "process".to_owned(),
+            Exclusion::Machine => "machine".to_owned(),
+            Exclusion::Timed => "timed".to_owned(),
+            Exclusion::BestEffort => "best-effort".to_owned(),
+            other => other.to_string(),
+        };
+        let fencing_word = match fencing {
+            Fencing::Process => "process".to_owned(),
+            Fencing::Service => "service".to_owned(),
+            Fencing::Clock => "clock".to_owned(),
+            other => other.to_string(),
+        };
+        let stopped_holder_word = match stopped_holder {
+            StoppedHolder::Keeps => "keeps".to_owned(),
+            StoppedHolder::Expires => "expires".to_owned(),
+            other => other.to_string(),
+        };
+        Self {
+            service,
+            backend,
+            exclusion: exclusion_word,
+            fencing: fencing_word,
+            stopped_holder: stopped_holder_word,
+            sentences: [exclusion.to_string(), fencing.to_string(), stopped_holder.to_string()],
+        }
+    }
+
+    /// Returns them for people.
+    pub(crate) fn text(&self) -> String {
+        let [exclusion, fencing, stopped_holder] = &self.sentences;
+        let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];
+        table(&[
+            row("service", &self.service),
+            row("backend", self.backend),
+            row("exclusion", exclusion),
+            row("fencing", fencing),
+            row("stopped", stopped_holder),
+        ])
+    }
+}

@@ -1,0 +1,128 @@
+//! One contender, as the commands name it.
+
+use std::time::Duration;
+
+use lockkeeper::ContenderInfo;
+use serde::Serialize;
+
+use super::brief;
+
+/// Who it is, and what is known of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Who {
+    pub(super) mode: &'static str,
+    id: String,
+    pub(super) token: Option<String>,
+    session: Option<String>,
+    owner: Option<Owner>,
+    age_ms: Option<u64>,
+    /// Why the lock is frozen, if this contender is what freezes it.
+    frozen: Option<String>,
+    /// That it was asked to give up.
+    revocation: Option<Revocation>,
+}
+
+#[derive(Debug, Serialize)]
+struct Revocation {
+    why: Option<String>,
+    within_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Owner {
+    host: String,
+    pid: u32,
+    command: String,
+    since: Option<String>,
+}
+
+impl Who {
+    /// Describes a contender as it was seen at `now_unix`.
+    pub(crate) fn new(info: &ContenderInfo, now_unix: Duration) -> Self {
+        Self {
+            mode: info.mode.as_str(),
+            id: info.id.to_string(),
+            token: info.token.map(|token| token.to_string()),
+            session: info.session.clone(),
+            owner: info.owner.as_ref().map(|owner| Owner {
+                host: owner.host.clone(),
+                pid: owner.pid,
+                command: owner.command.clone(),
+                since: info.since_unix.map(date),
+            }),
+            age_ms: info.since_unix.map(|since| millis(now_unix.saturating_sub(since))),
+            frozen: info.frozen.clone(),
+            revocation: info
+                .revocation
+                .as_ref()
+                .map(|revocation| Revocation { why: revocation.why.clone(), within_ms: revocation.within.map(millis) }),
+        }
+    }
+
+    /// Names it for people.
+    pub(crate) fn name(&self) -> String {
+        match &self.owner {
+            Some(Owner { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),
+            None => self.id.clone(),
+        }
+    }
+
+    /// Names it with its age and its token.
+    pub(crate) fn in_full(&self) -> String {
+        let age = self.age_ms.map(|_| format!(" for {}", self.age())).unwrap_or_default();
+        let token = self
+            .token
+            .as_ref()
+            .map_or_else(|| ", whose token is not shown".to_owned(), |token| format!(" with token {token}"));
+        format!("{}{age}{token}", self.name())
+    }
+
+    /// Returns its reason if it is what freezes a lock.
+    pub(crate) fn frozen(&self) -> Option<&str> {
+        self.frozen.as_deref()
+    }
+
+    pub(super) fn age(&self) -> String {
+        self.age_ms.map_or_else(|| "-".to_owned(), |age_ms| brief(Duration::from_millis(age_ms)))
+    }
+
+    /// Says what else is to be known of it.
+    pub(super) fn note(&self) -> Option<String> {
+        if let Some(reason) = &self.frozen {
+            return Some(format!("frozen: {reason}"));
+        }
+        self.revocation.as_ref().map(|Revocation { why, within_ms }| {
+            let within = within_ms.map(|within_ms| format!(" within {:?}", Duration::from_millis(within_ms)));
+            let why = why.as_ref().map(|why| format!(": {why}"));
+            format!("asked to give up{}{}", within.unwrap_or_default(), why.unwrap_or_default())
+        })
+    }
+
+    pub(super) fn as_holder(&self) -> String {
+        let frozen = self.frozen.as_ref().map(|reason| format!(" (frozen: {reason})"));
+        self.name() + &frozen.unwrap_or_default()
+    }
+}
+
+/// Returns a time since 1970 as a date of RFC 3339, in UTC.
+fn date(since_unix: Duration) -> String {
+    /// The last second of the year 9999, after which RFC 3339 has no dates.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since_unix.min(LAST)).to_string()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strangest_dates_do_not_panic() {
+        for seconds in [253_402_300_799, 253_402_300_800, u64::MAX] {
+            assert_eq!(date(Duration::from_secs(seconds)), "9999-12-31T23:59:59.000Z");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Several locks at once: all of them, or none.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Member, MultiGuard, MultiLock, Mutex, OwnerKey};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::case::{Case, Runtime};
+use crate::dropped::{Before, drop_at_every_await_point};
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, release, soon};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// How late the one deadline may be: far less than if each member had one of its own.
+const LATE_MAX: Duration = Duration::from_millis(150);
+
+pub(super) fn cases() -> Vec<Case> {
+    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
+    vec![
+        Case::new("a multi-lock has all its locks or none", all_or_none),
+        Case::new("a multi-lock waits for each of its locks, and others wait for it", waits_for_each),
+        Case::new("one deadline covers all locks of a multi-lock, and nothing is left when it passes", one_deadline),
+        Case::new("multi-locks that overlap, in any order, never wait for each other without end", overlapping),
+        Case::new("when a later lock of a multi-lock fails, the earlier ones are given back", later_fails),
+        expiring(Case::new("a release that fails keeps none of a multi-lock's others", release_fails)),
+        expiring(Case::new("a multi-lock whose session expires frees all its locks", holder_expires)),
+        Case::new("a multi-lock of no locks, or of the same lock twice, is refused when it is made", bad_members),
+        Case::new("a multi-lock shares what it only reads", shares),
+        Case::new("an owner has again what it has of a multi-lock", again),
+        Case::new("a multi-lock dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
+    ]
+}
+
+fn multi(party: &Party, names: &[&str]) -> MultiLock {
+    MultiLock::new(names.iter().map(|name| party.mutex(name))).expect("the locks differ")
+}
+
+async fn give_back(guard: MultiGuard) {
+    soon("the release", guard.release()).await.expect("all were still held");
+}
+
+async fn all_or_none(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let names = ["cellar", "attic", "door"];
+    let locks = multi(&ann, &names);
+    let guard = soon("the grant", locks.lock()).await.expect("they are granted");
+    assert!(guard.is_held() && guard.holds().count() == 3);
+    for name in names {
+        assert!(bob.try_lock(name).await.is_none(), "{name}");
+    }
+    assert!(soon("the answer", multi(&bob, &["garden", "door"]).try_lock()).await.expect("no error").is_none());
+    assert_eq!(bob.contenders("garden").await, 0, "none of those that were free is kept");
+    give_back(guard).await;
+    for name in names {
+        release(bob.try_lock(name).await.expect("it is free again")).await;
+    }
+}
+
+async fn waits_for_each(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let names = ["attic", "cellar", "door"];
+    for taken in names {
+        let held = ann.lock(taken).await;
+        let locks = multi(&bob, &names);
+        let waiting = tokio::spawn(async move { locks.lock().await });
+        ann.until_contenders(taken, 2).await;
+        let behind = ann.queue_up("door").await;
+        assert!(!waiting.is_finished());
+        release(held).await;
+        if taken == "door" {
+            give_back(granted(waiting).await).await;
+            release(granted(behind).await).await;
+            continue;
+        }
+        // It joins one queue after the other, so whoever came to a later one before it is served first.
+        release(granted(behind).await).await;
+        give_back(granted(waiting).await).await;
+    }
+}
+
+async fn one_deadline(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (clock, locks) = (fixture.clock(), multi(&bob, &["attic", "cellar", "door"]));
+    let (attic, door) = (ann.lock("attic").await, ann.lock("door").await);
+    let start = clock.now();
+    let leaving = tokio::spawn(async move {
+        tokio::time::sleep(TIMEOUT / 2).await;
+        release(attic).await;
+    });
+    let outcome = soon("the end of the timeout", locks.lock_timeout(TIMEOUT)).await;
+    let took = clock.now().saturating_duration_since(start);
+    assert!(outcome.expect("a timeout is no error").is_none());
+    assert!(took >= TIMEOUT && took <= TIMEOUT + LATE_MAX, "{took:?}");
+    soon("the release", leaving).await.expect("the task does not panic");
+    ann.until_contenders("attic", 0).await;
+    ann.until_contenders("cellar", 0).await;
+    ann.until_contenders("door", 1).await;
+    release(door).await;
+}
+
+async fn overlapping(fixture: &dyn Fixture) {
+    let mut tasks = JoinSet::new();
+    for names in [["attic", "door"], ["door", "cellar"], ["cellar", "attic"], ["door", "attic"]] {
+        let locks = multi(&Party::enter(fixture).await, &names);
+        tasks.spawn(async move {
+            for _ in 0..10 {
+                let guard = locks.lock().await.expect("they are granted");
+                yield_now().await;
+                guard.release().await.expect("they were held");
+            }
+        });
+    }
+    soon("the end of all turns", async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no task fails");
+        }
+    })
+    .await;
+}
+
+async fn later_fails(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let reading = bob.read("door").await;
+    let locks = multi(&ann, &["door", "window", "attic"]);
+    let errors = [
+        soon("the refusal", locks.lock()).await.err(),
+        soon("the refusal", locks.try_lock()).await.err(),
+        soon("the refusal", locks.lock_timeout(Duration::from_secs(3600))).await.err(),
+    ];
+    for error in errors {
+        let error = error.expect("one of them is of another kind");
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent));
+        assert_eq!(error.lock().map(lockkeeper_core::QueueName::as_str), Some("door"), "{error}");
+    }
+    bob.until_contenders("attic", 0).await;
+    bob.until_contenders("window", 0).await;
+    assert!(reading.hold().is_held());
+    release(reading).await;
+    give_back(soon("the grant", locks.lock()).await.expect("they are granted")).await;
+}
+
+/// The locks are made by two keepers; the session of one of them ends.
+async fn release_fails(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let locks = MultiLock::new([ann.mutex("attic"), bob.mutex("cellar"), ann.mutex("door")]);
+    let guard = soon("the grant", locks.expect("they differ").lock()).await.expect("they are granted");
+    bob.inflict(Fault::ExpireSession).await;
+    let (name, reason) = soon("the loss", guard.lost()).await;
+    assert_eq!((name.as_str(), reason), ("cellar", LossReason::Expired));
+    assert!(!guard.is_held(), "without one of them it is not held");
+    let error = soon("the release", guard.release()).await.expect_err("one of them was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired));
+    for name in ["attic", "cellar", "door"] {
+        release(eve.try_lock(name).await.expect("it was given back")).await;
+    }
+}
+
+async fn holder_expires(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = soon("the grant", multi(&ann, &["attic", "door"]).lock()).await.expect("they are granted");
+    let waiting = bob.queue_up("attic").await;
+    ann.inflict(Fault::ExpireSession).await;
+    let attic = granted(waiting).await;
+    assert!(!guard.is_held());
+    let door = bob.lock("door").await;
+    drop(guard);
+    assert!(attic.hold().is_held() && door.hold().is_held());
+    release(attic).await;
+    release(door).await;
+}
+
+async fn bad_members(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let refusals = [
+        MultiLock::new(Vec::<Mutex>::new()).err(),
+        MultiLock::new([ann.mutex("door"), ann.mutex("attic"), ann.mutex("door")]).err(),
+        MultiLock::new([ann.mutex("door"), bob.mutex("door")]).err(),
+        MultiLock::new([Member::read(ann.rw_lock("book")), Member::write(ann.rw_lock("book"))]).err(),
+        MultiLock::new([Member::from(ann.mutex("book")), Member::read(ann.rw_lock("book"))]).err(),
+    ];
+    for (number, error) in refusals.into_iter().enumerate() {
+        let error = error.unwrap_or_else(|| panic!("number {number} was not refused"));
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{error}");
+    }
+    assert_eq!(ann.tap.joins() + bob.tap.joins(), 0);
+}
+
+async fn shares(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let reads_and_writes = |party: &Party, page: &str| {
+        MultiLock::new([Member::read(party.rw_lock("book")), Member::write(party.rw_lock(page))]).expect("they differ")
+    };
+    let first = soon("the grant", reads_and_writes(&ann, "page 1").lock()).await.expect("they are granted");
+    let second = soon("the answer", reads_and_writes(&bob, "page 2").try_lock()).await.expect("it does not fail");
+    let third = soon("the answer", reads_and_writes(&bob, "page 1").try_lock()).await.expect("busy is no error");
+    assert!(third.is_none());
+    give_back(second.expect("the book is shared")).await;
+    give_back(first).await;
+}
+
+async fn again(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (owner, locks) = (OwnerKey::new(), multi(&ann, &["attic", "door"]));
+    let outer = soon("the grant", owner.lock_all(&locks)).await.expect("they are granted");
+    let inner = soon("the grant", owner.lock_all(&locks)).await.expect("it has them");
+    give_back(outer).await;
+    assert!(inner.is_held() && bob.try_lock("door").await.is_none());
+    give_back(inner).await;
+    release(bob.try_lock("door").await.expect("it is free")).await;
+}
+
+async fn dropped(fixture: &dyn Fixture) {
+    let hold = async |prober: Party| prober.lock("door").await;
+    let lock = async |party: Party| multi(&party, &["attic", "door"]).lock().await.map(Some);
+    // Opening a session, joining the first, joining the second.
+    drop_at_every_await_point(fixture, "multi-lock", Before::Free, hold, 3, lock).await;
+    let lock = async |party: Party| multi(&party, &["door", "window"]).lock().await.map(Some);
+    // The same, and asking for the departure, and waiting for it.
+    drop_at_every_await_point(fixture, "multi-lock", Before::ReleasedOnceQueued, hold, 5, lock).await;
+    let prober = Party::enter(fixture).await;
+    for name in ["attic", "window"] {
+        prober.until_contenders(name, 0).await;
+    }
+}

@@ -1,0 +1,216 @@
+//! Locking again what one has, as one owner.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, ErrorKind, Guard, LossReason, OwnerKey, Reentrant};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::case::{Case, Runtime};
+use crate::dropped::{Before, drop_at_every_await_point};
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, enter_all, granted, release, soon};
+
+const IN_VAIN: Duration = Duration::from_millis(200);
+
+pub(super) fn cases() -> Vec<Case> {
+    let one_thread = |case: Case| case.runtime(Runtime::CurrentThread);
+    vec![
+        Case::new("an owner locks again what it has, and the lock is free with the last of its guards", three_deep),
+        Case::new("another owner waits for all guards of the one that has the lock", others_wait),
+        Case::new("locking again as the same owner costs the service nothing", costs_nothing),
+        Case::new("owners that lock twice exclude one another", owners_exclude),
+        Case::new("an owner that writes may read, and its share keeps queued writers out", reads_inside_a_write),
+        Case::new("an owner that reads and asks to write is refused at once", would_deadlock),
+        Case::new("an owner that reads may read again while a writer waits", reads_again),
+        Case::new("nested run() closures count on one hold", nested_runs),
+        Case::new("an owner whose hold was lost is told so, and locks anew once its guards are gone", lost)
+            .needs(&[FaultKind::ExpireSession]),
+        one_thread(Case::new("an owner's lock() dropped at every await point leaves no waiter", dropped)),
+        one_thread(Case::new("a read inside a write dropped at every await point leaves nothing", read_dropped)),
+    ]
+}
+
+/// Gives back one of several guards on one hold.
+async fn give_back<Kind>(held: Reentrant<Guard<Kind>>) {
+    soon("the release", held.release()).await.expect("the lock was still held");
+}
+
+async fn three_deep(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(soon("the grant", owner.lock(&mutex)).await.expect("it is granted"));
+    }
+    let token = guards[0].fencing_token();
+    assert!(guards.iter().all(|guard| guard.fencing_token() == token && guard.hold().is_held()));
+    while let Some(guard) = guards.pop() {
+        assert!(bob.try_lock("door").await.is_none(), "{} guards are left", guards.len() + 1);
+        assert_eq!(bob.contenders("door").await, 1);
+        give_back(guard).await;
+    }
+    release(bob.try_lock("door").await.expect("the lock is free")).await;
+}
+
+async fn others_wait(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (one, other, mutex) = (OwnerKey::new(), OwnerKey::new(), ann.mutex("door"));
+    let outer = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
+    let inner = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
+    assert!(soon("the answer", other.try_lock(&mutex)).await.expect("busy is no error").is_none());
+    let waiting = {
+        let (other, mutex) = (other.clone(), mutex.clone());
+        ann.queue_up_for(async move { other.lock(&mutex).await }).await
+    };
+    let stranger = ann.queue_up("door").await;
+    give_back(outer).await;
+    yield_now().await;
+    let refused = soon("the end of the timeout", other.lock_timeout(&mutex, IN_VAIN)).await;
+    assert!(refused.expect("a timeout is no error").is_none() && !waiting.is_finished());
+    give_back(inner).await;
+    give_back(granted(waiting).await).await;
+    release(granted(stranger).await).await;
+}
+
+async fn costs_nothing(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
+    let outer = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    for _ in 0..100 {
+        let inner = soon("the grant", owner.try_lock(&mutex)).await.expect("it does not fail");
+        give_back(inner.expect("it has it")).await;
+    }
+    assert_eq!((ann.tap.joins(), ann.contenders("door").await), (1, 1));
+    give_back(outer).await;
+}
+
+async fn owners_exclude(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, 2).await;
+    let counter = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for party in parties.iter().cycle().take(10) {
+        // Each with an owner of its own, on a mutex that others use too.
+        let (owner, mutex, counter) = (OwnerKey::new(), party.mutex("door"), counter.clone());
+        tasks.spawn(async move {
+            for _ in 0..10 {
+                let outer = owner.lock(&mutex).await.expect("it is granted");
+                let read = counter.load(Ordering::Relaxed);
+                let inner = owner.lock(&mutex).await.expect("it is granted");
+                yield_now().await;
+                give_back(outer).await;
+                yield_now().await;
+                counter.store(read + 1, Ordering::Relaxed);
+                give_back(inner).await;
+            }
+        });
+    }
+    soon("the end of all turns", async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no task fails");
+        }
+    })
+    .await;
+    assert_eq!(counter.load(Ordering::Relaxed), 100);
+}
+
+async fn reads_inside_a_write(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let writing = soon("the grant", owner.write(&lock)).await.expect("it is granted");
+    let next = bob.queue_up_to_write("book").await;
+    let behind = eve.queue_up_to_read("book").await;
+    let reading = soon("the share", owner.read(&lock)).await.expect("it is granted");
+    assert_eq!(reading.fencing_token(), writing.fencing_token());
+    let other = soon("the end of the timeout", eve.rw_lock("book").read_timeout(IN_VAIN)).await;
+    assert!(other.expect("a timeout is no error").is_none(), "others do not share it");
+    give_back(writing).await;
+    let refused = soon("the end of the timeout", bob.rw_lock("book").write_timeout(IN_VAIN)).await;
+    assert!(refused.expect("a timeout is no error").is_none());
+    assert!(!next.is_finished() && !behind.is_finished() && reading.hold().is_held());
+    give_back(reading).await;
+    release(granted(next).await).await;
+    release(granted(behind).await).await;
+}
+
+async fn would_deadlock(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let reading = soon("the grant", owner.read(&lock)).await.expect("it is granted");
+    let errors = [
+        soon("the refusal", owner.write(&lock)).await.err(),
+        soon("the refusal", owner.try_write(&lock)).await.err(),
+        soon("the refusal", owner.write_timeout(&lock, Duration::from_secs(3600))).await.err(),
+    ];
+    for error in errors {
+        let error = error.expect("it would wait for itself");
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::WouldDeadlock, Advice::Permanent), "{error}");
+    }
+    assert!(reading.hold().is_held());
+    ann.until_contenders("book", 1).await;
+    give_back(reading).await;
+    give_back(soon("the grant", owner.write(&lock)).await.expect("it reads no more")).await;
+}
+
+async fn reads_again(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let first = soon("the grant", owner.read(&lock)).await.expect("it is granted");
+    let writer = bob.queue_up_to_write("book").await;
+    let second = soon("the grant", owner.read(&lock)).await.expect("it has a share");
+    give_back(first).await;
+    assert!(!writer.is_finished() && second.hold().is_held());
+    give_back(second).await;
+    release(granted(writer).await).await;
+}
+
+async fn nested_runs(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (mutex, lock) = (ann.mutex("door"), ann.rw_lock("book"));
+    let work = mutex.run(|outer| {
+        let (mutex, lock) = (&mutex, &lock);
+        async move {
+            let inner = mutex.run(|inner| async move { (inner.is_held(), inner.fencing_token()) }).await;
+            let nested = inner.is_ok_and(|inner| inner == (true, outer.fencing_token()));
+            let shared = lock.run_write(|_| lock.run_read(|share| async move { share.is_held() })).await;
+            (nested, shared.expect("it is granted").expect("it is granted"), outer.is_held())
+        }
+    });
+    assert_eq!(soon("the output", work).await.expect("the lock is kept"), (true, true, true));
+    assert!(bob.try_lock("door").await.is_some());
+    bob.until_contenders("book", 0).await;
+}
+
+async fn lost(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
+    let held = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    ann.inflict(Fault::ExpireSession).await;
+    assert_eq!(soon("the loss", held.hold().lost()).await, LossReason::Expired);
+    let error = soon("the refusal", owner.lock(&mutex)).await.expect_err("what it has is lost");
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error:?}");
+    drop(held);
+    let anew = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    assert!(anew.hold().is_held());
+    give_back(anew).await;
+}
+
+async fn dropped(fixture: &dyn Fixture) {
+    let hold = async |prober: Party| prober.lock("door").await;
+    let lock = async |party: Party| {
+        let owner = OwnerKey::new();
+        owner.lock(&party.mutex("door")).await.map(Some)
+    };
+    drop_at_every_await_point(fixture, "owner.lock()", Before::ReleasedOnceQueued, hold, 4, lock).await;
+}
+
+async fn read_dropped(fixture: &dyn Fixture) {
+    let hold = async |prober: Party| prober.write("door").await;
+    let read = async |party: Party| {
+        let (owner, lock) = (OwnerKey::new(), party.rw_lock("door"));
+        let _writing = owner.write(&lock).await?;
+        owner.read(&lock).await.map(Some)
+    };
+    drop_at_every_await_point(fixture, "owner.read()", Before::Free, hold, 3, read).await;
+}

@@ -1,0 +1,177 @@
+//! Waiting to read, to write or for permits for a time and no longer.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, Result};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, is_joined, release, release_all, soon};
+
+/// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work to
+/// do a single one can be late without any fault of ours.
+const LATE_MAX: Duration = Duration::from_millis(50);
+const ROUNDS: usize = 3;
+
+const TIMEOUT: Duration = Duration::from_millis(150);
+
+/// How many hold one after the other while a timeout runs, and for how long each.
+const CHANGES: usize = 25;
+const HOLD: Duration = Duration::from_millis(10);
+
+pub(super) fn cases() -> Vec<Case> {
+    let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
+    vec![
+        Case::new("a timeout to read, to write or for permits is met within 50 ms", met),
+        Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change),
+        Case::new("a timeout for permits is met while the permits change hands", met_while_permits_change),
+        cutting(Case::new("a timeout to read, to write or for permits is met while the way is cut", met_while_cut)),
+        cutting(Case::new("a timeout for permits is met by a waiter that is then cut off", met_by_a_waiter_cut_off)),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Read,
+    Write,
+    Permits,
+}
+
+impl Ask {
+    const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Permits];
+
+    const fn lock(self) -> &'static str {
+        match self {
+            Self::Read | Self::Write => "book",
+            Self::Permits => "pool",
+        }
+    }
+
+    /// Asks; tells whether it was granted.
+    async fn within(self, party: &Party) -> Result<bool> {
+        Ok(match self {
+            Self::Read => party.rw_lock("book").read_timeout(TIMEOUT).await?.is_some(),
+            Self::Write => party.rw_lock("book").write_timeout(TIMEOUT).await?.is_some(),
+            Self::Permits => party.semaphore("pool", 2).acquire_many_timeout(2, TIMEOUT).await?.is_some(),
+        })
+    }
+}
+
+/// Measures one wait that must not be granted; errors are taken only if they may pass.
+async fn measure(fixture: &dyn Fixture, party: &Party, ask: Ask) -> Duration {
+    let clock = fixture.clock();
+    let start = clock.now();
+    let outcome = soon("the end of the timeout", ask.within(party)).await;
+    let took = clock.now().saturating_duration_since(start);
+    match outcome {
+        Ok(granted) => assert!(!granted, "{ask:?} was granted, though others held it or nobody could be asked"),
+        Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
+    }
+    assert!(took >= TIMEOUT, "{ask:?}: the time was up after {took:?} already");
+    took
+}
+
+fn assert_met(ask: Ask, mut took: Vec<Duration>) {
+    took.sort();
+    let late = took[took.len() / 2] - TIMEOUT;
+    assert!(late <= LATE_MAX, "{ask:?} is late by {late:?}; all: {took:?}");
+}
+
+async fn met(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let writer = ann.write("book").await;
+    let permit = soon("the grant", ann.semaphore("pool", 2).acquire()).await.expect("it is granted");
+    for ask in Ask::ALL {
+        let mut took = Vec::new();
+        for _ in 0..ROUNDS {
+            took.push(measure(fixture, &bob, ask).await);
+            ann.until_contenders(ask.lock(), 1).await;
+        }
+        assert_met(ask, took);
+    }
+    release(writer).await;
+    release(permit).await;
+}
+
+async fn met_while_readers_change(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        // All read at once, and the one nearest to the writer goes first, so that it looks again each time.
+        let mut readers = Vec::new();
+        for _ in 0..CHANGES {
+            readers.push(ann.read("book").await);
+        }
+        let leaving = tokio::spawn(async move {
+            while let Some(reader) = readers.pop() {
+                tokio::time::sleep(HOLD).await;
+                release(reader).await;
+            }
+        });
+        took.push(measure(fixture, &bob, Ask::Write).await);
+        soon("the readers' end", leaving).await.expect("the task does not panic");
+    }
+    assert_met(Ask::Write, took);
+}
+
+async fn met_while_permits_change(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let semaphore = ann.semaphore("pool", 2);
+        let mut held = soon("the grant", semaphore.acquire_many(2)).await.expect("they are granted");
+        let mut holders = Vec::new();
+        for _ in 0..CHANGES {
+            let waiting = ann.queue_up_for_permits(&semaphore, 1).await;
+            holders.push(tokio::spawn(async move {
+                let permits = granted(waiting).await;
+                tokio::time::sleep(HOLD).await;
+                release_all(permits).await;
+            }));
+        }
+        let kept = held.pop();
+        let relay = tokio::spawn(release_all(held));
+        took.push(measure(fixture, &bob, Ask::Permits).await);
+        soon("the release", relay).await.expect("the task does not panic");
+        for holder in holders {
+            soon("the holders' end", holder).await.expect("the task does not panic");
+        }
+        drop(kept);
+        ann.until_contenders("pool", 0).await;
+    }
+    assert_met(Ask::Permits, took);
+}
+
+async fn met_while_cut(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    for ask in Ask::ALL {
+        let mut took = Vec::new();
+        for _ in 0..ROUNDS {
+            release(ann.lock("door").await).await;
+            ann.inflict(Fault::Cut).await;
+            took.push(measure(fixture, &ann, ask).await);
+            ann.inflict(Fault::Heal).await;
+            ann.until_contenders(ask.lock(), 0).await;
+        }
+        assert_met(ask, took);
+    }
+}
+
+async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let permit = soon("the grant", ann.semaphore("pool", 2).acquire()).await.expect("it is granted");
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let joined = bob.journal.count(is_joined);
+        let cut = async {
+            bob.journal.until_count("a join", joined + 1, is_joined).await;
+            bob.inflict(Fault::Cut).await;
+        };
+        let (once, ()) = tokio::join!(measure(fixture, &bob, Ask::Permits), cut);
+        took.push(once);
+        bob.inflict(Fault::Heal).await;
+        ann.until_contenders("pool", 1).await;
+    }
+    assert_met(Ask::Permits, took);
+    release(permit).await;
+}

@@ -1,0 +1,253 @@
+//! The one small value of a queue: compared, set, watched.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    Advice, ErrorKind, Expected, Mode, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::soon;
+use crate::polls::at_most;
+use crate::speaker::{Speaker, line, part_of};
+
+const WRITERS: usize = 6;
+const INCREMENTS: u64 = 15;
+const WRITES: u64 = 60;
+
+pub(super) fn cases() -> Vec<Case> {
+    let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
+    vec![
+        Case::new("a value is read as it was written, by everybody, until it is removed", read_as_written),
+        Case::new("a value that was changed, or removed and made anew, is in another state", states_differ),
+        Case::new("of those who expect the same state of a value one writes", one_writes),
+        Case::new("a counter kept by comparing and setting loses no increment", counted),
+        Case::new("the values of a lock's parts are separate, and no contenders", separate),
+        Case::new("a value that is too long is refused and changes nothing", too_long),
+        Case::new("a value that is in another state already is shown at once", shown_at_once),
+        Case::new("a write, a removal and a new value are told to whoever waits", told),
+        Case::new("of many writes in a row the last is always seen", last_seen),
+        cutting(Case::new("a value written while the way was cut is shown after healing", written_while_cut)),
+    ]
+}
+
+fn number() -> QueueName {
+    line("number")
+}
+
+fn bytes(text: &str) -> Option<Arc<[u8]>> {
+    Some(text.as_bytes().into())
+}
+
+impl Speaker {
+    async fn value_of(&self, queue: &QueueName) -> Option<Value> {
+        soon("the value", self.session.value(queue)).await.expect("it can be read")
+    }
+
+    async fn set(&self, expected: Expected, value: Option<Arc<[u8]>>) -> Option<ValueVersion> {
+        soon("the answer", self.session.set_value(&number(), expected, value)).await.expect("it can be written")
+    }
+
+    async fn text(&self) -> Option<String> {
+        let value = self.value_of(&number()).await?;
+        Some(String::from_utf8(value.bytes.to_vec()).expect("it is text"))
+    }
+
+    async fn remove(&self) {
+        assert!(self.set(Expected::Any, None).await.is_some(), "anything is expected");
+    }
+}
+
+async fn read_as_written(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    assert_eq!(bob.value_of(&number()).await, None);
+    let full = vec![0xa5; VALUE_BYTES_MAX];
+    for written in [&b"7"[..], b"", &[0, 255, 128, 10], &full] {
+        let version = ann.set(Expected::Any, Some(written.into())).await.expect("anything is expected");
+        let read = bob.value_of(&number()).await.expect("there is one");
+        assert_eq!((&*read.bytes, read.version), (written, version));
+    }
+    ann.remove().await;
+    assert_eq!(bob.value_of(&number()).await, None, "a removed value is none, and an empty one is one");
+    ann.remove().await;
+}
+
+async fn states_differ(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let first = ann.set(Expected::Absent, bytes("same")).await.expect("there is none yet");
+    assert_eq!(bob.set(Expected::Absent, bytes("other")).await, None, "there is one");
+    let second = ann.set(Expected::Version(first), bytes("same")).await.expect("it is in this state");
+    assert_ne!(second, first, "the same text written again is another state");
+    assert_eq!(bob.set(Expected::Version(first), bytes("other")).await, None, "that state is over");
+    assert_eq!(bob.set(Expected::Version(first), None).await, None, "nor is it removed");
+    assert_eq!(bob.text().await.as_deref(), Some("same"));
+    assert!(bob.set(Expected::Version(second), None).await.is_some());
+    assert_eq!(ann.set(Expected::Version(second), bytes("other")).await, None, "it is gone");
+    let third = ann.set(Expected::Absent, bytes("same")).await.expect("there is none any more");
+    assert!(third != first && third != second, "made anew it is in a state of its own");
+    for stale in [first, second] {
+        assert_eq!(bob.set(Expected::Version(stale), bytes("other")).await, None);
+    }
+    assert_eq!(bob.text().await.as_deref(), Some("same"));
+    ann.remove().await;
+}
+
+async fn one_writes(fixture: &dyn Fixture) {
+    let mut speakers = Vec::new();
+    for _ in 0..WRITERS {
+        speakers.push(Speaker::enter(fixture).await);
+    }
+    let mut expected = Expected::Absent;
+    for round in 0..5 {
+        let writing: Vec<_> = speakers
+            .iter()
+            .enumerate()
+            .map(|(writer, speaker)| {
+                let text = bytes(&format!("{writer} in round {round}"));
+                tokio::spawn(speaker.session.set_value(&number(), expected, text))
+            })
+            .collect();
+        let mut wrote = Vec::new();
+        for (writer, task) in writing.into_iter().enumerate() {
+            let outcome = soon("the answer", task).await.expect("the task does not panic");
+            wrote.extend(outcome.expect("it can be written").map(|version| (writer, version)));
+        }
+        let [(writer, version)] = wrote[..] else {
+            panic!("{} of {WRITERS} wrote, who all expected {expected:?}", wrote.len());
+        };
+        assert_eq!(speakers[0].text().await, Some(format!("{writer} in round {round}")));
+        expected = Expected::Version(version);
+    }
+    speakers[0].remove().await;
+}
+
+async fn counted(fixture: &dyn Fixture) {
+    let mut tasks = Vec::new();
+    for _ in 0..WRITERS {
+        let speaker = Speaker::enter(fixture).await;
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..INCREMENTS {
+                increment(&speaker).await.expect("it can be read and written");
+            }
+            speaker
+        }));
+    }
+    let mut last = None;
+    for task in tasks {
+        last = Some(soon("the increments", task).await.expect("the task does not panic"));
+    }
+    let speaker = last.expect("there were writers");
+    assert_eq!(speaker.text().await, Some((WRITERS as u64 * INCREMENTS).to_string()));
+    speaker.remove().await;
+}
+
+async fn increment(speaker: &Speaker) -> Result<()> {
+    loop {
+        let value = speaker.session.value(&number()).await?;
+        let read = value.as_ref().map_or("0", |value| std::str::from_utf8(&value.bytes).expect("it is text"));
+        let next = read.parse::<u64>().expect("it is a number") + 1;
+        let expected = value.as_ref().map_or(Expected::Absent, |value| Expected::Version(value.version));
+        if speaker.session.set_value(&number(), expected, bytes(&next.to_string())).await?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+async fn separate(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let parts = [Part::Line, Part::Permits, Part::Gate].map(|part| part_of("number", part));
+    for (at, queue) in parts.iter().enumerate() {
+        let written = ann.session.set_value(queue, Expected::Absent, bytes(&at.to_string()));
+        assert!(soon("the answer", written).await.expect("it can be written").is_some(), "{:?}", queue.part());
+    }
+    let place = ann.take(&parts[1], Mode::Permit).await;
+    for (at, queue) in parts.iter().enumerate() {
+        let value = bob.value_of(queue).await.expect("there is one");
+        assert_eq!(*value.bytes, *at.to_string().as_bytes(), "{:?}", queue.part());
+        assert_eq!(bob.ids(queue).await.len(), usize::from(at == 1), "a value is no contender");
+    }
+    ann.withdraw(&parts[1], place.ticket).await;
+    assert!(bob.inspect(&parts[0]).await.is_empty());
+    assert_eq!(bob.value_of(&line("numbers")).await, None);
+    for queue in &parts {
+        let removed = soon("the answer", ann.session.set_value(queue, Expected::Any, None)).await;
+        assert!(removed.expect("it can be removed").is_some());
+        assert_eq!(bob.value_of(queue).await, None);
+    }
+}
+
+async fn too_long(fixture: &dyn Fixture) {
+    let ann = Speaker::enter(fixture).await;
+    ann.set(Expected::Absent, bytes("short")).await;
+    let long = Some(vec![b'x'; VALUE_BYTES_MAX + 1].into());
+    let refusal = ann.session.set_value(&number(), Expected::Any, long);
+    let error = soon("the refusal", refusal).await.expect_err("it is too long");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Permanent), "{error:?}");
+    assert_eq!(ann.text().await.as_deref(), Some("short"));
+    ann.remove().await;
+}
+
+async fn shown_at_once(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let version = ann.set(Expected::Absent, bytes("one")).await.expect("there is none yet");
+    let value = soon("the value", bob.session.value_changed(&number(), None)).await.expect("it can be read");
+    assert_eq!(value.map(|value| value.version), Some(version));
+    ann.remove().await;
+    let gone = soon("the news", bob.session.value_changed(&number(), Some(version))).await;
+    assert_eq!(gone.expect("it can be read"), None);
+}
+
+async fn told(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let mut seen = None;
+    for written in [bytes("one"), bytes("two"), None, bytes("two"), bytes("two"), None] {
+        let mut waiting = Box::pin(bob.session.value_changed(&number(), seen));
+        // A request behind it on the same way, so that it is under way.
+        bob.value_of(&number()).await;
+        assert!(at_most(1, &mut waiting).await.is_none(), "nothing was written");
+        ann.set(Expected::Any, written.clone()).await.expect("anything is expected");
+        let told = soon("the news", waiting).await.expect("it can be read");
+        assert_eq!(told.as_ref().map(|value| &value.bytes), written.as_ref());
+        seen = told.map(|value| value.version);
+    }
+}
+
+async fn last_seen(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let watching = async {
+        let (mut seen, mut last) = (None, 0);
+        while last < WRITES {
+            let told = bob.session.value_changed(&number(), seen).await.expect("it can be read");
+            let value = told.expect("nobody removes it");
+            let read = std::str::from_utf8(&value.bytes).expect("it is text").parse().expect("it is a number");
+            assert!(read > last, "{read} after {last}");
+            (seen, last) = (Some(value.version), read);
+        }
+    };
+    let writing = async {
+        for number in 1..=WRITES {
+            ann.set(Expected::Any, bytes(&number.to_string())).await;
+        }
+    };
+    soon("the last value", async { tokio::join!(watching, writing) }).await;
+    ann.remove().await;
+}
+
+async fn written_while_cut(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let mut seen = ann.set(Expected::Absent, bytes("before")).await;
+    assert_eq!(bob.value_of(&number()).await.map(|value| value.version), seen);
+    let waiting = tokio::spawn(bob.session.value_changed(&number(), seen));
+    bob.value_of(&number()).await;
+    bob.inflict(Fault::Cut).await;
+    ann.set(Expected::Any, bytes("after")).await;
+    assert!(!waiting.is_finished(), "nobody can have told it");
+    bob.inflict(Fault::Heal).await;
+    let mut told = soon("the news", waiting).await.expect("the task does not panic").expect("it can be read");
+    while told.as_ref().is_none_or(|value| *value.bytes != *b"after") {
+        seen = told.map(|value| value.version);
+        told = soon("the news", bob.session.value_changed(&number(), seen)).await.expect("it can be read");
+    }
+    ann.remove().await;
+}

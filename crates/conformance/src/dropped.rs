@@ -1,0 +1,129 @@
+//! Attempts dropped at each of their await points, counted and not guessed.
+//!
+//! Each attempt is made again and again, with a new session each time, and dropped after 0, 1, 2, … polls until it
+//! completes. The backend yields in every call, so that every await of a recipe suspends at least once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_core::Result;
+use tokio::task::{JoinHandle, yield_now};
+
+use crate::fixture::Fixture;
+use crate::party::{Party, Waiting, is_joined, soon};
+use crate::polls::at_most;
+use crate::tap::Pace;
+
+/// More await points than any attempt has, so that one that never completes is a failure and not a hang.
+pub(crate) const AWAIT_POINTS_MAX: usize = 500;
+
+/// How often a holder lets others run after somebody queued up behind it, so that the waiter truly waits for it.
+const YIELDS_BEFORE_RELEASE: usize = 40;
+
+/// How the lock stands before an attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Before {
+    Free,
+    /// Another holds it, to the end.
+    Taken,
+    /// Another holds it until the attempt has queued up and waits.
+    ReleasedOnceQueued,
+    /// The same, with another waiter for the mutex in between that goes first.
+    SecondInLine,
+}
+
+/// Makes the attempt at the lock `door` again and again, dropped one await point later each time, until it completes, and
+/// prints how many await points there were: `least` of them at least. `hold` takes what is to be held before.
+pub(crate) async fn drop_at_every_await_point<Held, Granted>(
+    fixture: &dyn Fixture,
+    what: &str,
+    before: Before,
+    hold: impl AsyncFn(Party) -> Held,
+    least: usize,
+    attempt: impl AsyncFn(Party) -> Result<Option<Granted>>,
+) where
+    Held: Send + 'static,
+{
+    let prober = Party::enter(fixture).await;
+    for polls_max in 0..AWAIT_POINTS_MAX {
+        let party = Party::enter_at(fixture, Pace::YieldOnce).await;
+        let held = if before == Before::Free { None } else { Some(hold(prober.clone()).await) };
+        let holder = Holder::take(held, &prober, &party, before).await;
+        let outcome = soon("an answer or a drop", at_most(polls_max, attempt(party.clone()))).await;
+        let completed = outcome.is_some();
+        // A guard is given back here; what was dropped earlier is to be gone as well.
+        drop(outcome.map(|outcome| outcome.expect("it does not fail")));
+        let held_before = holder.stay().await;
+        prober.until_contenders("door", usize::from(held_before.is_some())).await;
+        drop(held_before);
+        prober.until_contenders("door", 0).await;
+        // What was dropped may be deleted a moment after the queue was seen empty, if its join was still under way.
+        drop(soon("the grant", hold(prober.clone())).await);
+        prober.until_contenders("door", 0).await;
+        if completed {
+            let await_points = polls_max.saturating_sub(1);
+            eprintln!("{what}, lock {before:?}: {await_points} await points");
+            assert!(await_points >= least, "{await_points} await points, {least} expected at least");
+            return;
+        }
+    }
+    panic!("it did not complete after {AWAIT_POINTS_MAX} polls");
+}
+
+/// Whoever holds the lock before the attempt.
+struct Holder<Held> {
+    guard: Arc<Mutex<Option<Held>>>,
+    leaving: JoinHandle<()>,
+}
+
+impl<Held: Send + 'static> Holder<Held> {
+    async fn take(held: Option<Held>, prober: &Party, attempting: &Party, before: Before) -> Self {
+        let between = AbortOnDrop(match before {
+            Before::SecondInLine => Some(prober.queue_up("door").await),
+            _ => None,
+        });
+        let guard = Arc::new(Mutex::new(held));
+        let (journal, leaving) = (attempting.journal.clone(), guard.clone());
+        let leaving = tokio::spawn(async move {
+            if before == Before::Free || before == Before::Taken {
+                return;
+            }
+            journal.until_count("a join", 1, is_joined).await;
+            if between.0.is_some() {
+                yield_often().await;
+                drop(between);
+            }
+            yield_often().await;
+            drop(take(&leaving));
+        });
+        Self { guard, leaving }
+    }
+
+    /// Has the holder stay if it has not left yet.
+    async fn stay(self) -> Option<Held> {
+        self.leaving.abort();
+        // It was cancelled, or had ended before.
+        let _ = self.leaving.await;
+        take(&self.guard)
+    }
+}
+
+/// A waiter that goes when whoever lets it go does.
+struct AbortOnDrop(Option<Waiting>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(waiting) = &self.0 {
+            waiting.abort();
+        }
+    }
+}
+
+async fn yield_often() {
+    for _ in 0..YIELDS_BEFORE_RELEASE {
+        yield_now().await;
+    }
+}
+
+fn take<Held>(guard: &Mutex<Option<Held>>) -> Option<Held> {
+    guard.lock().unwrap_or_else(PoisonError::into_inner).take()
+}

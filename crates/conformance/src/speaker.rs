@@ -1,0 +1,98 @@
+//! A session spoken to without a recipe, for cases about the waist itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{
+    Backend, ContenderId, ContenderInfo, Enqueued, Entry, Mode, Owner, Part, QueueName, QueueView, Session, Ticket,
+};
+
+use crate::fixture::{Client, Fault, Fixture};
+use crate::party::soon;
+
+/// How often a queue is looked at whose new state must come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// One client, its side of the waist, and a session of it.
+#[derive(Debug)]
+pub(crate) struct Speaker {
+    pub(crate) client: Arc<dyn Client>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) session: Arc<dyn Session>,
+}
+
+/// A place that was taken, and the ticket that withdraws it.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) ticket: Ticket,
+    pub(crate) joined: Enqueued,
+}
+
+impl Speaker {
+    pub(crate) async fn enter(fixture: &dyn Fixture) -> Self {
+        let client = fixture.client().await.expect("the fixture opens a client");
+        let backend = client.backend();
+        let session = soon("the session", backend.session()).await.expect("a session is opened");
+        Self { client, backend, session }
+    }
+
+    /// Takes a place at the tail.
+    pub(crate) async fn take(&self, queue: &QueueName, mode: Mode) -> Taken {
+        self.take_entry(queue, entry(mode)).await
+    }
+
+    pub(crate) async fn take_entry(&self, queue: &QueueName, entry: Entry) -> Taken {
+        let ticket = entry.ticket;
+        let joined = soon("the place", self.session.enqueue(queue, entry)).await.expect("the place is given");
+        Taken { ticket, joined }
+    }
+
+    pub(crate) async fn view(&self, queue: &QueueName) -> QueueView {
+        soon("the view", self.session.view(queue)).await.expect("the queue can be looked at")
+    }
+
+    pub(crate) async fn ids(&self, queue: &QueueName) -> Vec<ContenderId> {
+        ids_of(&self.view(queue).await)
+    }
+
+    /// Waits until the queue holds these contenders and no others.
+    pub(crate) async fn until_ids(&self, queue: &QueueName, expected: &[ContenderId]) {
+        soon("the queue's new state", async {
+            while self.ids(queue).await != expected {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        })
+        .await;
+    }
+
+    pub(crate) async fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {
+        soon("the look", self.backend.inspect(queue)).await.expect("the queue can be looked at")
+    }
+
+    pub(crate) async fn withdraw(&self, queue: &QueueName, ticket: Ticket) {
+        soon("the withdrawal", self.session.withdraw(queue, ticket)).await.expect("the place is left");
+    }
+
+    pub(crate) async fn inflict(&self, fault: Fault) {
+        self.client.inflict(fault).await.expect("the harm is done");
+    }
+}
+
+/// An entry of its own for the tail of a queue.
+pub(crate) fn entry(mode: Mode) -> Entry {
+    let ticket = Ticket::mint().expect("the system gives randomness");
+    Entry::new(ticket, mode, Arc::new(Owner::new("somewhere", 1, "something")))
+}
+
+/// Names a queue whose lock has only one.
+pub(crate) fn line(name: &str) -> QueueName {
+    QueueName::new(name).expect("the name is one")
+}
+
+pub(crate) fn part_of(name: &str, part: Part) -> QueueName {
+    line(name).with_part(part)
+}
+
+pub(crate) fn ids_of(view: &QueueView) -> Vec<ContenderId> {
+    view.contenders.iter().map(|contender| contender.id.clone()).collect()
+}

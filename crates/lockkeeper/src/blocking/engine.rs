@@ -1,0 +1,164 @@
+//! The thread that does what calling threads wait for, and keeps their sessions alive.
+
+use std::pin::{Pin, pin};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::{Error, ErrorKind, Operation, Result};
+
+/// How long the last user of a keeper waits for the session's end: long enough for a service that answers at all, and
+/// short enough for a program that ends while its service does not.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// The engine of this process, for as long as somebody uses it.
+static RUNNING: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
+
+/// A runtime on a thread of its own, which ends when the engine is dropped.
+pub(super) struct Engine {
+    runtime: Handle,
+    thread: ThreadId,
+    /// Ends the thread by being dropped.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Engine {
+    /// Returns the engine that is running, or starts one.
+    pub(super) fn start() -> Result<Arc<Self>> {
+        // Nothing panics while it is locked.
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = running.upgrade() {
+            return Ok(engine);
+        }
+        let failed = |error| {
+            let message = "the thread for blocking locks cannot be started";
+            Error::transient(ErrorKind::LimitReached, Operation::Connect, message).caused_by(error)
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let drive = move || {
+            // It ends with an error, since nothing is ever sent.
+            let _ = runtime.block_on(stopped);
+        };
+        let thread = thread::Builder::new().name("lockkeeper".to_owned()).spawn(drive).map_err(failed)?;
+        let engine = Arc::new(Self { runtime: handle, thread: thread.thread().id(), _stop: stop });
+        *running = Arc::downgrade(&engine);
+        Ok(engine)
+    }
+
+    /// Does this, and keeps the calling thread waiting for it.
+    pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let mut work = Box::pin(work);
+        if let Some(done) = self.at_once(work.as_mut()) {
+            return done;
+        }
+        if self.is_current() {
+            let message = "called from the thread that would have to do it";
+            return Err(Error::permanent(ErrorKind::WouldDeadlock, Operation::Wait, message));
+        }
+        let (answer, answered) = sync_channel(1);
+        self.runtime.spawn(async move {
+            // The caller waits without end, so somebody takes it.
+            let _ = answer.send(work.await);
+        });
+        answered.recv().unwrap_or_else(|_| {
+            let message = "the work on the thread for blocking locks panicked";
+            Err(Error::unknown(ErrorKind::Backend, Operation::Wait, message))
+        })
+    }
+
+    /// Does what needs no waiting on the calling thread, such as to lock again what it has: no thread is woken for it.
+    fn at_once<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        let _context = self.runtime.enter();
+        match work.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Has something done without waiting for it, but for a thread that may be kept waiting: those of runtimes may not.
+    pub(super) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let may_wait = !self.is_current() && Handle::try_current().is_err();
+        let (done, finished) = sync_channel::<()>(1);
+        let engine = self.clone();
+        self.runtime.spawn(async move {
+            // Whatever is unfinished then is the service's to end.
+            let _ = tokio::time::timeout(CLOSE_WAIT, pin!(work)).await;
+            drop((done, engine));
+        });
+        if may_wait {
+            // Nothing is ever sent: this ends when the work has, or after the time.
+            let _ = finished.recv_timeout(CLOSE_WAIT);
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        thread::current().id() == self.thread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, SystemClock};
+
+    #[test]
+    fn work_that_panics_is_an_error_for_its_caller_and_hurts_nobody_else() {
+        let engine = Engine::start().unwrap();
+        let error = engine
+            .call(async {
+                tokio::task::yield_now().await;
+                if true {
+                    panic!("as it should");
+                }
+                Ok(())
+            })
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Backend);
+        let answer = engine.call(async {
+            tokio::task::yield_now().await;
+            Ok(7)
+        });
+        assert_eq!(answer.unwrap(), 7);
+    }
+
+    #[test]
+    fn the_last_user_waits_for_the_end_no_longer_than_it_may_and_within_a_runtime_not_at_all() {
+        let engine = Engine::start().unwrap();
+        let waited_for = |finish: &dyn Fn()| {
+            let start = SystemClock.now();
+            finish();
+            SystemClock.now().saturating_duration_since(start)
+        };
+        let never = || engine.finish(std::future::pending());
+        let runtime = Builder::new_current_thread().build().unwrap();
+        assert!(waited_for(&|| runtime.block_on(async { never() })) < CLOSE_WAIT);
+        assert!(waited_for(&|| engine.finish(async {})) < CLOSE_WAIT);
+        let waited = waited_for(&never);
+        assert!((CLOSE_WAIT..4 * CLOSE_WAIT).contains(&waited), "{waited:?}");
+    }
+
+    #[test]
+    fn work_on_the_engines_own_thread_is_done_if_it_needs_no_waiting_and_else_refused() {
+        let engine = Engine::start().unwrap();
+        let inner = engine.clone();
+        let (at_once, waiting) = engine
+            .call(async move {
+                tokio::task::yield_now().await;
+                let waiting = inner.call(async {
+                    tokio::task::yield_now().await;
+                    Ok(())
+                });
+                Ok((inner.call(async { Ok(7) }), waiting))
+            })
+            .unwrap();
+        assert_eq!(at_once.unwrap(), 7);
+        assert_eq!(waiting.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    }
+}

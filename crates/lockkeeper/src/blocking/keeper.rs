@@ -1,0 +1,168 @@
+//! The open way to one service, for threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread_local;
+
+use crate::blocking::engine::Engine;
+use crate::blocking::{Mutex, RwLock, Semaphore};
+use crate::{Capabilities, ContenderInfo, KeeperBuilder, OwnerKey, Permits, QueueName, Result};
+
+thread_local! {
+    /// This thread, as the owner of what it locks.
+    static THREAD: OwnerKey = OwnerKey::new();
+}
+
+/// Opens a way to the service that `url` names, for threads.
+///
+/// Nothing is sent yet: a service that cannot be reached shows when the first lock is asked for.
+///
+/// # Errors
+///
+/// As [`lockkeeper::connect`](crate::connect) and [`Keeper::start`].
+pub fn connect(url: &str) -> Result<Keeper> {
+    Keeper::start(crate::builder(url)?)
+}
+
+/// An open way to one coordination service: makes the locks; cheap to clone.
+///
+/// The session ends when the keeper, its clones, and all its locks and guards are dropped, or on [`Keeper::close`]. Whoever
+/// drops the last of them, on a thread without a runtime, waits for the session's end for up to 5 seconds, so that a
+/// program that ends then leaves no lock behind.
+///
+/// ```
+/// # fn main() -> Result<(), lockkeeper::Error> {
+/// let keeper = lockkeeper::blocking::connect("memory:")?;
+/// let answer = keeper.mutex("sum")?.run(|_hold| 6 * 7)?;
+/// assert_eq!(answer, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "CuratorFramework")]
+pub struct Keeper {
+    user: Arc<User>,
+}
+
+/// What a blocking keeper, its locks and its guards share.
+pub(super) struct User {
+    keeper: crate::Keeper,
+    engine: Arc<Engine>,
+}
+
+impl Keeper {
+    /// Makes a keeper with settings of one's own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached), transient, if the system gives no thread.
+    pub fn start(builder: KeeperBuilder) -> Result<Self> {
+        let engine = Engine::start()?;
+        Ok(Self { user: Arc::new(User { keeper: builder.build(), engine }) })
+    }
+
+    /// Returns the mutex of this name. Asking costs nothing; the service hears of it at the first lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::mutex`](crate::Keeper::mutex).
+    pub fn mutex(&self, name: &str) -> Result<Mutex> {
+        Ok(Mutex::new(self.user.keeper.mutex(name)?, self.user.clone()))
+    }
+
+    /// Returns the read/write lock of this name. Asking costs nothing; the service hears of it at the first lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::rw_lock`](crate::Keeper::rw_lock).
+    #[doc(alias = "InterProcessReadWriteLock")]
+    pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
+        Ok(RwLock::new(self.user.keeper.rw_lock(name)?, self.user.clone()))
+    }
+
+    /// Returns the semaphore of this name, with so many permits. Asking costs nothing; the service hears of it when the
+    /// first permit is acquired.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::semaphore`](crate::Keeper::semaphore).
+    #[doc(alias = "InterProcessSemaphoreV2")]
+    pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
+        Ok(Semaphore::new(self.user.keeper.semaphore(name, permits)?, self.user.clone()))
+    }
+
+    /// Shows who holds and who waits, first contender first; empty if nobody does.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::contenders`](crate::Keeper::contenders).
+    #[doc(alias = "getParticipantNodes")]
+    pub fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
+        let (keeper, name) = (self.user.keeper.clone(), name.to_owned());
+        self.user.call(async move { keeper.contenders(&name).await })
+    }
+
+    /// Names the queues in use whose names begin with `prefix`, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::queues`](crate::Keeper::queues).
+    pub fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
+        let (keeper, prefix) = (self.user.keeper.clone(), prefix.to_owned());
+        self.user.call(async move { keeper.queues(&prefix).await })
+    }
+
+    /// Names the service as a URL without secrets.
+    pub fn service(&self) -> String {
+        self.user.keeper.service()
+    }
+
+    /// States what is promised on this service.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.user.keeper.capabilities()
+    }
+
+    /// Ends the session: holders lose their locks, waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), and nothing
+    /// can be locked through this keeper or its clones any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::Keeper::close`](crate::Keeper::close).
+    pub fn close(&self) -> Result<()> {
+        self.user.call(self.user.keeper.close())
+    }
+
+    /// Returns the keeper underneath, for async code: it has the same session, and counts for the same owners.
+    pub fn as_async(&self) -> &crate::Keeper {
+        &self.user.keeper
+    }
+}
+
+impl User {
+    /// Does this on the engine, and keeps the calling thread waiting for it.
+    pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        self.engine.call(work)
+    }
+}
+
+/// Returns the owner that this thread is.
+pub(super) fn this_thread() -> OwnerKey {
+    // A thread that is ending has given up its own; what it locks then counts for nothing else.
+    THREAD.try_with(OwnerKey::clone).unwrap_or_default()
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let keeper = self.keeper.clone();
+        self.engine.finish(async move {
+            // What could not be told, the service finds out by itself.
+            let _ = keeper.close().await;
+        });
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.user.keeper.fmt(formatter)
+    }
+}

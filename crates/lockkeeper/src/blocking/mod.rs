@@ -1,0 +1,77 @@
+//! Locks for threads, with no runtime of one's own; a lock's owner is the thread that locked it.
+//!
+//! ```
+//! # fn main() -> Result<(), lockkeeper::Error> {
+//! use lockkeeper::blocking;
+//!
+//! let keeper = blocking::connect("memory:")?; // or "file:", or "zk://h1:2181,h2:2181"
+//! let backup = keeper.mutex("nightly-backup")?;
+//! let guard = backup.lock()?;
+//! let again = backup.lock()?; // the thread has it already: this counts
+//! guard.release()?;
+//! assert!(again.hold().is_held());
+//! again.release()
+//! # }
+//! ```
+//!
+//! # The thread is the owner
+//!
+//! A thread that has a lock may lock it again, through any clone of its keeper; the lock is given back with the last of the
+//! thread's guards, in whatever order they go. A thread that has a read/write lock alone may read too, and keeps that share,
+//! without a gap, when it gives up writing first; one that only reads and asks to write gets
+//! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay on
+//! their thread. Permits of a semaphore belong to nobody and may be given back by any thread.
+//!
+//! ```compile_fail
+//! let keeper = lockkeeper::blocking::connect("memory:").unwrap();
+//! let guard = keeper.mutex("nightly-backup").unwrap().lock().unwrap();
+//! std::thread::spawn(move || drop(guard)); // does not compile: the guard stays on its thread
+//! ```
+//!
+//! # Where the work is done
+//!
+//! The sessions of all blocking keepers of a process live on one thread, `lockkeeper`, that the first keeper starts and
+//! that ends with the last user: keeper, lock or guard. Heartbeats go on there whatever the callers do.
+//!
+//! A call keeps its thread waiting and needs no runtime around it. Within an async task it works too and does no harm but
+//! to keep that task's thread from other tasks; all tasks on a thread are the same owner there, so async code is better off
+//! with the locks of the crate's root. Called from the thread `lockkeeper` itself, by an
+//! [`Observer`](crate::Observer), what would have to wait is refused as
+//! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
+//!
+//! # Coming from Curator
+//!
+//! | Curator | here |
+//! | --- | --- |
+//! | `CuratorFramework`, `CuratorFrameworkFactory` | [`Keeper`], [`connect`]; [`Keeper::start`] for settings of one's own |
+//! | `InterProcessMutex` | [`Mutex`] |
+//! | `acquire()`, `acquire(time, unit)` | [`Mutex::lock`], [`Mutex::lock_timeout`]; [`Mutex::try_lock`] for a time of 0 |
+//! | `release()` | [`Guard::release`], or drop the guard |
+//! | `isAcquiredInThisProcess()`, `isOwnedByCurrentThread()` | `guard.hold().is_held()`, which also knows of a lost session |
+//! | `getParticipantNodes()` | [`Keeper::contenders`] |
+//! | `makeRevocable()`, `RevocationListener` | [`Hold::revoked`](crate::Hold::revoked) |
+//! | `Locker` | the guard itself |
+//! | `InterProcessSemaphoreMutex` | a [`Semaphore`] of one permit |
+//! | `InterProcessReadWriteLock`, `readLock()`, `writeLock()` | [`RwLock`], [`RwLock::read`], [`RwLock::write`] |
+//! | `InterProcessMultiLock` | [`MultiLock`] |
+//! | `InterProcessSemaphoreV2`, `Lease` | [`Semaphore`], [`Permit`] |
+//!
+//! On `zk:` URLs the layout is Curator's, so both stand in the same queue.
+
+mod engine;
+mod guard;
+mod keeper;
+mod multi_lock;
+mod mutex;
+mod rw_lock;
+mod semaphore;
+
+pub use guard::{Guard, MultiGuard, MutexGuard, Permit, ReadGuard, WriteGuard};
+pub use keeper::{Keeper, connect};
+pub use multi_lock::{Member, MultiLock};
+pub use mutex::Mutex;
+pub use rw_lock::RwLock;
+pub use semaphore::Semaphore;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Several locks at once, for threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Result;
+use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::{MultiGuard, Mutex, RwLock};
+
+/// One of the locks of a [`MultiLock`], and what is wanted of it.
+#[derive(Clone)]
+pub struct Member {
+    member: crate::Member,
+    user: Arc<User>,
+}
+
+impl Member {
+    /// Wants a share of this lock.
+    pub fn read(rw_lock: RwLock) -> Self {
+        let (rw_lock, user) = rw_lock.parts();
+        Self { member: crate::Member::read(rw_lock), user }
+    }
+
+    /// Wants this lock alone.
+    pub fn write(rw_lock: RwLock) -> Self {
+        let (rw_lock, user) = rw_lock.parts();
+        Self { member: crate::Member::write(rw_lock), user }
+    }
+}
+
+impl From<Mutex> for Member {
+    fn from(mutex: Mutex) -> Self {
+        let (mutex, user) = mutex.parts();
+        Self { member: mutex.into(), user }
+    }
+}
+
+/// Several locks, of one service or of many, that are had all together or not at all.
+///
+/// They are taken in one order, whatever order they are given in. Those that the thread has already count.
+///
+/// ```
+/// # fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::blocking::connect("memory:")?;
+/// use lockkeeper::blocking::MultiLock;
+///
+/// let transfer = MultiLock::new([keeper.mutex("account-7")?, keeper.mutex("account-3")?])?;
+/// let guard = transfer.lock()?;
+/// assert!(guard.is_held());
+/// guard.release()
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "InterProcessMultiLock")]
+pub struct MultiLock {
+    locks: crate::MultiLock,
+    /// Those of all members: at least one.
+    users: Vec<Arc<User>>,
+}
+
+impl MultiLock {
+    /// Puts these locks together. Asking costs nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lockkeeper::MultiLock::new`](crate::MultiLock::new).
+    pub fn new<M: Into<Member>>(members: impl IntoIterator<Item = M>) -> Result<Self> {
+        let members = members.into_iter().map(|member| {
+            let Member { member, user } = member.into();
+            (member, user)
+        });
+        let (members, users): (Vec<_>, _) = members.unzip();
+        Ok(Self { locks: crate::MultiLock::new(members)?, users })
+    }
+
+    /// Waits until all locks are had, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::lock_all`](crate::OwnerKey::lock_all).
+    #[doc(alias = "acquire")]
+    pub fn lock(&self) -> Result<MultiGuard> {
+        let (thread, locks) = (this_thread(), self.locks.clone());
+        let held = self.users[0].call(async move { thread.lock_all(&locks).await })?;
+        Ok(MultiGuard::new(held, self.users.clone()))
+    }
+
+    /// Takes all locks if all are free or this thread's; `None` otherwise, and then none more is held.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::try_lock_all`](crate::OwnerKey::try_lock_all).
+    pub fn try_lock(&self) -> Result<Option<MultiGuard>> {
+        let (thread, locks) = (this_thread(), self.locks.clone());
+        let held = self.users[0].call(async move { thread.try_lock_all(&locks).await })?;
+        Ok(held.map(|held| MultiGuard::new(held, self.users.clone())))
+    }
+
+    /// Waits until all locks are had, at most for `timeout` in all; `None` if the time was up first, and then none more is
+    /// held.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::lock_all_timeout`](crate::OwnerKey::lock_all_timeout).
+    #[doc(alias = "acquire")]
+    pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MultiGuard>> {
+        let (thread, locks) = (this_thread(), self.locks.clone());
+        let held = self.users[0].call(async move { thread.lock_all_timeout(&locks, timeout).await })?;
+        Ok(held.map(|held| MultiGuard::new(held, self.users.clone())))
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.member.fmt(formatter)
+    }
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.locks.fmt(formatter)
+    }
+}

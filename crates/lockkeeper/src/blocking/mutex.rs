@@ -1,0 +1,85 @@
+//! The exclusive lock, for threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::{Guard, MutexGuard};
+use crate::{Hold, QueueName, Result};
+
+/// An exclusive lock with one queue: first come, first served, across all processes that use the service.
+///
+/// The thread that locks it may lock it again. Made by [`Keeper::mutex`](crate::blocking::Keeper::mutex); cheap to clone.
+#[derive(Clone)]
+#[doc(alias = "InterProcessMutex")]
+pub struct Mutex {
+    mutex: crate::Mutex,
+    user: Arc<User>,
+}
+
+impl Mutex {
+    pub(super) const fn new(mutex: crate::Mutex, user: Arc<User>) -> Self {
+        Self { mutex, user }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        self.mutex.name()
+    }
+
+    /// Waits for the lock, however long it takes; at once if this thread has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::lock`](crate::OwnerKey::lock).
+    #[doc(alias = "acquire")]
+    pub fn lock(&self) -> Result<MutexGuard> {
+        let (thread, mutex) = (this_thread(), self.mutex.clone());
+        let held = self.user.call(async move { thread.lock(&mutex).await })?;
+        Ok(Guard::new(held, &self.user))
+    }
+
+    /// Takes the lock if this thread has it or it is free; `None` if somebody else has it, or anybody queues for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::try_lock`](crate::OwnerKey::try_lock).
+    #[doc(alias = "tryLock")]
+    pub fn try_lock(&self) -> Result<Option<MutexGuard>> {
+        let (thread, mutex) = (this_thread(), self.mutex.clone());
+        let held = self.user.call(async move { thread.try_lock(&mutex).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::lock_timeout`](crate::OwnerKey::lock_timeout).
+    #[doc(alias = "acquire")]
+    pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        let (thread, mutex) = (this_thread(), self.mutex.clone());
+        let held = self.user.call(async move { thread.lock_timeout(&mutex, timeout).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Runs `work` under the lock. It is not stopped if the lock is lost: where it matters, it asks the hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done.
+    pub fn run<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
+        self.lock()?.run(work)
+    }
+
+    pub(super) fn parts(self) -> (crate::Mutex, Arc<User>) {
+        (self.mutex, self.user)
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mutex.fmt(formatter)
+    }
+}

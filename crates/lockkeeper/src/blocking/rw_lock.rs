@@ -1,0 +1,141 @@
+//! The lock that readers share and a writer has alone, for threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::{Guard, ReadGuard, WriteGuard};
+use crate::{Hold, QueueName, Result};
+
+/// A lock with one queue for readers and writers: first come, first served between them.
+///
+/// A thread that reads may read again, also while a writer waits. A thread that writes may write and read again; to share
+/// what it wrote without a gap, it reads and then gives up writing:
+///
+/// ```
+/// # fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::blocking::connect("memory:")?;
+/// let catalogue = keeper.rw_lock("catalogue")?;
+/// let write = catalogue.write()?;
+/// let read = catalogue.read()?;
+/// write.release()?; // no writer comes in between
+/// read.release()
+/// # }
+/// ```
+///
+/// Made by [`Keeper::rw_lock`](crate::blocking::Keeper::rw_lock); cheap to clone.
+#[derive(Clone)]
+#[doc(alias = "InterProcessReadWriteLock")]
+pub struct RwLock {
+    rw_lock: crate::RwLock,
+    user: Arc<User>,
+}
+
+impl RwLock {
+    pub(super) const fn new(rw_lock: crate::RwLock, user: Arc<User>) -> Self {
+        Self { rw_lock, user }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        self.rw_lock.name()
+    }
+
+    /// Waits for a share of the lock, however long it takes; for nobody if this thread has one or writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::read`](crate::OwnerKey::read).
+    #[doc(alias = "readLock")]
+    pub fn read(&self) -> Result<ReadGuard> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.read(&rw_lock).await })?;
+        Ok(Guard::new(held, &self.user))
+    }
+
+    /// Takes a share of the lock if this thread has one or writes, or no writer has the lock or waits for it; `None`
+    /// otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::try_read`](crate::OwnerKey::try_read).
+    pub fn try_read(&self) -> Result<Option<ReadGuard>> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.try_read(&rw_lock).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::read_timeout`](crate::OwnerKey::read_timeout).
+    pub fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.read_timeout(&rw_lock, timeout).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Waits to have the lock alone, however long it takes; at once if this thread has it so.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::write`](crate::OwnerKey::write).
+    #[doc(alias = "writeLock")]
+    pub fn write(&self) -> Result<WriteGuard> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.write(&rw_lock).await })?;
+        Ok(Guard::new(held, &self.user))
+    }
+
+    /// Takes the lock alone if this thread has it so, or it is free; `None` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::try_write`](crate::OwnerKey::try_write).
+    pub fn try_write(&self) -> Result<Option<WriteGuard>> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.try_write(&rw_lock).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerKey::write_timeout`](crate::OwnerKey::write_timeout).
+    pub fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
+        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
+        let held = self.user.call(async move { thread.write_timeout(&rw_lock, timeout).await })?;
+        Ok(held.map(|held| Guard::new(held, &self.user)))
+    }
+
+    /// Runs `work` while sharing the lock. It is not stopped if the share is lost: where it matters, it asks the hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::read`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the share was lost before the work was done.
+    pub fn run_read<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
+        self.read()?.run(work)
+    }
+
+    /// Runs `work` while having the lock alone. It is not stopped if the lock is lost: where it matters, it asks the hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::write`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done.
+    pub fn run_write<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
+        self.write()?.run(work)
+    }
+
+    pub(super) fn parts(self) -> (crate::RwLock, Arc<User>) {
+        (self.rw_lock, self.user)
+    }
+}
+
+impl fmt::Debug for RwLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rw_lock.fmt(formatter)
+    }
+}

@@ -1,0 +1,291 @@
+//! What threads are promised, on the memory service.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::*;
+use crate::clock::{Clock, SystemClock};
+use crate::memory::MemoryService;
+use crate::retry::RetryPolicy;
+use crate::{ErrorKind, LossReason};
+
+/// How long anything may take that must happen.
+const SOON: Duration = Duration::from_secs(20);
+
+/// How long a wait lasts that must end in vain.
+const SHORT: Duration = Duration::from_millis(50);
+
+fn service() -> MemoryService {
+    MemoryService::new(Arc::new(SystemClock))
+}
+
+fn keeper_of(service: &MemoryService) -> Keeper {
+    Keeper::start(service.keeper_builder()).unwrap()
+}
+
+fn keeper() -> Keeper {
+    keeper_of(&service())
+}
+
+/// Does something on another thread, and tells when it is done.
+fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (done, told) = channel();
+    thread::spawn(move || done.send(work()));
+    told
+}
+
+fn wait_for_contenders(keeper: &Keeper, name: &str, count: usize) {
+    let deadline = SystemClock.now().saturating_add(SOON);
+    while keeper.contenders(name).unwrap().len() != count {
+        assert!(SystemClock.now() < deadline, "{name} never had {count} contenders");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_thread_may_lock_what_it_has_and_others_may_not() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let outer = mutex.lock().unwrap();
+    let inner = keeper.clone().mutex("door").unwrap().try_lock().unwrap().expect("it is ours");
+    let third = mutex.lock_timeout(SHORT).unwrap().expect("it is ours");
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    outer.release().unwrap();
+    drop(third);
+    let other = mutex.clone();
+    let busy = elsewhere(move || (other.try_lock().unwrap().is_none(), other.lock_timeout(SHORT).unwrap().is_none()));
+    assert_eq!(busy.recv_timeout(SOON).unwrap(), (true, true));
+    assert!(inner.hold().is_held());
+    inner.release().unwrap();
+    assert!(elsewhere(move || mutex.try_lock().unwrap().is_some()).recv_timeout(SOON).unwrap());
+}
+
+#[test]
+fn a_thread_waits_for_another_and_comes_first_if_it_came_first() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().unwrap();
+    let (order, arrivals) = channel();
+    let mut waiting = Vec::new();
+    for number in 0..4 {
+        let (mutex, order) = (mutex.clone(), order.clone());
+        waiting.push(elsewhere(move || {
+            let _guard = mutex.lock().unwrap();
+            order.send(number).unwrap();
+        }));
+        wait_for_contenders(&keeper, "door", number + 2);
+    }
+    guard.release().unwrap();
+    let arrived: Vec<usize> = (0..4).map(|_| arrivals.recv_timeout(SOON).unwrap()).collect();
+    assert_eq!(arrived, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_timeout_is_kept_to() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().unwrap();
+    let waited = elsewhere(move || {
+        let start = SystemClock.now();
+        assert!(mutex.lock_timeout(SHORT).unwrap().is_none());
+        SystemClock.now().saturating_duration_since(start)
+    });
+    let waited = waited.recv_timeout(SOON).unwrap();
+    assert!(waited >= SHORT, "{waited:?}");
+    assert_eq!(keeper.contenders("door").unwrap().len(), 1);
+    drop(guard);
+}
+
+#[test]
+fn a_thread_that_writes_may_read_and_keep_that_and_one_that_reads_may_not_write() {
+    let keeper = keeper();
+    let book = keeper.rw_lock("book").unwrap();
+    let write = book.write().unwrap();
+    let next = elsewhere({
+        let book = book.clone();
+        move || book.run_write(|_| ()).unwrap()
+    });
+    wait_for_contenders(&keeper, "book", 2);
+    let read = book.read().unwrap();
+    drop(book.write().unwrap());
+    write.release().unwrap();
+    assert_eq!(book.write().unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    assert_eq!(book.try_write().unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    // The waiting writer keeps the thread from nothing that it has.
+    drop(book.try_read().unwrap().expect("ours"));
+    assert!(next.recv_timeout(SHORT).is_err());
+    read.release().unwrap();
+    next.recv_timeout(SOON).unwrap();
+}
+
+#[test]
+fn permits_are_given_back_by_any_thread() {
+    let keeper = keeper();
+    let semaphore = keeper.semaphore("desks", 2).unwrap();
+    let permits = semaphore.acquire_many(2).unwrap();
+    assert!(semaphore.try_acquire().unwrap().is_none());
+    assert!(semaphore.acquire_timeout(SHORT).unwrap().is_none());
+    let released = elsewhere(move || permits.into_iter().try_for_each(Permit::release));
+    released.recv_timeout(SOON).unwrap().unwrap();
+    semaphore.acquire().unwrap().release().unwrap();
+}
+
+#[test]
+fn several_locks_are_had_together_and_count_for_the_thread() {
+    let service = service();
+    let (ann, bob) = (keeper_of(&service), Keeper::start(MemoryService::new(Arc::new(SystemClock)).keeper_builder()));
+    let bob = bob.unwrap();
+    let (a, b, book) = (ann.mutex("a").unwrap(), bob.mutex("b").unwrap(), ann.rw_lock("book").unwrap());
+    let locks = MultiLock::new([b.into(), a.clone().into(), Member::read(book)]).unwrap();
+    let first = a.lock().unwrap();
+    let all = locks.lock().unwrap();
+    drop(first);
+    let names: Vec<_> = all.holds().map(|hold| hold.name().to_string()).collect();
+    assert_eq!(names, ["a", "b", "book"]);
+    let busy = elsewhere({
+        let (a, locks) = (a.clone(), locks.clone());
+        move || a.try_lock().unwrap().is_none() && locks.try_lock().unwrap().is_none()
+    });
+    assert!(busy.recv_timeout(SOON).unwrap());
+    all.release().unwrap();
+    assert_eq!(ann.contenders("a").unwrap().len() + bob.contenders("b").unwrap().len(), 0);
+    assert!(locks.lock_timeout(SHORT).unwrap().expect("free").is_held());
+    let none: [Mutex; 0] = [];
+    assert_eq!(MultiLock::new(none).unwrap_err().kind(), ErrorKind::InvalidRequest);
+}
+
+#[test]
+fn work_is_run_under_the_lock_and_a_panic_gives_it_back() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let inner = mutex.clone();
+    let token = mutex.run(|hold| inner.run(|again| (hold.fencing_token(), again.fencing_token())).unwrap()).unwrap();
+    assert_eq!(token.0, token.1);
+    let panicked = thread::spawn({
+        let mutex = mutex.clone();
+        move || mutex.run(|_| panic!("as it should"))
+    });
+    assert!(panicked.join().is_err());
+    assert!(mutex.try_lock().unwrap().is_some());
+}
+
+#[test]
+fn a_lock_that_was_lost_is_reported_and_can_be_locked_anew_when_its_guards_are_gone() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let lost = ErrorKind::Lost(LossReason::Expired);
+    let error = mutex.run(|hold| {
+        keeper.as_async().testing().unwrap().expire_session();
+        assert!(!hold.is_held());
+        assert_eq!(mutex.lock().unwrap_err().kind(), lost);
+    });
+    assert_eq!(error.unwrap_err().kind(), lost);
+    mutex.lock().unwrap().release().unwrap();
+}
+
+#[test]
+fn closing_a_keeper_wakes_its_waiters_with_an_error() {
+    let keeper = keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().unwrap();
+    let waiting = elsewhere({
+        let mutex = mutex.clone();
+        move || mutex.lock().map(drop)
+    });
+    wait_for_contenders(&keeper, "door", 2);
+    keeper.close().unwrap();
+    assert_eq!(waiting.recv_timeout(SOON).unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost(LossReason::Closed));
+    assert_eq!(mutex.lock().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn the_session_has_ended_when_the_last_user_is_dropped_and_not_before() {
+    let service = service();
+    let keeper = keeper_of(&service);
+    let (watching, guard) = (keeper.as_async().clone(), keeper.mutex("door").unwrap().lock().unwrap());
+    drop(keeper);
+    assert!(guard.hold().is_held());
+    let hold = guard.hold().clone();
+    drop(guard);
+    assert!(!hold.is_held());
+    assert_eq!(keeper_of(&service).contenders("door").unwrap().len(), 0);
+    // The async keeper shares the session, which has ended for it too.
+    let locked = Engine::start().unwrap().call(async move { watching.mutex("door")?.lock().await.map(drop) });
+    assert_eq!(locked.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn what_fails_for_good_is_told_and_what_may_pass_is_told_by_a_try() {
+    let service = service();
+    let keeper = Keeper::start(service.keeper_builder().retry(RetryPolicy::none())).unwrap();
+    assert_eq!(keeper.mutex("").unwrap_err().kind(), ErrorKind::InvalidName);
+    assert_eq!(connect("nonsense").unwrap_err().kind(), ErrorKind::InvalidUrl);
+    keeper.as_async().testing().unwrap().cut(crate::SafeUntil::ProcessEnd);
+    assert_eq!(keeper.mutex("door").unwrap().try_lock().unwrap_err().kind(), ErrorKind::ConnectionLost);
+}
+
+#[test]
+fn in_an_async_task_a_call_works_on_every_kind_of_runtime() {
+    for mut runtime in [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()] {
+        let runtime = runtime.build().unwrap();
+        let keeper = keeper();
+        let mutex = keeper.mutex("door").unwrap();
+        let (enter, entered) = channel();
+        let (leave, left) = channel::<()>();
+        let holder = elsewhere({
+            let mutex = mutex.clone();
+            move || {
+                mutex.run(|_| {
+                    enter.send(()).unwrap();
+                    left.recv_timeout(SOON).unwrap();
+                })
+            }
+        });
+        entered.recv_timeout(SOON).unwrap();
+        let waited = elsewhere(move || {
+            runtime.block_on(async move {
+                assert!(mutex.try_lock()?.is_none());
+                assert!(mutex.lock_timeout(SHORT)?.is_none());
+                leave.send(()).unwrap();
+                // Dropped within the task, with its last user.
+                let guard = mutex.lock()?;
+                drop(mutex);
+                guard.release()
+            })
+        });
+        waited.recv_timeout(SOON).unwrap().unwrap();
+        holder.recv_timeout(SOON).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn many_threads_on_one_mutex_are_never_two_inside() {
+    const THREADS: usize = 8;
+    const TURNS: usize = 50;
+    let keeper = keeper();
+    let start = Arc::new(Barrier::new(THREADS));
+    let inside = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let workers = (0..THREADS).map(|_| {
+        let (mutex, start, inside) = (keeper.mutex("door").unwrap(), start.clone(), inside.clone());
+        elsewhere(move || {
+            start.wait();
+            for _ in 0..TURNS {
+                mutex
+                    .run(|_| {
+                        assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                        thread::yield_now();
+                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    })
+                    .unwrap();
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker.recv_timeout(SOON).expect("no panic and no deadlock");
+    }
+    assert_eq!(keeper.contenders("door").unwrap().len(), 0);
+}
