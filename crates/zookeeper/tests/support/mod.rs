@@ -5,6 +5,7 @@ mod bench;
 pub mod fixture;
 mod party;
 pub mod sniff;
+pub mod waist;
 mod waiting;
 mod way;
 

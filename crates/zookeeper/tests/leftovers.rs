@@ -1,0 +1,220 @@
+//! Nothing is left behind: after a wait that ended in whichever way there is no node and no watch, by the server's count.
+
+mod support;
+
+use std::time::Duration;
+
+use lockkeeper_core::{ErrorKind, Keeper, Permit, ReadGuard, Result, WriteGuard};
+use lockkeeper_zookeeper::{Client, NewNode};
+use support::{Bench, SOON, can_start, config, until};
+
+const LOCK: &str = "left";
+
+/// Long enough to join and to set every watch, short enough to wait for.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// What is asked for, and so what must be waited for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Mutex,
+    Read,
+    Write,
+    Permit,
+    /// Another waits at the gate before us.
+    PermitBehindAnother,
+    Permits,
+    Leadership,
+}
+
+const ALL: [Asked; 7] = [
+    Asked::Mutex,
+    Asked::Read,
+    Asked::Write,
+    Asked::Permit,
+    Asked::PermitBehindAnother,
+    Asked::Permits,
+    Asked::Leadership,
+];
+
+/// What keeps others waiting for as long as it lives.
+#[expect(dead_code, reason = "held, not read")]
+enum InTheWay {
+    Mutex(lockkeeper_core::MutexGuard),
+    Write(WriteGuard),
+    Read(ReadGuard),
+    Permits(Vec<Permit>, Option<tokio::task::JoinHandle<()>>),
+    Leadership(lockkeeper_core::Leadership),
+}
+
+impl Drop for InTheWay {
+    fn drop(&mut self) {
+        if let Self::Permits(_, Some(task)) = self {
+            task.abort();
+        }
+    }
+}
+
+impl Asked {
+    async fn block(self, keeper: &Keeper) -> InTheWay {
+        match self {
+            Self::Mutex => InTheWay::Mutex(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
+            Self::Read => InTheWay::Write(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
+            Self::Write => InTheWay::Read(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
+            Self::Permit | Self::Permits => {
+                InTheWay::Permits(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap(), None)
+            }
+            Self::PermitBehindAnother => {
+                let semaphore = keeper.semaphore(LOCK, 3).unwrap();
+                let held = semaphore.acquire_many(3).await.unwrap();
+                let waits = tokio::spawn(async move { drop(semaphore.acquire().await) });
+                until("another waits at the gate", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
+                InTheWay::Permits(held, Some(waits))
+            }
+            Self::Leadership => InTheWay::Leadership(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
+        }
+    }
+
+    /// How many nodes stand in the way; whoever took permits leaves the gate in its own time.
+    const fn nodes_in_the_way(self) -> usize {
+        match self {
+            Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
+            Self::Permit | Self::Permits => 3,
+            Self::PermitBehindAnother => 4,
+        }
+    }
+
+    /// Asks for it, for so long at most; tells whether it was granted.
+    async fn ask(self, keeper: &Keeper, within: Duration) -> Result<bool> {
+        let semaphore = || keeper.semaphore(LOCK, 3);
+        match self {
+            Self::Mutex => keeper.mutex(LOCK)?.lock_timeout(within).await.map(|held| held.is_some()),
+            Self::Read => keeper.rw_lock(LOCK)?.read_timeout(within).await.map(|held| held.is_some()),
+            Self::Write => keeper.rw_lock(LOCK)?.write_timeout(within).await.map(|held| held.is_some()),
+            Self::Permit | Self::PermitBehindAnother => {
+                semaphore()?.acquire_timeout(within).await.map(|held| held.is_some())
+            }
+            Self::Permits => semaphore()?.acquire_many_timeout(2, within).await.map(|held| held.is_some()),
+            Self::Leadership => keeper.election(LOCK)?.campaign_timeout(within).await.map(|held| held.is_some()),
+        }
+    }
+}
+
+/// Who waits, and who is in the way.
+struct Scene {
+    bench: Bench,
+    ann: Keeper,
+    bob: Keeper,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let bench = Bench::start().await;
+        let (ann, bob) = (bench.party("").keeper, bench.neighbour().keeper);
+        Self { bench, ann, bob }
+    }
+
+    /// How many nodes and watches there are when only whoever is in the way is there.
+    async fn counts(&self) -> (usize, u64) {
+        (self.bench.ephemerals().await.len(), self.bench.server.watches().await)
+    }
+
+    /// What is in the way may set a watch on its own node at any time, so only more than that is left behind.
+    async fn expect_nothing_left(&self, asked: Asked, nodes: usize) {
+        until(&format!("nothing is left of {asked:?}"), async || {
+            let (nodes_now, watches) = self.counts().await;
+            nodes_now == nodes && watches <= nodes as u64 + 2
+        })
+        .await;
+    }
+
+    async fn expect_emptiness(&self, asked: Asked) {
+        until(&format!("nothing at all is left of {asked:?}"), async || self.counts().await == (0, 0)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_leaves_no_node_and_no_watch() {
+    if !can_start("a_timeout_leaves_no_node_and_no_watch") {
+        return;
+    }
+    let scene = Scene::set().await;
+    for asked in ALL {
+        let in_the_way = asked.block(&scene.bob).await;
+        let nodes = asked.nodes_in_the_way();
+        scene.bench.until_ephemerals(nodes).await;
+        for _ in 0..3 {
+            assert!(!asked.ask(&scene.ann, WAIT).await.unwrap(), "{asked:?}");
+        }
+        scene.expect_nothing_left(asked, nodes).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_wait_leaves_no_node_and_no_watch() {
+    if !can_start("a_dropped_wait_leaves_no_node_and_no_watch") {
+        return;
+    }
+    let scene = Scene::set().await;
+    for asked in ALL {
+        let in_the_way = asked.block(&scene.bob).await;
+        let nodes = asked.nodes_in_the_way();
+        scene.bench.until_ephemerals(nodes).await;
+        for millis in [0, 1, 2, 5, 20, 100] {
+            let dropped = tokio::time::timeout(Duration::from_millis(millis), asked.ask(&scene.ann, SOON)).await;
+            assert!(dropped.is_err(), "{asked:?}");
+        }
+        scene.expect_nothing_left(asked, nodes).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch() {
+    if !can_start("a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch") {
+        return;
+    }
+    let scene = Scene::set().await;
+    let operator = Client::connect(&config(scene.bench.server.address(), "")).await.unwrap();
+    for asked in ALL {
+        let in_the_way = asked.block(&scene.bob).await;
+        scene.bench.until_ephemerals(asked.nodes_in_the_way()).await;
+        let before = scene.bench.ephemerals().await;
+        let waits = tokio::spawn({
+            let ann = scene.ann.clone();
+            async move { asked.ask(&ann, SOON).await }
+        });
+        scene.bench.until_ephemerals(before.len() + 1).await;
+        let joined = scene.bench.ephemerals().await.into_iter().find(|path| !before.contains(path)).unwrap();
+        operator.delete(&joined, None).await.unwrap();
+        let error = tokio::time::timeout(SOON, waits).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Removed, "{asked:?}: {error}");
+        scene.expect_nothing_left(asked, before.len()).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_leaves_no_node_and_no_watch() {
+    if !can_start("a_refusal_leaves_no_node_and_no_watch") {
+        return;
+    }
+    let scene = Scene::set().await;
+    let operator = Client::connect(&config(scene.bench.server.address(), "")).await.unwrap();
+    // Somebody's contender, as it may be, in every part of the lock.
+    let base = format!("/lockkeeper/{LOCK}");
+    for path in ["/lockkeeper".to_owned(), base.clone(), format!("{base}/locks"), format!("{base}/leases")] {
+        operator.create(NewNode::persistent(&path)).await.unwrap();
+    }
+    for path in [format!("{base}/x-0000000000"), format!("{base}/locks/x-0000000000")] {
+        operator.create(NewNode::persistent(&path)).await.unwrap();
+    }
+    for asked in ALL {
+        let error = asked.ask(&scene.ann, SOON).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ForeignContender, "{asked:?}: {error}");
+        scene.expect_emptiness(asked).await;
+    }
+}

@@ -1,0 +1,262 @@
+//! Where the queues of a lock lie and what their nodes are called, byte for byte, and what a look at them costs.
+
+mod support;
+
+use lockkeeper_core::{Backend, Bond, ErrorKind, Mode, Part, Rank, Request};
+use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation};
+use lockkeeper_zookeeper::{Client, NewNode};
+use support::waist::{Waist, entry, line, queue};
+use support::{Bench, can_start, client, soon};
+
+const HEX_DIGITS: usize = 32;
+
+async fn children(operator: &Client, path: &str) -> Vec<String> {
+    operator.get_children(path).await.expect("the node is there").0
+}
+
+/// Whether a name is `_c_<uuid>-`, this mark and a sequence number.
+fn is_curators(name: &str, mark: &str) -> bool {
+    let rest = name.strip_prefix("_c_").and_then(|name| name.get(36..));
+    rest.and_then(|rest| rest.strip_prefix('-')).and_then(|rest| rest.strip_prefix(mark)).is_some_and(is_sequence)
+}
+
+/// Whether a name is a ticket's digits, this mark and a sequence number.
+fn is_kazoos(name: &str, mark: &str) -> bool {
+    let (digits, rest) = name.split_at(HEX_DIGITS);
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    is_hex && rest.strip_prefix(mark).is_some_and(is_sequence)
+}
+
+fn is_sequence(digits: &str) -> bool {
+    digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[tokio::test]
+async fn a_semaphores_nodes_are_those_of_curators_semaphore() {
+    if !can_start("a_semaphores_nodes_are_those_of_curators_semaphore") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, operator) = (Waist::open(bench.server.address(), "").await, client(bench.server.address()).await);
+    let (gate, permits) = (queue("pool", Part::Gate), queue("pool", Part::Permits));
+    ann.take(&gate, Mode::Gate).await;
+    ann.take(&permits, Mode::Permit).await;
+    let mut parts = children(&operator, "/lockkeeper/pool").await;
+    parts.sort();
+    assert_eq!(parts, ["leases", "locks"]);
+    let at_gate = children(&operator, "/lockkeeper/pool/locks").await;
+    assert!(at_gate.len() == 1 && is_curators(&at_gate[0], "lock-"), "{at_gate:?}");
+    let held = children(&operator, "/lockkeeper/pool/leases").await;
+    assert!(held.len() == 1 && is_curators(&held[0], "lease-"), "{held:?}");
+    operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/whatever")).await.unwrap();
+    assert_eq!(ann.modes(&permits).await, [Mode::Permit; 2], "every child counts");
+    assert_eq!(ann.modes(&gate).await, [Mode::Gate]);
+}
+
+#[tokio::test]
+async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
+    if !can_start("a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.server.address(), "?layout=kazoo").await;
+    let operator = client(bench.server.address()).await;
+    let (gate, permits) = (queue("pool", Part::Gate), queue("pool", Part::Permits));
+    let (_, at_gate) = ann.take(&gate, Mode::Gate).await;
+    let (ticket, held) = ann.take(&permits, Mode::Permit).await;
+    assert!(is_kazoos(at_gate.id.as_str(), "__lock__"));
+    assert_eq!(children(&operator, "/lockkeeper/pool-__lock__").await, [at_gate.id.as_str()]);
+    assert_eq!(held.id.as_str(), ticket.to_string());
+    assert_eq!(children(&operator, "/lockkeeper/pool").await, [held.id.as_str()]);
+    assert!(held.view.elsewhere.is_none() && at_gate.view.elsewhere.is_none());
+    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
+    let shown: Vec<_> = ann.backend.inspect(&line("pool")).await.unwrap().into_iter().map(|info| info.mode).collect();
+    assert_eq!(shown, [Mode::Permit, Mode::Gate]);
+    let names: Vec<_> = ann.backend.queues("").await.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["pool"]);
+    ann.leave(&permits, ticket).await;
+    let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
+    assert_eq!(ann.view(&permits).await.elsewhere, Some(Mode::Exclusive), "a lock where permits lie");
+    assert_eq!(ann.view(&gate).await.elsewhere, Some(Mode::Exclusive));
+    assert!(is_kazoos(lock.id.as_str(), "__lock__"));
+}
+
+#[tokio::test]
+async fn candidates_are_those_of_the_election_recipe_that_is_asked_for() {
+    if !can_start("candidates_are_those_of_the_election_recipe_that_is_asked_for") {
+        return;
+    }
+    let bench = Bench::start().await;
+    for (settings, mark, is_of, shown) in [
+        ("", "latch-", is_curators as fn(&str, &str) -> bool, Mode::Candidate),
+        ("?election=selector", "lock-", is_curators, Mode::Mutex),
+        ("?election=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
+        ("?layout=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
+        ("?layout=kazoo&election=latch", "latch-", is_curators, Mode::Candidate),
+    ] {
+        let ann = Waist::open(bench.server.address(), settings).await;
+        let (ticket, candidate) = ann.take(&line("leader"), Mode::Candidate).await;
+        assert!(is_of(candidate.id.as_str(), mark), "{settings}: {}", candidate.id);
+        assert_eq!(ann.modes(&line("leader")).await, [shown], "{settings}");
+        ann.leave(&line("leader"), ticket).await;
+        assert!(ann.modes(&line("leader")).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_barrier_have_a_name_of_their_own() {
+    if !can_start("members_of_a_barrier_have_a_name_of_their_own") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.server.address(), "").await;
+    let (_, member) = ann.take(&line("start"), Mode::Member).await;
+    assert!(is_curators(member.id.as_str(), "member-"), "{}", member.id);
+    assert_eq!(ann.modes(&line("start")).await, [Mode::Member]);
+}
+
+#[tokio::test]
+async fn empty_containers_of_a_semaphore_are_no_mismatch_and_no_junk_and_no_name() {
+    if !can_start("empty_containers_of_a_semaphore_are_no_mismatch_and_no_junk_and_no_name") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.server.address(), "").await;
+    for part in [Part::Gate, Part::Permits] {
+        let (ticket, _) = ann.take(&queue("pool", part), Mode::Permit).await;
+        ann.leave(&queue("pool", part), ticket).await;
+    }
+    assert!(ann.backend.queues("").await.unwrap().is_empty());
+    let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
+    assert_eq!((lock.view.elsewhere, lock.view.contenders.len()), (None, 1));
+    assert_eq!(ann.backend.queues("").await.unwrap().len(), 1);
+}
+
+/// What clients asked for, in requests that looks are made of.
+fn lists(bench: &Bench) -> u64 {
+    bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN)
+}
+
+#[tokio::test]
+async fn other_kinds_are_looked_for_only_where_they_can_be() {
+    if !can_start("other_kinds_are_looked_for_only_where_they_can_be") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.proxy.address(), "").await;
+    let (ticket, _) = ann.take(&line("door"), Mode::Mutex).await;
+    bench.proxy.forget();
+    ann.view(&line("door")).await;
+    assert_eq!(lists(&bench), 1, "a line without parts is listed alone");
+    bench.proxy.forget();
+    let (permit, _) = ann.take(&queue("pool", Part::Permits), Mode::Permit).await;
+    assert_eq!(lists(&bench), 2, "the lock's own node is listed along with the permits");
+    bench.proxy.forget();
+    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
+    assert_eq!(lists(&bench), 2, "a line that shows permits is looked into");
+    ann.leave(&queue("pool", Part::Permits), permit).await;
+    ann.leave(&line("door"), ticket).await;
+}
+
+#[tokio::test]
+async fn several_places_are_one_transaction_and_one_list_and_their_tokens_are_its_own() {
+    if !can_start("several_places_are_one_transaction_and_one_list_and_their_tokens_are_its_own") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.proxy.address(), "?session_timeout=30s").await;
+    let permits = queue("pool", Part::Permits);
+    ann.take(&permits, Mode::Permit).await;
+    bench.proxy.forget();
+    let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
+    let joined = soon("the places", ann.session.enqueue_all(&permits, entries)).await.unwrap();
+    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 0);
+    assert_eq!(lists(&bench), 2);
+    let operator = client(bench.server.address()).await;
+    let shown = ann.backend.inspect(&permits).await.unwrap();
+    for (turn, one) in (0..).zip(&joined) {
+        let stat = operator.exists(&format!("/lockkeeper/pool/leases/{}", one.id)).await.unwrap().unwrap();
+        assert_eq!((one.token.as_u64(), one.token.turn()), (u64::try_from(stat.czxid).unwrap(), turn));
+        let info = shown.iter().find(|info| info.id == one.id).unwrap();
+        assert_eq!(info.token, Some(one.token), "onlookers see the same token");
+    }
+}
+
+#[tokio::test]
+async fn several_places_whose_reply_is_lost_are_found_and_not_asked_for_twice() {
+    if !can_start("several_places_whose_reply_is_lost_are_found_and_not_asked_for_twice") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.proxy.address(), "?session_timeout=30s").await;
+    let permits = queue("pool", Part::Permits);
+    // Nothing of ours stands yet, so that no proof is under way that would lose its reply instead.
+    let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
+    let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
+    let joined = soon("the places", ann.session.enqueue_all(&permits, entries)).await;
+    lost.happened(support::SOON).await.unwrap();
+    let joined = joined.unwrap();
+    assert_eq!(joined.len(), 3);
+    assert!(joined.iter().all(|one| one.view.contenders.len() == 3));
+    assert_eq!(ann.view(&permits).await.contenders.len(), 3);
+    bench.until_ephemerals(3).await;
+}
+
+#[tokio::test]
+async fn a_read_beside_a_write_has_its_number_and_its_token_also_when_its_reply_is_lost() {
+    if !can_start("a_read_beside_a_write_has_its_number_and_its_token_also_when_its_reply_is_lost") {
+        return;
+    }
+    for (settings, mark) in [("?session_timeout=30s", "__READ__"), ("?session_timeout=30s&layout=kazoo", "__rlock__")] {
+        let bench = Bench::start().await;
+        let ann = Waist::open(bench.proxy.address(), settings).await;
+        let (_, write) = ann.take(&line("door"), Mode::Write).await;
+        let mut read = entry(Mode::Read);
+        read.rank = Rank::With(write.id.clone());
+        let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
+        let (ticket, read) = ann.take_entry(&line("door"), read).await;
+        lost.happened(support::SOON).await.unwrap();
+        let sequence = &write.id.as_str()[write.id.as_str().len() - 10..];
+        assert!(read.id.as_str().ends_with(&format!("{mark}{sequence}")), "{}", read.id);
+        assert_eq!(read.token, write.token);
+        let ids: Vec<_> = read.view.contenders.iter().map(|contender| contender.id.clone()).collect();
+        assert_eq!(ids, [write.id.clone(), read.id.clone()]);
+        let mut refused = entry(Mode::Mutex);
+        refused.rank = Rank::With(write.id.clone());
+        let error = ann.session.enqueue(&line("door"), refused).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        ann.leave(&line("door"), ticket).await;
+        bench.until_ephemerals(1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outlives_its_session() {
+    if !can_start("a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outlives_its_session") {
+        return;
+    }
+    for (settings, is_of, mark) in
+        [("", is_curators as fn(&str, &str) -> bool, "lock-"), ("?layout=kazoo", is_kazoos, "__lock__")]
+    {
+        let bench = Bench::start().await;
+        let ann = Waist::open(bench.server.address(), settings).await;
+        let operator = client(bench.server.address()).await;
+        let mut frozen = entry(Mode::Mutex);
+        frozen.bond = Bond::Persistent { reason: "schema change".into() };
+        let ticket = frozen.ticket;
+        let (_, placed) = ann.take_entry(&line("door"), frozen).await;
+        assert!(is_of(placed.id.as_str(), mark), "{}", placed.id);
+        soon("the close", ann.session.close()).await.unwrap();
+        let path = format!("/lockkeeper/door/{}", placed.id);
+        assert_eq!(operator.exists(&path).await.unwrap().unwrap().ephemeral_owner, 0);
+        // Its own session can do nothing about it any more, and says so.
+        let error = soon("the refusal", ann.session.withdraw(&line("door"), ticket)).await.unwrap_err();
+        assert_ne!(error.advice(), lockkeeper_core::Advice::Permanent, "{error}");
+        let bob = Waist::open(bench.server.address(), settings).await;
+        let shown = bob.backend.inspect(&line("door")).await.unwrap();
+        assert_eq!((shown[0].frozen.as_deref(), shown[0].session.as_deref()), (Some("schema change"), None));
+        let thawing = bob.session.request(&line("door"), &placed.id, Request::Break { token: placed.token });
+        assert!(soon("the answer", thawing).await.unwrap());
+        assert!(bob.modes(&line("door")).await.is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! The waist's own words on a bench: one session, and what is said to it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_core::{Backend, Enqueued, Entry, Mode, Owner, Part, QueueName, QueueView, Session, Ticket};
+use lockkeeper_zookeeper::ZooKeeperBackend;
+
+use super::waiting::soon;
+use super::way::url;
+
+/// A backend and a session of it.
+#[derive(Debug)]
+pub struct Waist {
+    pub backend: Arc<ZooKeeperBackend>,
+    pub session: Arc<dyn Session>,
+}
+
+impl Waist {
+    pub async fn open(address: SocketAddr, settings: &str) -> Self {
+        let backend = Arc::new(ZooKeeperBackend::open(&url(address, settings)).expect("a good URL"));
+        let session = soon("a session", backend.session()).await.expect("a session");
+        Self { backend, session }
+    }
+
+    pub async fn take(&self, queue: &QueueName, mode: Mode) -> (Ticket, Enqueued) {
+        self.take_entry(queue, entry(mode)).await
+    }
+
+    pub async fn take_entry(&self, queue: &QueueName, entry: Entry) -> (Ticket, Enqueued) {
+        let ticket = entry.ticket;
+        (ticket, soon("the place", self.session.enqueue(queue, entry)).await.expect("a place"))
+    }
+
+    pub async fn leave(&self, queue: &QueueName, ticket: Ticket) {
+        soon("the leave", self.session.withdraw(queue, ticket)).await.expect("it is left");
+    }
+
+    pub async fn view(&self, queue: &QueueName) -> QueueView {
+        soon("the look", self.session.view(queue)).await.expect("a look")
+    }
+
+    /// What the contenders of a queue are shown to ask for.
+    pub async fn modes(&self, queue: &QueueName) -> Vec<Mode> {
+        self.view(queue).await.contenders.iter().map(|contender| contender.mode).collect()
+    }
+}
+
+pub fn entry(mode: Mode) -> Entry {
+    Entry::new(Ticket::mint().expect("randomness"), mode, Arc::new(Owner::this_process()))
+}
+
+pub fn queue(name: &str, part: Part) -> QueueName {
+    QueueName::new(name).expect("a good name").with_part(part)
+}
+
+pub fn line(name: &str) -> QueueName {
+    queue(name, Part::Line)
+}
