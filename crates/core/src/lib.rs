@@ -24,7 +24,8 @@
 //!
 //! # What is not here
 //!
-//! No global state, no background thread, no callback under a lock, no timer but those that a caller's deadline needs.
+//! No global state, no background thread, no callback under a lock, no task or timer but those that a caller
+//! asks for: for a deadline, a limit of a hold, a latch.
 
 mod backend;
 mod barrier;

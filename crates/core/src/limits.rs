@@ -32,10 +32,13 @@ impl Term {
     /// Counts from the grant. Without a runtime nobody can keep a place that is released.
     pub(crate) fn begin(limits: Limits, granted_at: BootInstant) -> Self {
         let ends_at = limits.max_hold.map(|limit| granted_at.saturating_add(limit));
-        let kept_until = limits.min_hold.map(|limit| granted_at.saturating_add(limit));
-        // Whoever says both wants the place free at the end of the hold in any case.
-        let kept_until = kept_until.map(|until| ends_at.map_or(until, |end| until.min(end)));
-        Self { ends_at, kept_until: kept_until.zip(Handle::try_current().ok()) }
+        let kept_until = limits.min_hold.and_then(|limit| {
+            let until = granted_at.saturating_add(limit);
+            // Whoever says both wants the place free at the end of the hold in any case.
+            let until = ends_at.map_or(until, |end| until.min(end));
+            Some((until, Handle::try_current().ok()?))
+        });
+        Self { ends_at, kept_until }
     }
 
     /// Leaves a place that is released: now, or when it has been kept for long enough.

@@ -89,8 +89,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// Permanent ones: access refused, a queue of another kind ([`ErrorKind::KindMismatch`]), our contender removed by
-    /// somebody ([`ErrorKind::Removed`]), the keeper closed. What may pass is tried again under the keeper's retry policy.
+    /// Permanent ones: access refused, a queue of another kind ([`ErrorKind::KindMismatch`](crate::ErrorKind::KindMismatch)), our contender removed by
+    /// somebody ([`ErrorKind::Removed`](crate::ErrorKind::Removed)), the keeper closed. What may pass is tried again under the keeper's retry policy.
     ///
     /// # Cancellation
     ///
@@ -103,7 +103,7 @@ impl Mutex {
     /// # On connection loss
     ///
     /// Keeps its place while the session lives. When the session ends, it joins again at the tail under a new one and says
-    /// so in [`Event::Rejoining`].
+    /// so in [`Event::Rejoining`](crate::Event::Rejoining).
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
         self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
@@ -176,7 +176,7 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`] if the lock was lost before the work was done, or had been lost by then
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done, or had been lost by then
     /// without the work noticing; at once if it was lost by a `run` around this one.
     ///
     /// # Cancellation

@@ -308,3 +308,35 @@ fn agreed(value: Option<&Value>) -> Option<u32> {
 fn read_counter(counter: &QueueName, value: Option<&Value>) -> Result<u32> {
     Ok(u32::try_from(Count::read(counter, value)?.number()).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::{Contender, ContenderId, ValueVersion, Version};
+
+    fn questions(taken: usize, noted: Option<&str>) -> Questions {
+        let permit =
+            |number: usize| Contender { id: ContenderId::new(number.to_string()), ticket: None, mode: Mode::Permit };
+        let view = QueueView::new(Version(1), (0..taken).map(permit).collect::<Vec<_>>());
+        let value = noted.map(|noted| Value { bytes: noted.as_bytes().into(), version: ValueVersion(1) });
+        (Box::pin(std::future::ready(Ok(view))), Box::pin(std::future::ready(Ok(value))))
+    }
+
+    /// The look may be older than our place, so others may have noted theirs, taken permits and gone since.
+    #[tokio::test]
+    async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_nobody_is_refused() {
+        let lock = QueueName::new("door").unwrap();
+        let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound };
+        assert!(permits.hint(questions(0, None)).await.is_none(), "nothing is noted");
+        assert!(permits.hint(questions(0, Some(""))).await.is_none(), "nothing is noted");
+        assert!(permits.hint(questions(0, Some("3"))).await.is_none(), "another one is noted");
+        assert!(permits.hint(questions(1, Some("3"))).await.is_none(), "it would be refused");
+        assert!(permits.hint(questions(1, Some("2"))).await.is_some());
+        assert!(permits.hint(questions(2, Some("2"))).await.is_some(), "it is worth waiting for a change");
+        assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is somebody else's, and left alone");
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted };
+        assert!(permits.hint(questions(0, Some("2"))).await.is_none(), "it is no counter");
+        assert!(permits.hint(questions(0, Some("\0\0\0\u{2}"))).await.is_some());
+    }
+}

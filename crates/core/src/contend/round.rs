@@ -101,25 +101,35 @@ impl Attempt for OneRound<'_> {
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Inside> {
         let (session, member, value) = self.join(shared).await?;
         *progress = Progress::Placed;
+        let value = match value.await {
+            Ok(value) => value,
+            // Somebody may have counted on this place already, so a failure that may pass must not cost it.
+            Err(error) => {
+                let standing = &*member.joined.standing;
+                until_answered(shared, self.queue, standing, Some(error), || session.value(self.queue)).await?
+            }
+        };
         let inside = self.enter(shared, &session, member, value, true).await?;
         Ok(inside.expect("whoever waits goes in, or an error ends the wait"))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Inside>> {
         let (session, member, value) = self.join(shared).await?;
+        let value = value.await.map_err(|error| error.at(self.queue))?;
         self.enter(shared, &session, member, value, false).await
     }
 }
 
 impl OneRound<'_> {
-    async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, Option<Value>)> {
+    /// Joins the line, and asks for the value behind that.
+    async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, BoxFuture<Result<Option<Value>>>)> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
         let member = OnePlace { queue: self.queue, mode: Mode::Member };
         let sent = member.send(shared, session.clone())?;
         // Sent behind the join, so there is no second round trip for whoever completes a round.
         let value = session.value(self.queue);
         let joined = member.joined(shared, sent).await?;
-        Ok((session, joined, value.await.map_err(|error| error.at(self.queue))?))
+        Ok((session, joined, value))
     }
 
     /// Goes in, or waits until that is possible; without patience `None` instead.

@@ -1,14 +1,16 @@
 //! What is promised of several locks at once, on the memory backend.
 
 use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
 
 use tokio::task::yield_now;
 
-use super::*;
 use crate::clock::{Clock, TestClock};
 use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
-use crate::{Advice, Keeper, Mutex, Observer, QueueName, SafeUntil};
+use crate::{
+    Advice, ErrorKind, Event, Keeper, LossReason, Member, MultiLock, Mutex, Observer, OwnerKey, QueueName, SafeUntil,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -92,18 +92,18 @@ mod tests {
     async fn a_task_that_is_spawned_within_a_run_is_somebody_else() {
         let keeper = keeper();
         let door = keeper.mutex("door").unwrap();
-        let spawned = door
-            .run(|_| {
-                let door = door.clone();
-                let task = tokio::spawn(async move { door.run(|_| async {}).await });
-                async move {
-                    tokio::time::sleep(Duration::from_secs(60)).await;
-                    assert!(!task.is_finished());
-                    task
-                }
-            })
-            .await;
-        spawned.unwrap().await.unwrap().unwrap();
+        let mut spawned = None;
+        door.run(|_| {
+            let door = door.clone();
+            let task = spawned.insert(tokio::spawn(async move { door.run(|_| async {}).await }));
+            async move {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                assert!(!task.is_finished());
+            }
+        })
+        .await
+        .unwrap();
+        spawned.expect("it was spawned").await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

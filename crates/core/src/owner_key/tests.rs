@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 
-use super::*;
-use crate::clock::TestClock;
+use crate::clock::{Clock, TestClock};
 use crate::memory::MemoryService;
-use crate::{Advice, Keeper, LossReason, SafeUntil};
+use crate::{Advice, ErrorKind, Keeper, LossReason, Mode, OwnerKey, SafeUntil};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -117,9 +116,9 @@ async fn while_a_task_of_the_same_owner_waits_a_try_is_busy_and_a_timeout_is_kep
     let mut waiting = Box::pin(owner.lock(&mutex));
     assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
     assert!(owner.try_lock(&mutex).await.unwrap().is_none());
-    let (asked, start) = (owner.lock_timeout(&mutex, TIMEOUT), crate::clock::Clock::now(&*clock));
+    let (asked, start) = (owner.lock_timeout(&mutex, TIMEOUT), clock.now());
     assert!(asked.await.unwrap().is_none());
-    assert_eq!(crate::clock::Clock::now(&*clock).saturating_duration_since(start), TIMEOUT);
+    assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
     drop(held);
     drop(waiting.await.unwrap());
     assert_eq!(owner.places.kept(), 0);

@@ -10,8 +10,8 @@ use lockkeeper_conformance::{Pace, Tap};
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::memory::{MemoryService, Testing};
 use lockkeeper_core::{
-    Backend, ContenderInfo, ErrorKind, Expected, Keeper, LossReason, Mode, Operation, Part, Permit, QueueName, Request,
-    Result, SafeUntil, Session,
+    Backend, ContenderInfo, ErrorKind, Expected, Keeper, LossReason, Mode, Operation, Part, Permit, Permits, QueueName,
+    Request, Result, SafeUntil, Session,
 };
 
 /// Longer than all pauses between attempts together.
@@ -224,13 +224,18 @@ async fn whoever_loses_the_gate_at_any_await_holds_nothing_or_all() {
             assert!(removed > 0, "it was never at the gate");
             return;
         }
-        for info in scene.shown().await.into_iter().filter(|info| info.mode == Mode::Gate) {
+        let shown = scene.shown().await;
+        let has_permits = shown.iter().any(|info| info.mode == Mode::Permit);
+        let at_gate: Vec<_> = shown.into_iter().filter(|info| info.mode == Mode::Gate).collect();
+        let was_at_gate = !at_gate.is_empty();
+        for info in at_gate {
             let request = Request::Break { token: info.token.unwrap() };
             assert!(scene.operator.request(&scene.queue.with_part(Part::Gate), &info.id, request).await.unwrap());
             removed += 1;
         }
         match soon(future).await {
             Ok(permits) => {
+                assert!(has_permits || !was_at_gate, "after {polls} polls it takes some without the gate");
                 assert!(permits.iter().all(|permit| permit.hold().is_held()));
                 scene.check_left(permits).await;
             }
@@ -239,6 +244,44 @@ async fn whoever_loses_the_gate_at_any_await_holds_nothing_or_all() {
                 scene.check_left(()).await;
             }
         }
+    }
+    panic!("it does not end");
+}
+
+/// A counter that is lowered at any await holds for all permits that are not taken by then.
+#[tokio::test(start_paused = true)]
+async fn whatever_is_taken_after_the_counter_was_lowered_keeps_to_it() {
+    let counter = QueueName::new("how-many").unwrap();
+    let set = |scene: &Scene, count: i32| {
+        let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
+        scene.operator.set_value(&counter, Expected::Any, Some(bytes))
+    };
+    let mut waited = 0;
+    for polls in 0..POLLS_MAX {
+        let scene = Scene::set().await;
+        set(&scene, 2).await.unwrap();
+        let semaphore = scene.keeper.semaphore("door", Permits::Counter(counter.as_str().to_owned())).unwrap();
+        let mut future: Running<_> = Box::pin(async move { semaphore.acquire_many(2).await });
+        if let Some(permits) = poll(&mut future, polls) {
+            scene.check_left((permits, future)).await;
+            assert!(waited > 0, "the counter was never heeded");
+            return;
+        }
+        set(&scene, 1).await.unwrap();
+        let has_permits = scene.shown().await.iter().any(|info| info.mode == Mode::Permit);
+        let permits = match poll(&mut future, POLLS_MAX) {
+            Some(permits) => {
+                assert!(has_permits, "after {polls} polls more are taken than there are");
+                permits.unwrap()
+            }
+            None => {
+                assert!(scene.shown().await.iter().all(|info| info.mode == Mode::Gate), "none is kept while it waits");
+                waited += 1;
+                set(&scene, 2).await.unwrap();
+                soon(future).await.unwrap()
+            }
+        };
+        scene.check_left(permits).await;
     }
     panic!("it does not end");
 }

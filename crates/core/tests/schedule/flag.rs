@@ -1,9 +1,12 @@
-//! A waker that only notes that it was woken.
+//! What is noted on the side: who was woken, and where somebody joined.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
+use lockkeeper_core::{ContenderId, Event, Observer};
+
+/// A waker that only notes that it was woken.
 #[derive(Default)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -21,5 +24,23 @@ impl Flag {
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The contender that joined last, of all keepers that it observes.
+#[derive(Debug, Default)]
+pub(crate) struct LastJoined(Mutex<Option<ContenderId>>);
+
+impl LastJoined {
+    pub(crate) fn replace(&self, joined: Option<ContenderId>) -> Option<ContenderId> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), joined)
+    }
+}
+
+impl Observer for LastJoined {
+    fn on_event(&self, event: &Event) {
+        if let Event::Joined { contender, .. } = event {
+            self.replace(Some(contender.clone()));
+        }
     }
 }

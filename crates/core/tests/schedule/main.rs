@@ -131,7 +131,7 @@ fn every_schedule_with_two_bounds_has_one_of_them_at_a_time() {
 /// own is never too much.
 #[test]
 fn every_schedule_with_a_stranger_who_passes_the_gate_keeps_the_bound() {
-    every_schedule_of(Menu { depth: 6, faults_max: 1, intrudes: true, noted: Some(2), ..SEMAPHORE }, 1);
+    every_schedule_of(Menu { depth: 6, faults_max: 1, intrudes: true, noted: Some(2), ..SEMAPHORE }, 31_186);
 }
 
 /// The counter that bounds the permits is raised, and lowered below what is held: nobody is granted more than it says then,

@@ -52,16 +52,17 @@ impl World {
         }
     }
 
-    /// When permits are granted, there are not more than are allowed, with strangers' and whoever's.
-    pub(crate) fn check_permits_at_grant(&self, ask: Ask, truth: &Truth) {
+    /// When permits are granted, there are not more than are allowed, with strangers' and whoever's. Who came behind ours
+    /// does not count: that is theirs to answer for.
+    pub(crate) fn check_permits_at_grant(&self, ask: Ask, held: &Held, truth: &Truth) {
         let allowed = match ask {
             Ask::Permits(_, bound) => bound as usize,
             Ask::Counted(_) => usize::try_from(self.counted).unwrap_or(0),
             _ => return,
         };
-        // What a stranger took between the service's answer and our hearing of it is no fault of ours.
-        let taken = truth.permits.len() - usize::from(self.has_intruder() && !self.has_calm());
-        assert!(taken <= allowed, "{taken} permits of {allowed}: {:?}", self.history);
+        let is_ours = |id| held.holds().iter().any(|hold| hold.contender() == id);
+        let taken = truth.permits.iter().rposition(|permit| is_ours(&permit.id)).map_or(0, |last| last + 1);
+        assert!((1..=allowed).contains(&taken), "{taken} permits of {allowed}: {:?}", self.history);
     }
 
     fn check_nothing_left(&self, truth: &Truth) {

@@ -1,19 +1,19 @@
 //! Three contenders, two keepers, one lock, and all that can happen to them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::{MemoryService, Testing};
 use lockkeeper_core::{
-    Backend, BoxFuture, ContenderId, Entry, ErrorKind, Event, Expected, FencingToken, Keeper, Mode, Observer,
-    Operation, Owner, Part, QueueName, Request, Result, SafeUntil, Session, Ticket,
+    Backend, BoxFuture, ContenderId, Entry, ErrorKind, Expected, FencingToken, Keeper, Mode, Operation, Owner, Part,
+    QueueName, Request, Result, SafeUntil, Session, Ticket,
 };
 
 use crate::asks::{Ask, Asking, COUNTER, Held, LOCK};
 use crate::clock::HandClock;
-use crate::flag::Flag;
+use crate::flag::{Flag, LastJoined};
 use crate::truth::Truth;
 
 /// Contenders 0 and 2 share a keeper, and with it a session.
@@ -120,23 +120,6 @@ pub(crate) struct World {
     last_token: Option<FencingToken>,
     last_exclusive_token: Option<FencingToken>,
     pub(crate) history: Vec<Action>,
-}
-
-#[derive(Debug, Default)]
-struct LastJoined(Mutex<Option<ContenderId>>);
-
-impl LastJoined {
-    fn replace(&self, joined: Option<ContenderId>) -> Option<ContenderId> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), joined)
-    }
-}
-
-impl Observer for LastJoined {
-    fn on_event(&self, event: &Event) {
-        if let Event::Joined { contender, .. } = event {
-            self.replace(Some(contender.clone()));
-        }
-    }
 }
 
 impl World {
@@ -262,7 +245,6 @@ impl World {
     /// Lets happen what was checked in an earlier run.
     pub(crate) fn repeat(&mut self, action: Action) {
         self.history.push(action);
-        let woken_before = self.woken();
         match action {
             Action::Start(number, ask) => {
                 let future = ask.of(&self.sides[KEEPER_OF[number]].keeper);
@@ -274,14 +256,7 @@ impl World {
             },
             Action::Poll(number) => self.poll(number),
             Action::Cancel(number) => self.contenders[number] = Contender::Idle,
-            Action::Release(number) => {
-                if let Contender::Holding(ask, held) = std::mem::replace(&mut self.contenders[number], Contender::Idle)
-                    && let Some(rest) = held.release_one()
-                {
-                    self.contenders[number] = Contender::Holding(ask, rest);
-                }
-                self.check_wake_ups(woken_before);
-            }
+            Action::Release(number) => self.release(number),
             Action::Advance => self.clock.advance(LONG),
             Action::Heal(number) => {
                 self.sides[number].cut = false;
@@ -291,13 +266,7 @@ impl World {
                 self.paused = false;
                 self.sides[0].testing.resume();
             }
-            Action::Intrude => {
-                let ticket = Ticket::mint().unwrap();
-                let entry = Entry::new(ticket, Mode::Permit, Arc::new(Owner::new("", 0, "")));
-                // Its reply may be the one that is lost; it takes effect all the same.
-                let _ = at_once(self.operator.enqueue(&self.queue.with_part(Part::Permits), entry));
-                self.intruder = Some(ticket);
-            }
+            Action::Intrude => self.intrude(),
             Action::Retreat => {
                 let ticket = self.intruder.take().expect("it is there");
                 drop(self.operator.withdraw(&self.queue.with_part(Part::Permits), ticket));
@@ -308,6 +277,24 @@ impl World {
                 self.inflict(fault);
             }
         }
+    }
+
+    fn release(&mut self, number: usize) {
+        let woken_before = self.woken();
+        if let Contender::Holding(ask, held) = std::mem::replace(&mut self.contenders[number], Contender::Idle)
+            && let Some(rest) = held.release_one()
+        {
+            self.contenders[number] = Contender::Holding(ask, rest);
+        }
+        self.check_wake_ups(woken_before);
+    }
+
+    fn intrude(&mut self) {
+        let ticket = Ticket::mint().unwrap();
+        let entry = Entry::new(ticket, Mode::Permit, Arc::new(Owner::new("", 0, "")));
+        // Its reply may be the one that is lost; it takes effect all the same.
+        let _ = at_once(self.operator.enqueue(&self.queue.with_part(Part::Permits), entry));
+        self.intruder = Some(ticket);
     }
 
     fn count(&mut self, count: i32) {
@@ -426,8 +413,8 @@ impl World {
         let truth = self.truth();
         let has_passed = |joined: &ContenderId| truth.gate.iter().any(|other| other.id < *joined);
         assert!(!joined.is_some_and(|joined| has_passed(&joined)), "not first at the gate: {history:?}");
+        self.check_permits_at_grant(ask, &held, &truth);
         self.contenders[number] = Contender::Holding(ask, held);
-        self.check_permits_at_grant(ask, &truth);
     }
 
     /// Removes nothing, and shows what the service has.
@@ -445,10 +432,6 @@ impl World {
 
     pub(crate) fn has_intruder(&self) -> bool {
         self.intruder.is_some()
-    }
-
-    pub(crate) fn has_calm(&self) -> bool {
-        self.faults_left == self.menu.faults_max
     }
 }
 

@@ -105,7 +105,7 @@ async fn a_selector_that_loses_its_session_drops_its_work_and_the_next_one_leads
         let dropped = Dropped(drops.clone());
         async move {
             let _dropped = dropped;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     });
     settle().await;

@@ -1,0 +1,330 @@
+//! The owner, and what it may ask for: counted, beside what it has, granted, or refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::contend::{Beside, Patience, lost_outside};
+use crate::contender::Mode;
+use crate::event::Event;
+use crate::guard::kind;
+use crate::lock::{Lock, granted};
+use crate::owner_key::places::{Counted, Held, Places};
+use crate::{
+    Error, ErrorKind, Guard, Liveness, Mutex, MutexGuard, Operation, QueueName, ReadGuard, Reentrant, Result, RwLock,
+    WriteGuard,
+};
+
+/// Somebody within this process who may lock again what they have.
+///
+/// Each [`Reentrant`] that an owner gets of one lock counts on the same hold, which ends with the last of them, in
+/// whatever order they are dropped; only the first costs the service anything. A lock is told by the keeper it was made
+/// by (its clones are the same) and its name: through another keeper the same owner waits for itself.
+///
+/// Clones are the same owner, and an owner may be used by several tasks: those who ask at once for what it does not have
+/// yet share one place in the queue. The service knows nothing of owners, and they exclude one another as anybody does.
+///
+/// Of a read/write lock, an owner that has it alone may read too; that share outlives the write lock, without a gap, if it
+/// is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper_core::Error> {
+/// # let keeper = lockkeeper_core::Keeper::memory();
+/// use lockkeeper_core::OwnerKey;
+///
+/// let owner = OwnerKey::new();
+/// let books = keeper.mutex("books")?;
+/// let outer = owner.lock(&books).await?;
+/// let inner = owner.lock(&books).await?; // does not wait for the outer one
+/// assert_eq!(inner.fencing_token(), outer.fencing_token());
+/// outer.release().await?;
+/// assert!(books.try_lock().await?.is_none()); // the inner one holds it still
+/// inner.release().await?;
+/// assert!(books.try_lock().await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[doc(alias = "InterProcessMutex")]
+pub struct OwnerKey {
+    pub(super) places: Arc<Places>,
+}
+
+impl OwnerKey {
+    /// Makes an owner that has nothing yet and equals no other.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits for the mutex, however long it takes; at once if this owner has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then would
+    /// wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves the queue; a task that waits as the same owner then joins at the tail.
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock`].
+    pub async fn lock(&self, mutex: &Mutex) -> Result<Reentrant<MutexGuard>> {
+        self.have(mutex.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the mutex if this owner has it or it is free; `None` if somebody else has it, or anybody queues for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::try_lock`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// It never passes a waiter.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error, unless this owner has it.
+    pub async fn try_lock(&self, mutex: &Mutex) -> Result<Option<Reentrant<MutexGuard>>> {
+        self.have(mutex.lock_itself(), Patience::None).await
+    }
+
+    /// Waits for the mutex, at most for `timeout`; at once if this owner has it; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock_timeout`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`OwnerKey::lock`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::lock`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock_timeout`].
+    pub async fn lock_timeout(&self, mutex: &Mutex, timeout: Duration) -> Result<Option<Reentrant<MutexGuard>>> {
+        let lock = mutex.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits, and
+    /// without waiting for others if it writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::read`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`OwnerKey::lock`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::read`]; a share taken while this owner writes stands in the writer's place and has its token, so that
+    /// no writer comes in between when the write lock is given up first.
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::read`].
+    pub async fn read(&self, rw_lock: &RwLock) -> Result<Reentrant<ReadGuard>> {
+        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes a share of the lock if this owner has one or writes, or if no writer has the lock or waits for it; `None`
+    /// otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::try_read`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// As [`OwnerKey::read`].
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error, unless this owner reads.
+    pub async fn try_read(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<ReadGuard>>> {
+        self.have(rw_lock.lock_itself(), Patience::None).await
+    }
+
+    /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::read_timeout`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`OwnerKey::lock`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`OwnerKey::read`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::read_timeout`].
+    pub async fn read_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<ReadGuard>>> {
+        let lock = rw_lock.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Waits to have the lock alone, however long it takes; at once if this owner has it alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::write`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and at
+    /// once, if this owner reads and does not write.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`OwnerKey::lock`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::write`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::write`].
+    pub async fn write(&self, rw_lock: &RwLock) -> Result<Reentrant<WriteGuard>> {
+        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the lock alone if this owner has it so, or if it is free; `None` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::try_write`], and as [`OwnerKey::write`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future at any point leaves nothing in the queue.
+    ///
+    /// # Ordering
+    ///
+    /// It never passes a waiter.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails with a transient error, unless this owner has it.
+    pub async fn try_write(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<WriteGuard>>> {
+        self.have(rw_lock.lock_itself(), Patience::None).await
+    }
+
+    /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up first.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::write_timeout`], and as [`OwnerKey::write`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`OwnerKey::lock`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::write`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::write_timeout`].
+    pub async fn write_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<WriteGuard>>> {
+        let lock = rw_lock.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Counts on what this owner has, or has it granted, by one task at a time.
+    pub(crate) async fn have<Kind: Counted>(
+        &self,
+        lock: &Lock,
+        patience: Patience,
+    ) -> Result<Option<Reentrant<Guard<Kind>>>> {
+        if let Some(held) = self.again(lock)? {
+            return Ok(Some(held));
+        }
+        let called_at = lock.shared.clock.now();
+        let visit = self.places.visit(lock);
+        let Some(turn) = visit.turn(&lock.shared, patience).await else {
+            let waited = lock.shared.clock.now().saturating_duration_since(called_at);
+            lock.shared.emit(&Event::NotAcquired { lock: lock.queue.clone(), waited });
+            return Ok(None);
+        };
+        // Another task of this owner may have had it granted meanwhile.
+        if let Some(held) = self.again(lock)? {
+            return Ok(Some(held));
+        }
+        let guard = match self.writing::<Kind>(lock) {
+            Some(write) => {
+                let beside = Beside { write: write.guard(), mode: Kind::MODE };
+                lock.grant_all(&beside, patience, |granted| vec![granted]).await?.and_then(|mut guards| guards.pop())
+            }
+            None => lock.grant(Kind::MODE, patience).await?,
+        };
+        let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
+        drop(turn);
+        Ok(held)
+    }
+
+    /// Counts on what this owner has already; refuses what it could never be granted because of that.
+    fn again<Kind: Counted>(&self, lock: &Lock) -> Result<Option<Reentrant<Guard<Kind>>>> {
+        if let Some(held) = self.places.find::<Kind>(lock) {
+            check_outer(&lock.queue, &held)?;
+            return Ok(Some(Reentrant::new(held)));
+        }
+        if Kind::MODE == Mode::Write
+            && let Some(read) = self.places.find::<kind::Read>(lock)
+        {
+            check_outer(&lock.queue, &read)?;
+            let message = "the same owner reads, and would wait for itself to end that before it could write";
+            return Err(Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue));
+        }
+        Ok(None)
+    }
+
+    /// Tells whether this owner has any hold of this lock.
+    pub(crate) fn has(&self, lock: &Lock) -> bool {
+        self.places.find::<kind::Mutex>(lock).is_some()
+            || self.places.find::<kind::Read>(lock).is_some()
+            || self.places.find::<kind::Write>(lock).is_some()
+    }
+
+    /// Returns the write lock beside which this owner may have what it asks for.
+    fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
+        if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
+    }
+}
+
+/// Refuses what would stand on a hold that was lost.
+fn check_outer<Kind>(queue: &QueueName, outer: &Held<Guard<Kind>>) -> Result<()> {
+    match outer.guard().hold().liveness() {
+        Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        Liveness::Lost(reason) => Err(lost_outside(queue, reason)),
+    }
+}
+
+impl fmt::Debug for OwnerKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("OwnerKey").field(&self.places).finish()
+    }
+}
