@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderId, ContenderInfo, Keeper};
-use lockkeeper_core::decide;
+use lockkeeper::{ContenderId, ContenderInfo, Keeper, decide};
 
 use crate::output::brief;
 use crate::voice::Voice;
@@ -182,7 +181,7 @@ mod tests {
         let mut queue = modes(&[Mode::Mutex; 4]);
         queue[1].frozen = Some("new disks".to_owned());
         queue[1].owner = Some(Owner::new("ops-1", 7, "lockkeeper"));
-        queue[0].revocation = Some(lockkeeper_core::Revocation::default());
+        queue[0].revocation = Some(lockkeeper::Revocation::default());
         let frozen = "frozen by ops-1 pid 7 lockkeeper: new disks";
         assert_eq!(
             text(&queue, Some("3")),

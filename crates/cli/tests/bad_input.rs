@@ -40,6 +40,11 @@ fn a_name_that_is_none_is_refused_by_every_command() {
         refuses(&["run", name, "--", "true"], &["name", word]);
         refuses(&["show", name], &["name", word]);
         refuses(&["wait", name], &["name", word]);
+        refuses(&["show", "--watch", name], &["name", word]);
+        refuses(&["revoke", name], &["name", word]);
+        refuses(&["break", name, "--token", "1"], &["name", word]);
+        refuses(&["freeze", name, "--reason", "x"], &["name", word]);
+        refuses(&["thaw", name], &["name", word]);
     }
     let not_utf8 = [OsString::from("show"), OsString::from_vec(vec![b'a', 0xff])];
     refuses(&not_utf8, &["UTF-8"]);
@@ -84,6 +89,20 @@ fn options_that_cannot_be_read_are_refused_by_name() {
         (&["-E", "256"], &["--conflict-exit-code", "256"]),
         (&["-E", "-1"], &["--conflict-exit-code", "-1"]),
         (&["--on-loss", "explode"], &["--on-loss", "explode"]),
+        (&["-s", "-x"], &["--shared", "--exclusive"]),
+        (&["-s", "--permits", "2"], &["--shared", "--permits"]),
+        (&["-x", "--permits", "2"], &["--exclusive", "--permits"]),
+        (&["--permits", "0"], &["--permits", "0"]),
+        (&["--permits", "-1"], &["--permits", "-1"]),
+        (&["--permits", "many"], &["--permits", "digit"]),
+        (&["--permits", "4294967296"], &["--permits", "4294967296"]),
+        (&["--on-revoke", "explode"], &["--on-revoke", "explode"]),
+        (&["--restart", "-n"], &["--restart", "--no-wait"]),
+        (&["--restart", "-w", "0"], &["--restart", "--wait 0"]),
+        (&["--restart", "--on-loss", "warn"], &["--restart", "--on-loss warn"]),
+        (&["--max-hold", "0"], &["--max-hold"]),
+        (&["--max-hold", "soon"], &["--max-hold", "`soon`"]),
+        (&["--min-hold", "2s", "--max-hold", "1s"], &["--min-hold 2s", "--max-hold 1s"]),
         (&["--frobnicate"], &["--frobnicate"]),
         (&["--json"], &["JSON"]),
     ] {
@@ -95,9 +114,34 @@ fn options_that_cannot_be_read_are_refused_by_name() {
     refuses(&["run", "x", "true"], &["after `--`"]);
     refuses(&["run"], &["name"]);
     refuses(&["wait", "x", "-w", "soon"], &["`soon`"]);
+    refuses(&["wait", "x", "--json"], &["`wait` prints no JSON"]);
     refuses(&["frobnicate"], &["frobnicate"]);
     refuses(&["a\x1b[2J\nb"], &["lockkeeper"]);
     refuses::<&str>(&[], &["--help"]);
+}
+
+#[test]
+fn an_operators_orders_are_refused_without_what_they_need() {
+    let long = "x".repeat(501);
+    for (arguments, words) in [
+        (&["break", "x"][..], &["no token given", "lockkeeper show"][..]),
+        (&["break", "x", "--token", ""], &["--token"]),
+        (&["break", "x", "--token", "abc"], &["--token"]),
+        (&["break", "x", "--token", "-1"], &["--token"]),
+        (&["break", "x", "--token", "18446744073709551615"], &["--token"]),
+        (&["break", "--token", "1"], &["name"]),
+        (&["freeze", "x"], &["no reason given", "--reason"]),
+        (&["freeze", "x", "--reason", " "], &["--reason", "empty"]),
+        (&["freeze", "x", "--reason", "a\x1b[2J"], &["--reason", "control"]),
+        (&["freeze", "x", "--reason", &long], &["--reason", "501"]),
+        (&["freeze", "x", "--reason", "y", "--kind", "barrier"], &["--kind", "barrier"]),
+        (&["freeze", "x", "--reason", "y", "-w", "soon"], &["`soon`"]),
+        (&["revoke", "x", "--reason", ""], &["--reason", "empty"]),
+        (&["revoke", "x", "-w", "soon"], &["`soon`"]),
+        (&["thaw"], &["name"]),
+    ] {
+        refuses(arguments, words);
+    }
 }
 
 #[test]

@@ -267,7 +267,21 @@ fn capabilities_says_what_the_service_promises() {
 #[test]
 fn completions_and_manual_know_every_command() {
     let place = Place::new();
-    let commands = ["run", "ls", "show", "wait", "check", "capabilities", "server", "completions", "man"];
+    let commands = [
+        "run",
+        "ls",
+        "show",
+        "wait",
+        "check",
+        "revoke",
+        "break",
+        "freeze",
+        "thaw",
+        "capabilities",
+        "server",
+        "completions",
+        "man",
+    ];
     let manual = place.run(&["man"]);
     assert_eq!((manual.code, &*manual.stderr), (Some(0), ""));
     let titles: Vec<_> =

@@ -5,7 +5,8 @@ mod cli_support;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-use cli_support::{Place, in_time};
+use cli_support::{Holder, Place, in_time, wait};
+use serde_json::Value;
 
 /// A running server, ended by its test.
 struct Server {
@@ -64,6 +65,65 @@ fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
             assert_eq!(server.stop(), Some(0));
         }
     }
+}
+
+/// What an operator sees of locks of every kind on a server, and does to them.
+#[test]
+fn every_kind_of_lock_and_every_order_works_on_a_server_of_our_own() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let command = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("LOCKKEEPER_URL", &server.url);
+        command
+    };
+    let run = |arguments: &[&str]| cli_support::finish(&mut command(arguments));
+    let show = || serde_json::from_str::<Value>(&run(&["show", "x", "--json"]).stdout).unwrap();
+    let hold = |options: &[&str]| {
+        let script = ["x", "--", "sh", "-c", "echo held; exec sleep 60"];
+        Holder::start(command(&[&["run"], options, &script].concat()).stderr(Stdio::piped()))
+    };
+    let end = |holder: Holder| {
+        let mut process = holder.process;
+        process.stdout = None;
+        let mut stderr = process.stderr.take().unwrap();
+        let code = in_time("the holder ends", move || process.wait().unwrap().code());
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+        (code, said)
+    };
+    for (options, kind, others) in [
+        (&["-s"][..], "rwlock", &["-x"][..]),
+        (&["-x"], "rwlock", &["-s"]),
+        (&["--permits", "1"], "semaphore", &["--permits", "1"]),
+        (&[], "mutex", &[]),
+    ] {
+        let holder = hold(options);
+        assert_eq!(show()["kind"], kind);
+        assert_eq!(run(&[&["run", "-n"], others, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
+        let asked = run(&["revoke", "x", "--reason", "deploying", "-w", "15s"]);
+        assert_eq!(asked.code, Some(0), "{options:?}: {asked:?}");
+        let (code, said) = end(holder);
+        assert_eq!(code, Some(143), "{options:?}");
+        assert!(said.contains("given up (deploying); ending the command"), "{said}");
+
+        let holder = hold(options);
+        let token = show()["contenders"][0]["token"].as_str().unwrap().to_owned();
+        assert_eq!(run(&["break", "x", "--token", "1"]).code, Some(125));
+        assert_eq!(run(&["break", "x", "--token", &token]).code, Some(0), "{options:?}");
+        let (code, said) = end(holder);
+        assert_eq!(code, Some(123), "{options:?}: {said}");
+        assert!(said.ends_with("(an operator broke the lock), and the command was ended\n"), "{said}");
+
+        let frozen = run(&["freeze", "x", "--kind", kind, "--reason", "new disks"]);
+        assert_eq!(frozen.code, Some(0), "{options:?}: {frozen:?}");
+        assert_eq!(run(&[&["run", "-n"], options, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
+        let mut next = command(&[&["run", "-q"], options, &["x", "--", "echo", "ran"]].concat());
+        let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(run(&["thaw", "x"]).code, Some(0));
+        assert_eq!(wait(next).stdout, "ran\n");
+    }
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -20,6 +20,19 @@
 //!
 //! What a service promises is data: [`Keeper::capabilities`].
 //!
+//! # What there is
+//!
+//! | | |
+//! | --- | --- |
+//! | [`Mutex`], [`RwLock`], [`Semaphore`] | one at a time; readers or a writer; so many at a time |
+//! | [`MultiLock`] | several of them, all or none |
+//! | [`OwnerKey`] | locking again what one has; so do nested [`Mutex::run`] closures |
+//! | [`Waiting`] | a place in line whose position can be asked for |
+//! | [`Election`], [`LeaderLatch`], [`LeaderSelector`] | one that leads |
+//! | [`Barrier`], [`DoubleBarrier`] | waiting until a way is open; starting and ending together |
+//! | [`SharedCounter`], [`SharedValue`] | one small value, compared and set |
+//! | [`blocking`] | locks for threads, with no runtime of one's own |
+//!
 //! # Services
 //!
 //! | URL | where the queue lives | feature |
@@ -40,13 +53,15 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::memory::MemoryService;
 
 pub use lockkeeper_core::{
-    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Guard,
-    Hold, Keeper, KeeperBuilder, Liveness, LossReason, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard,
-    NAME_BYTES_MAX, Observer, Operation, Owner, OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard,
-    Reentrant, Result, Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, StoppedHolder, WriteGuard, kind,
-    parse_duration,
+    Advice, Barrier, Capabilities, Changes, CloseMode, ContenderId, ContenderInfo, Count, DoubleBarrier, Election,
+    Entered, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Guard, Hold, Keeper, KeeperBuilder,
+    LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Liveness, LockKind, LossReason,
+    MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation, Owner,
+    OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result, Revocation, RwLock,
+    SafeUntil, Semaphore, ServiceUrl, SharedCounter, SharedValue, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion,
+    Waiting, WriteGuard, kind, parse_duration,
 };
-pub use lockkeeper_core::{clock, memory, retry};
+pub use lockkeeper_core::{clock, decide, memory, retry};
 
 /// The one memory service of this process, which every `memory:` URL means.
 static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(SystemClock)));

@@ -1,10 +1,10 @@
 //! What a run asks for: a lock of one kind, and how long it is waited for. Past this file, all kinds are alike.
 
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
-use lockkeeper::{Hold, Keeper, Mutex, QueueName, Result};
-use lockkeeper_core::{BoxFuture, Guard, RwLock, Semaphore};
+use lockkeeper::{Guard, Hold, Keeper, Mutex, QueueName, Result, RwLock, Semaphore};
 
 use crate::args::RunArgs;
 
@@ -99,10 +99,13 @@ fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<H
     Ok(taken?.map(Holding::new))
 }
 
+/// A release under way.
+type Release = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
 /// Proof of holding a lock of any kind; dropping it gives the lock back in the background.
 pub(super) struct Holding {
     hold: Hold,
-    release: Box<dyn FnOnce() -> BoxFuture<Result<()>> + Send>,
+    release: Box<dyn FnOnce() -> Release + Send>,
 }
 
 impl Holding {
@@ -115,7 +118,7 @@ impl Holding {
     }
 
     /// Gives the lock back, and tells when that is certain.
-    pub(super) fn release(self) -> BoxFuture<Result<()>> {
+    pub(super) fn release(self) -> Release {
         (self.release)()
     }
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderInfo, ErrorKind, Keeper, QueueName};
-use lockkeeper_core::{LockKind, Revocation, decide};
+use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, decide};
 
 use super::dispatch::{block_on_closing, talk};
 use super::look::answer;

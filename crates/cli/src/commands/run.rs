@@ -272,19 +272,26 @@ impl Run {
                 None => std::future::pending().await,
             }
         };
-        let name = hold.name();
         tokio::select! {
             biased;
-            revocation = hold.revoked(), if self.args.on_revoke == args::OnRevoke::Stop => {
-                let why = revocation.why.map(|why| format!(" ({why})")).unwrap_or_default();
-                let why = one_line(&format!("{name}: somebody asked that the lock be given up{why}"));
-                (GivenUp::Asked, Stop { why, within: revocation.within })
-            }
+            stop = self.asked(hold) => (GivenUp::Asked, stop),
             () = held_too_long => {
-                let why = format!("{name}: the lock was held for as long as --max-hold allows");
+                let why = format!("{}: the lock was held for as long as --max-hold allows", hold.name());
                 (GivenUp::HeldTooLong, Stop { why, within: None })
             }
         }
+    }
+
+    /// Waits until somebody asks that the lock be given up; if that is to be ignored, says so and waits on.
+    async fn asked(&self, hold: &Hold) -> Stop {
+        let revocation = hold.revoked().await;
+        let why = revocation.why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let why = one_line(&format!("{}: somebody asked that the lock be given up{why}", hold.name()));
+        if self.args.on_revoke == args::OnRevoke::Ignore {
+            self.voice.say(&format!("{why}; the command goes on"));
+            return std::future::pending().await;
+        }
+        Stop { why, within: revocation.within }
     }
 
     /// Tells the command what it runs under. Its own URL and config variables pass through as they are.

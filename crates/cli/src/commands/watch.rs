@@ -6,8 +6,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderInfo, Keeper, QueueName};
-use lockkeeper_core::{Advice, Changes};
+use lockkeeper::{Advice, Changes, ContenderInfo, Keeper, QueueName};
 use rustix::termios::tcgetwinsize;
 
 use super::dispatch::block_on_closing;

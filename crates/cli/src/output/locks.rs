@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper::{ContenderInfo, Mode};
-use lockkeeper_core::decide;
+use lockkeeper::{ContenderInfo, Mode, decide};
 use serde::Serialize;
 
+use super::text::{one_line, table};
 use super::who::Who;
-use super::{one_line, table};
 
 /// How many holders a line of `ls` names; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -246,8 +245,8 @@ mod tests {
         let mut queue = [contender("c1", Mode::Mutex), contender("c2", Mode::Mutex), contender("c3", Mode::Mutex)];
         queue[0].frozen = Some("new disks\n".to_owned());
         queue[1].revocation =
-            Some(lockkeeper_core::Revocation::new(Some("urgent".to_owned()), Some(Duration::from_secs(9))));
-        queue[2].revocation = Some(lockkeeper_core::Revocation::default());
+            Some(lockkeeper::Revocation::new(Some("urgent".to_owned()), Some(Duration::from_secs(9))));
+        queue[2].revocation = Some(lockkeeper::Revocation::default());
         let shown = ShownLock::new("x", "file:/x".to_owned(), &queue, NOW);
         assert_eq!(
             shown.text(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::one_line;
+use super::text::one_line;
 use super::who::Who;
 
 /// A lock and what was done to it.

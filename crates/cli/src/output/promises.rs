@@ -1,9 +1,9 @@
-//! What a service promises, for people and for programs.
+//! What a service promises and what is believed of a hold, for `capabilities` and `check`.
 
 use lockkeeper::{Capabilities, Exclusion, Fencing, StoppedHolder};
 use serde::Serialize;
 
-use super::table;
+use super::text::table;
 
 /// What a service promises, in words for people and for programs.
 #[derive(Debug, Serialize)]
@@ -62,4 +62,12 @@ impl Promises {
             row("stopped", stopped_holder),
         ])
     }
+}
+
+/// Whether a lock is still held, as `check` answers.
+#[derive(Debug, Serialize)]
+pub(crate) struct Checked {
+    pub(crate) held: bool,
+    pub(crate) safe_for_ms: Option<u64>,
+    pub(crate) token: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::ContenderInfo;
 use serde::Serialize;
 
-use super::brief;
+use super::text::brief;
 
 /// Who it is, and what is known of it.
 #[derive(Debug, Serialize)]

@@ -44,27 +44,33 @@ async fn while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_curators_revoker_is_told_and_costs_the_command_nothing() {
-    let test = "peers::a_request_of_curators_revoker_is_told_and_costs_the_command_nothing";
+async fn a_request_of_curators_revoker_ends_the_command_or_is_only_told_as_it_is_wished() {
+    let test = "peers::a_request_of_curators_revoker_ends_the_command_or_is_only_told_as_it_is_wished";
     if !can_start(test) || !curator::availability().or_skip(test) {
         return;
     }
     let server = server().await;
     let address = server.address().to_string();
-    let site = Site::new(&address, "?session_timeout=4s&tick=500ms");
-    let script = r#"
-        echo $LOCKKEEPER_CONTENDER > contender
-        echo $$ > child
-        while [ ! -e end ]; do sleep 0.01; done
-        "$LOCKKEEPER" check"#;
-    let holder = site.start(&[], PATH, script, &[]);
-    site.note("child");
-    let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
-    curator.revoke(&format!("{PATH}/{}", site.read("contender").trim())).await.unwrap();
-    let said = eventually("the request is told", || Some(holder.said()).filter(|said| !said.is_empty()));
-    assert!(said.starts_with("lockkeeper: ") && said.contains(PATH) && said.contains("give the lock up"), "{said}");
-    assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(false), "it is still held");
-    site.write("end", "");
-    let (code, said) = holder.end();
-    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    for (on_revoke, code, is_held) in [("stop", 143, false), ("ignore", 0, true)] {
+        let site = Site::new(&address, "?session_timeout=4s&tick=500ms");
+        let script = r#"
+            echo $LOCKKEEPER_CONTENDER > contender
+            echo $$ > child
+            while [ ! -e end ]; do sleep 0.01; done
+            "$LOCKKEEPER" check"#;
+        let holder = site.start(&["--on-revoke", on_revoke], PATH, script, &[]);
+        site.note("child");
+        let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
+        curator.revoke(&format!("{PATH}/{}", site.read("contender").trim())).await.unwrap();
+        let told = format!("lockkeeper: {PATH}: somebody asked that the lock be given up");
+        eventually("the request is told", || holder.said().contains(&told).then_some(()));
+        if is_held {
+            assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(false), "it is still held");
+            site.write("end", "");
+        }
+        let (ended, said) = holder.end();
+        assert_eq!(ended, Some(code), "{on_revoke}: {said}");
+        assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(true), "{on_revoke}");
+        curator.release(Kind::Mutex, PATH).await.unwrap();
+    }
 }

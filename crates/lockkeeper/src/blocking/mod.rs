@@ -22,7 +22,7 @@
 //! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay on
 //! their thread. Permits of a semaphore belong to nobody and may be given back by any thread.
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! let keeper = lockkeeper::blocking::connect("memory:").unwrap();
 //! let guard = keeper.mutex("nightly-backup").unwrap().lock().unwrap();
 //! std::thread::spawn(move || drop(guard)); // does not compile: the guard stays on its thread

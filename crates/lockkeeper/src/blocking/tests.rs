@@ -47,10 +47,13 @@ fn wait_for_contenders(keeper: &Keeper, name: &str, count: usize) {
 
 #[test]
 fn a_thread_may_lock_what_it_has_and_others_may_not() {
-    let keeper = keeper();
+    let (keeper, clone) = {
+        let keeper = keeper();
+        (keeper.clone(), keeper)
+    };
     let mutex = keeper.mutex("door").unwrap();
     let outer = mutex.lock().unwrap();
-    let inner = keeper.clone().mutex("door").unwrap().try_lock().unwrap().expect("it is ours");
+    let inner = clone.mutex("door").unwrap().try_lock().unwrap().expect("it is ours");
     let third = mutex.lock_timeout(SHORT).unwrap().expect("it is ours");
     assert_eq!(inner.fencing_token(), outer.fencing_token());
     outer.release().unwrap();
@@ -146,7 +149,7 @@ fn several_locks_are_had_together_and_count_for_the_thread() {
     let names: Vec<_> = all.holds().map(|hold| hold.name().to_string()).collect();
     assert_eq!(names, ["a", "b", "book"]);
     let busy = elsewhere({
-        let (a, locks) = (a.clone(), locks.clone());
+        let locks = locks.clone();
         move || a.try_lock().unwrap().is_none() && locks.try_lock().unwrap().is_none()
     });
     assert!(busy.recv_timeout(SOON).unwrap());

@@ -1,0 +1,128 @@
+//! The command line: its commands, and the options of every command.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
+use super::run::RunArgs;
+
+/// Run a command under a lock, and see who holds and who waits.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockkeeper",
+    version,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  lockkeeper run nightly-backup -- ./backup.sh     run it when nobody else does
+  lockkeeper show nightly-backup                   see who holds and who waits
+
+Without --connect, LOCKKEEPER_URL or a config file, locks are files of this machine.
+Exit code 125 means that lockkeeper itself failed; a line on stderr says why."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// The service to use, as in --connect file:/srv/locks; a URL with a password belongs into LOCKKEEPER_URL
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) connect: Option<String>,
+    /// The config file to read, as in --config /etc/backup/lockkeeper.toml
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON, as in `lockkeeper --json ls`
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say which service is used and what happens, as in `lockkeeper -v run x -- true`
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    /// List the locks in use
+    #[command(after_help = "Example: lockkeeper ls reports/")]
+    Ls {
+        /// Only those whose names begin so, as in reports/
+        prefix: Option<String>,
+    },
+    /// Show who holds a lock and who waits for it
+    #[command(after_help = "\
+Examples:
+  lockkeeper show nightly-backup
+  lockkeeper show nightly-backup --watch            again at each change, until a signal ends it
+  lockkeeper show nightly-backup --watch --json     one JSON document a line for each change")]
+    Show {
+        /// The lock's name, as in nightly-backup
+        name: String,
+        /// Show it again whenever it changes, as in `show nightly-backup --watch`
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Wait until nobody holds a lock or queues for it
+    #[command(after_help = "\
+Example: lockkeeper wait nightly-backup -w 10m
+Exit codes: 0 nobody has it, 124 the time was up, 125 lockkeeper failed.")]
+    Wait {
+        /// The lock's name, as in nightly-backup
+        name: String,
+        /// How long at most, as in 500ms, 2.5s, 1m or plain seconds
+        #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+        wait: Option<Duration>,
+    },
+    /// Tell, inside of `run`, whether the lock is still held
+    #[command(after_help = "\
+Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
+Exit codes: 0 held, 1 not held, 125 cannot tell.")]
+    Check,
+    Revoke(RevokeArgs),
+    Break(BreakArgs),
+    Freeze(FreezeArgs),
+    Thaw(ThawArgs),
+    /// Say what the service promises
+    #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
+    Capabilities,
+    /// Run a ZooKeeper server for this machine
+    #[command(after_help = "\
+Example: lockkeeper server --data-dir /srv/zookeeper
+It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one
+machine, run Apache ZooKeeper. TERM stops it in order.")]
+    Server {
+        /// Where to listen, as in 127.0.0.1:2181; port 0 is any free one
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:2181")]
+        listen: SocketAddr,
+        /// Where to keep the data; without it, in memory until the end
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+        /// The tick: session timeouts lie between 2 and 20 of it, as in 500ms
+        #[arg(long, value_name = "DUR", default_value = "2s", value_parser = tick)]
+        tick: Duration,
+    },
+    /// Print the completions for a shell
+    #[command(after_help = "Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper")]
+    Completions {
+        /// The shell, as in bash
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual pages
+    #[command(after_help = "Example: lockkeeper man | man -l -")]
+    Man,
+}
+
+/// Reads a tick; one of less than a millisecond cannot be told to clients.
+fn tick(text: &str) -> Result<Duration, String> {
+    let tick = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
+    if tick < Duration::from_millis(1) { Err("a tick has at least a millisecond".to_owned()) } else { Ok(tick) }
+}

@@ -1,0 +1,163 @@
+//! From the words of a command line to what they ask for.
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use super::definition::Cli;
+use super::refusal;
+use crate::exit::Failure;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// A command.
+    Do(Cli),
+    /// A text, such as the help.
+    Print(String),
+}
+
+/// Reads the command line.
+///
+/// # Errors
+///
+/// One line that says what is wrong with it.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Failure> {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => Ok(Request::Do(cli)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Request::Print(help_text(&error))),
+            _ => Err(Failure::ours(refusal::describe(&error))),
+        },
+    }
+}
+
+fn help_text(error: &clap::Error) -> String {
+    use std::io::IsTerminal as _;
+
+    let text = error.render();
+    if std::io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::{Command, OnLoss, RunArgs};
+
+    fn read(line: &str) -> Result<Request, Failure> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    fn run(line: &str) -> RunArgs {
+        match read(line) {
+            Ok(Request::Do(Cli { command: Command::Run(args), .. })) => args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_before_or_after_the_name_and_the_command_keeps_its_own() {
+        for line in [
+            "lockkeeper run nightly -x -w 2.5s -E 7 --grace 10 --on-loss warn -q -- sh -c -n --json",
+            "lockkeeper run -x -q --wait 2500ms --conflict-exit-code 7 --on-loss=warn --grace 10s nightly -- sh -c -n --json",
+        ] {
+            let args = run(line);
+            assert_eq!(args.name, "nightly");
+            assert_eq!(args.wait, Some(Duration::from_millis(2_500)));
+            assert_eq!(args.conflict_exit_code, 7);
+            assert_eq!(args.grace, Some(Duration::from_secs(10)));
+            assert_eq!(args.on_loss, OnLoss::Warn);
+            assert!(args.quiet && !args.no_wait);
+            assert_eq!(args.command, ["sh", "-c", "-n", "--json"]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_has_its_default() {
+        let args = run("lockkeeper run x -- true");
+        assert_eq!((args.wait, args.no_wait, args.conflict_exit_code), (None, false, 124));
+        assert_eq!((args.grace, args.on_loss), (None, OnLoss::Stop));
+    }
+
+    #[test]
+    fn global_options_stand_anywhere() {
+        for line in ["lockkeeper --json -v --connect memory: ls", "lockkeeper ls --json -v --connect memory:"] {
+            let Ok(Request::Do(cli)) = read(line) else { panic!("{line}") };
+            assert!(cli.global.json && cli.global.verbose);
+            assert_eq!(cli.global.connect.as_deref(), Some("memory:"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_that_names_it() {
+        for (line, word) in [
+            ("lockkeeper", "`lockkeeper --help`"),
+            ("lockkeeper run x --", "after `--`"),
+            ("lockkeeper run x", "after `--`"),
+            ("lockkeeper run x true", "after `--`"),
+            ("lockkeeper run", "name"),
+            ("lockkeeper run x -w abc -- true", "--wait <DUR>: `abc` is not a duration"),
+            ("lockkeeper run x -w -1 -- true", "`-1` is not a duration"),
+            ("lockkeeper run x --grace 1y -- true", "--grace"),
+            ("lockkeeper run x -n -w 1 -- true", "--no-wait"),
+            ("lockkeeper run x -E 256 -- true", "256"),
+            ("lockkeeper run x --on-loss explode -- true", "stop, warn"),
+            ("lockkeeper run x --wiat 3 -- true", "--wait"),
+            ("lockkeeper run x -s -x -- true", "--shared"),
+            ("lockkeeper run x -s --permits 2 -- true", "--permits"),
+            ("lockkeeper run x -x --permits 2 -- true", "--permits"),
+            ("lockkeeper run x --permits 0 -- true", "--permits <N>: 0 is not in 1.."),
+            ("lockkeeper run x --permits -1 -- true", "--permits <N>: -1 is not in 1.."),
+            ("lockkeeper rnu x -- true", "'rnu'; `lockkeeper --help`"),
+            ("lockkeeper run x --restart -n -- true", "--restart"),
+            ("lockkeeper run x --max-hold 0 -- true", "--max-hold <DUR>: in no time"),
+            ("lockkeeper run x --on-revoke maybe -- true", "stop, ignore"),
+            ("lockkeeper show", "name"),
+            ("lockkeeper break x", "`lockkeeper show x`"),
+            ("lockkeeper break x --token abc", "--token <TOKEN>: "),
+            ("lockkeeper break x --token -1", "--token <TOKEN>: "),
+            ("lockkeeper freeze x", "--reason"),
+            ("lockkeeper freeze x --reason \n", "--reason <REASON>: it is empty"),
+            ("lockkeeper freeze x --reason y --kind barrier", "mutex, rwlock"),
+            ("lockkeeper completions tcsh2", "bash"),
+        ] {
+            let failure = read(line).expect_err(line);
+            assert_eq!(failure.code, 125, "{line}");
+            assert!(!failure.message.contains('\n'), "{line}: {}", failure.message);
+            assert!(failure.message.contains(word), "{line}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_no_failures_and_every_command_has_an_example() {
+        assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
+        for command in [
+            "run",
+            "ls",
+            "show",
+            "wait",
+            "check",
+            "revoke",
+            "break",
+            "freeze",
+            "thaw",
+            "capabilities",
+            "server",
+            "completions",
+            "man",
+        ] {
+            let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
+            assert!(text.contains("Example"), "{command}: {text}");
+        }
+    }
+}
