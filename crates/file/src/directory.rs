@@ -32,9 +32,18 @@ const REQUEST_PREFIX: &str = ".ask-";
 /// The prefix of the file that holds a queue's value; its part follows.
 pub(crate) const VALUE_PREFIX: &str = ".value-";
 
+/// Names the file that holds a queue's value.
+pub(crate) const fn value_name(part: Part) -> &'static str {
+    match part {
+        Part::Line => ".value-line",
+        Part::Gate => ".value-gate",
+        Part::Permits => ".value-permits",
+    }
+}
+
 /// The prefix of the mark that is there while several entries are made at once; the number of the first follows. Until
 /// it is gone nobody sees any of them, and if their maker dies before, nobody ever does.
-const BATCH_PREFIX: &str = ".new-batch-";
+pub(crate) const BATCH_PREFIX: &str = ".new-batch-";
 
 /// How often a directory that others make and remove at the same time is tried.
 const TRIES_MAX: u32 = 64;
@@ -49,8 +58,9 @@ pub(crate) struct Listing {
     pub(crate) contenders: Vec<EntryName>,
     /// The contenders for whom somebody has left a request.
     requested: Vec<Ticket>,
-    /// Whether one of the queues has a value.
-    pub(crate) has_value: bool,
+    /// Whether there is a value that lives until it is removed: that of the plain queue. Those of a semaphore's queues say
+    /// what those who stand there have agreed on, and go with them.
+    pub(crate) has_lasting_value: bool,
     /// Names that somebody was preparing; under the lock's flock it is certain that they died over it.
     temporaries: Vec<String>,
     /// Contenders that are being made together with others, and do not count until all are there.
@@ -98,8 +108,8 @@ fn sort_in(file_name: &CStr, listing: &mut Listing) {
                 listing.temporaries.push(text.to_owned());
             } else if let Some(ticket) = text.strip_prefix(REQUEST_PREFIX) {
                 listing.requested.extend(entry_name::parse_ticket(ticket));
-            } else if text.starts_with(VALUE_PREFIX) {
-                listing.has_value = true;
+            } else if text == value_name(Part::Line) {
+                listing.has_lasting_value = true;
             }
         }
         text => match text.ok().and_then(EntryName::parse) {
@@ -261,11 +271,13 @@ impl QueueDirectory {
         self.remove(&batch_name(first))
     }
 
-    /// Removes the whole directory; under its lock, when it has no contender and no value left.
+    /// Removes the whole directory; under its lock, when it has no contender and no lasting value left.
     ///
     /// Whoever waits for the lock meets a file without a name, and starts over. Whoever comes after the lock file is
     /// gone and before the directory is makes another, and then the directory stays.
     pub(crate) fn remove_all(&self, path: &Path) -> Result<(), Errno> {
+        self.remove(value_name(Part::Gate))?;
+        self.remove(value_name(Part::Permits))?;
         self.remove(NAME)?;
         self.remove(ENTER)?;
         match rustix::fs::rmdir(path) {
@@ -338,6 +350,6 @@ mod tests {
         }
         let listing = list(shared_files::open_directory(directory.path()).unwrap().as_fd()).unwrap();
         assert_eq!((listing.contenders.len(), listing.temporaries), (0, vec![".new-x".to_owned()]));
-        assert_eq!((listing.requested, listing.has_value), (Vec::new(), false));
+        assert_eq!((listing.requested, listing.has_lasting_value), (Vec::new(), false));
     }
 }

@@ -282,7 +282,7 @@ impl Gate {
         if !listing.contenders.is_empty() {
             return Ok(Reaped::Inhabited);
         }
-        if listing.has_value {
+        if listing.has_lasting_value {
             return Ok(Reaped::Valued);
         }
         directory.remove_all(&self.path(session))?;

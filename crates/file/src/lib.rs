@@ -12,7 +12,7 @@
 //! | `queues/<name>/.name` | the lock's name, where the directory's is a digest |
 //! | `queues/<name>/<number>[_<rank>]-<ticket>-<mode>[@<part>][+frozen]-<pid>-<host>-<command>` | a contender: a pipe, or a regular file if it is to outlive its process |
 //! | `queues/<name>/.ask-<ticket>` | what somebody asks of that contender |
-//! | `queues/<name>/.value-<part>` | the value of a queue |
+//! | `queues/<name>/.value-<part>` | the value of a queue; a semaphore's goes with its last contender |
 //! | `queues/<name>/.new-…` | what is being prepared, or was when somebody died over it |
 //!
 //! Recipes (what a mutex is) live in `lockkeeper-core`; this crate gives queues and knows none.

@@ -1,5 +1,8 @@
-//! The values of queues: a small file each, replaced as a whole under the lock's flock, and on the disk before anybody is
-//! told that it was written.
+//! The values of queues: a small file each, replaced as a whole under the lock's flock.
+//!
+//! That of a plain queue is on the disk before anybody is told that it was written, and lives until it is removed. Those
+//! of a semaphore's queues are about the permits that are held, so they go with the lock's directory when nobody stands
+//! there any more, and need no disk, since no permit outlives the machine.
 //!
 //! `lockkeeper <version, 20 digits>` and a line end, then the bytes. The version is a number of the base directory's
 //! counter, so it is another one after each write, also after a removal, a reboot, and the wiping of the directory.
@@ -13,7 +16,7 @@ use lockkeeper_core::{
 use rustix::io::Errno;
 
 use crate::counter::{Counter, Numbering};
-use crate::directory::{QueueDirectory, VALUE_PREFIX};
+use crate::directory::{QueueDirectory, value_name};
 use crate::errors::failed;
 use crate::gate::Attempt;
 use crate::inner::Inner;
@@ -58,7 +61,7 @@ pub(crate) fn read(session: &Inner, queue: &QueueName) -> Result<Option<Value>> 
 }
 
 fn read_in(directory: impl std::os::fd::AsFd, path: &Path, part: Part) -> Result<Option<Value>> {
-    let name = file_name(part);
+    let name = value_name(part);
     let damaged = || {
         let message = format!("the value {} is damaged: delete it, and there is none", path.join(name).display());
         Error::permanent(ErrorKind::Backend, Operation::Value, message)
@@ -68,14 +71,6 @@ fn read_in(directory: impl std::os::fd::AsFd, path: &Path, part: Part) -> Result
         Ok(Some(content)) => parse(&content).ok_or_else(damaged).map(Some),
         Err(Errno::FBIG) => Err(damaged()),
         Err(errno) => Err(failed(Operation::Value, "read the value", &path.join(name), errno)),
-    }
-}
-
-const fn file_name(part: Part) -> &'static str {
-    match part {
-        Part::Line => ".value-line",
-        Part::Gate => ".value-gate",
-        Part::Permits => ".value-permits",
     }
 }
 
@@ -121,13 +116,13 @@ impl Writing {
         let Numbering::Number(version) = locked(counter).next(floor, Patience::Unbounded)? else {
             return Ok(Attempt::Busy);
         };
-        let name = file_name(self.queue.part());
-        debug_assert!(name.starts_with(VALUE_PREFIX), "a listing must know it");
+        let name = value_name(self.queue.part());
+        let lasts = self.queue.part() == Part::Line;
         let replaced = match &self.value {
             Some(bytes) => {
                 let content = compose(version, bytes);
-                let directory = (directory.directory(), directory.access());
-                shared_files::replace(directory.0, name, &content, directory.1, Durability::Disk).map(drop)
+                let durability = if lasts { Durability::Disk } else { Durability::Process };
+                shared_files::replace(directory.directory(), name, &content, directory.access(), durability).map(drop)
             }
             None => directory.remove(name),
         };
@@ -136,10 +131,12 @@ impl Writing {
             Err(Errno::NOENT) => return Ok(Attempt::Removed),
             Err(errno) => return Err(fail("write the value in", errno)),
         }
-        session.base().flush_queue(directory.directory()).map_err(|errno| {
-            let message = format!("the value in {} was written, and may not outlive a crash", path.display());
-            Error::unknown(ErrorKind::Backend, Operation::Value, message).caused_by(std::io::Error::from(errno))
-        })?;
+        if lasts {
+            session.base().flush_queue(directory.directory()).map_err(|errno| {
+                let message = format!("the value in {} was written, and may not outlive a crash", path.display());
+                Error::unknown(ErrorKind::Backend, Operation::Value, message).caused_by(std::io::Error::from(errno))
+            })?;
+        }
         Ok(Attempt::Done(Some(ValueVersion(version.into()))))
     }
 }

@@ -17,7 +17,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
-use crate::directory::{ENTER, VALUE_PREFIX};
+use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
 
@@ -140,6 +140,8 @@ impl Topic {
     fn ignores(self, name: &str, is_closed: bool) -> bool {
         match (self, name) {
             (Self::Lock, ENTER) => is_closed,
+            // What is made together is seen from the moment that its mark is gone.
+            (Self::Lock, name) if name.starts_with(BATCH_PREFIX) => is_closed,
             (Self::Lock, name) => name.starts_with('.') && !name.starts_with(VALUE_PREFIX),
             _ => false,
         }

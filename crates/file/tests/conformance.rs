@@ -45,8 +45,8 @@ impl Fixture for FileFixture {
     }
 
     /// There is no server, no connection and no session timeout, so there is nothing to expire, cut, pause or restart, and no
-    /// reply to lose. Waiters watch the pipe of the one ahead, whose end is heard when its process lets go of it and not
-    /// when its name is removed: such a removal is told to the one that was removed, and only when it looks.
+    /// reply to lose. Waiters watch the pipe of the one ahead, whose end is heard when its process lets go of it, or notices
+    /// that its name was removed: such a removal is told to the one that was removed, and only when it looks.
     fn harm(&self, kind: FaultKind) -> Harm {
         match kind {
             FaultKind::RemoveContender => Harm::CanBeDone,

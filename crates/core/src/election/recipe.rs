@@ -39,7 +39,7 @@ impl Leadership {
 /// An election: candidates stand in one queue, and the first of them leads.
 ///
 /// Whoever leads holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
-/// clone. [`LeaderLatch`] and [`LeaderSelector`] campaign by themselves, again and again.
+/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign by themselves, again and again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

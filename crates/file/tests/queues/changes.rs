@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::{Departure, Expected, QueueView, Version};
 use tempfile::tempdir;
@@ -74,4 +75,24 @@ async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
     assert_eq!(soon(waiting).await.unwrap().unwrap(), Departure::Gone);
+}
+
+#[tokio::test]
+async fn what_is_made_together_is_told_when_all_of_it_is_there() {
+    let directory = tempdir().unwrap();
+    let (ours, watching) = (session(directory.path()), session(directory.path()));
+    let held = Place::join(&ours, &lock()).await.unwrap();
+    let waiting = tokio::spawn(watching.changed(&lock(), &held.joined.view));
+    tokio::task::yield_now().await;
+    // One step after another, as the maker does it, with a look after each.
+    let (path, first) = (directory_of(directory.path()), held.number() + 1);
+    let mark = path.join(format!(".new-batch-{first:020}"));
+    fs::write(&mark, "").unwrap();
+    let prepared = path.join(".new-1");
+    fs::write(&prepared, "moving\n").unwrap();
+    fs::rename(prepared, path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7))).unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!waiting.is_finished(), "nobody sees it before it is whole");
+    fs::remove_file(mark).unwrap();
+    assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 2);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use lockkeeper_core::{Backend, ErrorKind, Expected, Part};
+use lockkeeper_core::{Backend, ErrorKind, Expected, Mode, Part};
 use tempfile::tempdir;
 
 use crate::support::{Place, backend, session, soon};
@@ -79,4 +79,20 @@ async fn a_write_called_for_before_the_close_is_done() {
     assert_eq!(&*value.bytes, b"last words");
     let refused = soon(ours.set_value(&lock(), Expected::Any, None)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn what_was_agreed_on_a_semaphore_goes_with_the_last_who_held_a_permit() {
+    let directory = tempdir().unwrap();
+    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let permits = lock().with_part(Part::Permits);
+    let place = crate::join(&theirs, &permits, crate::entry(Mode::Permit)).await;
+    let written = soon(ours.set_value(&permits, Expected::Absent, bytes("3"))).await.unwrap();
+    assert!(written.is_some());
+    ours.close().await.unwrap();
+    let value = theirs.value(&permits).await.unwrap().unwrap();
+    assert_eq!((&*value.bytes, Some(value.version)), (&b"3"[..], written));
+    drop(place);
+    theirs.close().await.unwrap();
+    assert!(!directory_of(directory.path()).exists());
 }
