@@ -282,7 +282,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Reads the value of a queue; `None` if it has none.
     ///
-    /// A queue has at most one value of at most [`VALUE_BYTES_MAX`] bytes, which lives until it is removed.
+    /// A queue has at most one value of at most [`VALUE_BYTES_MAX`] bytes, which lives until it is removed; that of a
+    /// semaphore's permits may go when nobody holds one or waits.
     ///
     /// # Errors
     ///
