@@ -72,7 +72,6 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::HidesFreezes, "a persistent entry says why it stands there, and others say nothing"),
     (Bug::TakesSomeOfMany, "more entries than fit into one request are refused and none is taken in"),
     (Bug::TakesManyInSteps, "nobody ever sees a part of the entries that were sent together"),
-    (Bug::TakesManyInSteps, "entries sent together are withdrawn one by one, whether the reply was seen or not"),
     (Bug::MissesChanges, "a queue that looks otherwise already is shown at once"),
     (Bug::MissesChanges, "of many changes in a row none is missed"),
     (Bug::TellsOfChangesTooSoon, "a change of another queue ends no wait for a change"),
@@ -95,6 +94,10 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::LastComesFirst, "readers and writers are served in the order they joined"),
     (Bug::WakesEverybody, "8 writers and the 16 readers behind them are each woken once"),
     (Bug::WakesEverybody, "32 tasks on one mutex of one keeper cost one join and one wake-up each"),
+    (
+        Bug::WakesEverybody,
+        "a permit given back wakes the first at the gate, and a place there the next, and nobody else",
+    ),
     (Bug::HidesAPermit, "10 clients share 5 permits: all 5 are in use at once, and never more"),
     (Bug::HidesAPermit, "whatever those who want permits do, at random, the history is right"),
     (Bug::ForgetsUnansweredJoins, "permits whose reply is lost are not orphaned"),

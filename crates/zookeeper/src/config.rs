@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration};
+use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::path::ZnodePath;
 
 use crate::dial::{Dial, TcpDial};
@@ -31,7 +32,7 @@ const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys that a `zk:` URL may have; `zk+tls:` has more.
-const KEYS: [&str; 7] = ["session_timeout", "tick", "base", "layout", "election", "foreign", "connect_timeout"];
+const KEYS: [&str; 8] = ["session_timeout", "tick", "base", "layout", "election", "foreign", "acl", "connect_timeout"];
 
 /// One server's name and port; the name is resolved at each attempt to reach it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -72,6 +73,8 @@ pub struct Config {
     pub(crate) base: ZnodePath,
     pub(crate) naming: Naming,
     pub(crate) foreign: ForeignPolicy,
+    /// Who may do what with the nodes that are made for locks.
+    pub(crate) acl: Vec<Acl>,
     #[cfg(feature = "tls")]
     tls: Option<TlsSettings>,
 }
@@ -81,7 +84,8 @@ impl Config {
     ///
     /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `tick` (the ensemble's, if it is known), `base`
     /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or
-    /// `kazoo` in that layout), `foreign` (`refuse`, `ignore` or `wait`).
+    /// `kazoo` in that layout), `foreign` (`refuse`, `ignore` or `wait`), `acl` (`open`, or `creator`: the nodes of locks are
+    /// for the URL's user alone, as all who share them must then be).
     ///
     /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys too, whose files are in
     /// PEM form: `ca` (a file of the authorities that servers are trusted by; without it the system's), `cert` and `key`
@@ -135,6 +139,7 @@ impl Config {
             base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
             naming: Naming { layout, election: ElectionLayout::from_setting(url.query("election"), layout)? },
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
+            acl: acl(url)?,
             #[cfg(feature = "tls")]
             tls: (url.scheme() == "zk+tls").then(|| TlsSettings::from_url(url)).transpose()?,
         })
@@ -169,6 +174,15 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Config").field(&self.service).finish()
+    }
+}
+
+fn acl(url: &ServiceUrl) -> Result<Vec<Acl>> {
+    match (url.query("acl").unwrap_or("open"), url.user()) {
+        ("open", _) => Ok(vec![Acl::open()]),
+        ("creator", Some(_)) => Ok(vec![Acl::creator()]),
+        ("creator", None) => Err(invalid("`acl=creator` needs a user, as in zk://user:password@host".to_owned())),
+        (other, _) => Err(invalid(format!("`acl` is `open` or `creator`, not `{other}`"))),
     }
 }
 
@@ -276,6 +290,8 @@ mod tests {
             ("zk://h1?layout=zookeeper", "layout"),
             ("zk://h1?election=raft", "election"),
             ("zk://h1?foreign=eat", "foreign"),
+            ("zk://h1?acl=mine", "acl"),
+            ("zk://h1?acl=creator", "user"),
             ("zk://h1?session_timeout=10ms", "session timeout"),
             ("zk://h1?tick=0", "tick"),
             ("zk://h1?tick=soon", "tick"),

@@ -31,8 +31,8 @@
 //! # What others can do
 //!
 //! Nodes are made open to everybody, as Curator and kazoo make them by default: whoever reaches the service can delete a
-//! contender, or ask it to give up. A user in the URL is authenticated on each connection, for services whose nodes were
-//! made for certain users.
+//! contender, or ask it to give up. With a user in the URL, who is authenticated on each connection, and `?acl=creator`, the
+//! nodes of locks are that user's alone, and so are the locks.
 
 mod alarm;
 mod client;

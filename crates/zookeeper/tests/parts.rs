@@ -2,8 +2,8 @@
 
 mod support;
 
-use lockkeeper_core::{Backend, Bond, ErrorKind, Mode, Part, Rank, Request};
-use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation};
+use lockkeeper_core::{Advice, Backend, Bond, ErrorKind, Mode, Part, Rank, Request};
+use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::waist::{Waist, entry, line, queue};
 use support::{Bench, can_start, client, soon};
@@ -251,7 +251,7 @@ async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outliv
         assert_eq!(operator.exists(&path).await.unwrap().unwrap().ephemeral_owner, 0);
         // Its own session can do nothing about it any more, and says so.
         let error = soon("the refusal", ann.session.withdraw(&line("door"), ticket)).await.unwrap_err();
-        assert_ne!(error.advice(), lockkeeper_core::Advice::Permanent, "{error}");
+        assert_ne!(error.advice(), Advice::Permanent, "{error}");
         let bob = Waist::open(bench.server.address(), settings).await;
         let shown = bob.backend.inspect(&line("door")).await.unwrap();
         assert_eq!((shown[0].frozen.as_deref(), shown[0].session.as_deref()), (Some("schema change"), None));
@@ -259,4 +259,27 @@ async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outliv
         assert!(soon("the answer", thawing).await.unwrap());
         assert!(bob.modes(&line("door")).await.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_read_beside_a_write_that_somebody_just_deleted_is_not_made() {
+    if !can_start("a_read_beside_a_write_that_somebody_just_deleted_is_not_made") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (Waist::open(bench.proxy.address(), "").await, Waist::open(bench.server.address(), "").await);
+    let operator = client(bench.server.address()).await;
+    let (_, write) = ann.take(&line("door"), Mode::Write).await;
+    let (_, next) = bob.take(&line("door"), Mode::Write).await;
+    // Nothing reaches us, so that we cannot know of it.
+    bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
+    operator.delete(&format!("/lockkeeper/door/{}", write.id), None).await.unwrap();
+    let mut read = entry(Mode::Read);
+    read.rank = Rank::With(write.id.clone());
+    let sent = ann.session.enqueue(&line("door"), read);
+    bench.proxy.set_flow(Direction::ToClient, Flow::Pass);
+    let error = soon("the refusal", sent).await.unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent), "{error}");
+    let left: Vec<_> = bob.view(&line("door")).await.contenders.iter().map(|contender| contender.id.clone()).collect();
+    assert_eq!(left, [next.id]);
 }

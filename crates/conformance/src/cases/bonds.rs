@@ -30,7 +30,7 @@ fn persistent() -> Entry {
 async fn keeps_out_until_broken(fixture: &dyn Fixture, frozen: Taken) {
     let (bob, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let door = line("door");
-    assert_eq!(eve.ids(&door).await, [frozen.joined.id.clone()]);
+    assert_eq!(eve.ids(&door).await, std::slice::from_ref(&frozen.joined.id));
     assert!(bob.try_lock("door").await.is_none());
     let waiting = bob.queue_up("door").await;
     let shown = eve.inspect(&door).await;

@@ -86,9 +86,8 @@ async fn none_missed(fixture: &dyn Fixture) {
             seen = soon("the news", waiting).await.expect("the task does not panic").expect("it can be asked");
             place
         } else {
-            let changed = bob.session.changed(&pool, &seen);
-            let (place, told) = tokio::join!(ann.take(&pool, Mode::Permit), soon("the news", changed));
-            seen = told.expect("it can be asked");
+            let place = ann.take(&pool, Mode::Permit).await;
+            seen = soon("the news", bob.session.changed(&pool, &seen)).await.expect("it can be asked");
             place
         };
         assert_eq!(ids_of(&seen), [place.joined.id], "round {round}");

@@ -1,19 +1,24 @@
 //! The cases, one file for each kind of behaviour; a case panics if the backend is wrong.
 
 mod bad_input;
+mod barriers;
 mod bonds;
 mod cancellation;
 mod changes;
 mod closing;
 mod contention;
+mod counting;
 mod downgrade;
+mod election;
 mod events;
 mod exclusion;
 mod kinds;
+mod leading;
 mod loss;
 mod multi_lock;
 mod names;
 mod observation;
+mod operating;
 mod order;
 mod outage;
 mod parts;
@@ -61,6 +66,11 @@ pub fn cases() -> Vec<Case> {
         semaphore_faults::cases(),
         reentrant::cases(),
         multi_lock::cases(),
+        election::cases(),
+        leading::cases(),
+        barriers::cases(),
+        counting::cases(),
+        operating::cases(),
         timeout_kinds::cases(),
         bad_input::cases(),
         regressions::cases(),

@@ -37,7 +37,11 @@ async fn kept_apart(fixture: &dyn Fixture) {
         let (gate, permit) = (&taken[2].0, taken[1].2.ticket);
         ann.withdraw(gate, permit).await;
         for (queue, _, place) in &taken {
-            assert_eq!(bob.ids(queue).await, [place.joined.id.clone()], "nothing was withdrawn from another part");
+            assert_eq!(
+                bob.ids(queue).await,
+                std::slice::from_ref(&place.joined.id),
+                "nothing was withdrawn from another part"
+            );
             ann.withdraw(queue, place.ticket).await;
             bob.until_ids(queue, &[]).await;
         }

@@ -63,7 +63,7 @@ async fn outlives_its_anchor(fixture: &dyn Fixture) {
     let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.version);
     ann.withdraw(&door, beside.ticket).await;
     assert_eq!(soon("the news", waiting).await.expect("it can be asked"), Departure::Gone);
-    assert_eq!(bob.ids(&door).await, [next.joined.id.clone()]);
+    assert_eq!(bob.ids(&door).await, std::slice::from_ref(&next.joined.id));
     bob.withdraw(&door, next.ticket).await;
 }
 
@@ -91,7 +91,7 @@ async fn withdrawn(fixture: &dyn Fixture) {
     ann.withdraw(&door, ticket).await;
     assert_eq!(ann.ids(&door).await, [anchor.joined.id.clone(), seen.joined.id.clone()]);
     ann.withdraw(&door, seen.ticket).await;
-    assert_eq!(ann.ids(&door).await, [anchor.joined.id.clone()]);
+    assert_eq!(ann.ids(&door).await, std::slice::from_ref(&anchor.joined.id));
     ann.withdraw(&door, anchor.ticket).await;
 }
 
@@ -111,6 +111,6 @@ async fn reply_lost(fixture: &dyn Fixture) {
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error:?}"),
     }
     ann.withdraw(&door, ticket).await;
-    assert_eq!(ann.ids(&door).await, [anchor.joined.id.clone()]);
+    assert_eq!(ann.ids(&door).await, std::slice::from_ref(&anchor.joined.id));
     ann.withdraw(&door, anchor.ticket).await;
 }

@@ -104,9 +104,9 @@ async fn ends_after_release(fixture: &dyn Fixture) {
         let guard = ann.lock("door").await;
         let waiting = bob.queue_up("door").await;
         if given_back {
-            release(guard).await
+            release(guard).await;
         } else {
-            drop(guard)
+            drop(guard);
         }
         ann.inflict(Fault::ExpireSession).await;
         release(granted(waiting).await).await;

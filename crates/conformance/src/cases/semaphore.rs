@@ -22,6 +22,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("two who want more than half of the permits take turns", take_turns),
         Case::new("whoever wants many permits is not passed by those who want few", many_not_passed),
         Case::new("waiters for permits are served in the order they joined", in_order),
+        Case::new(
+            "a permit given back wakes the first at the gate, and a place there the next, and nobody else",
+            wakes_one,
+        ),
         Case::new("10 clients share 5 permits: all 5 are in use at once, and never more", five_at_once),
         Case::new(RANDOM, random_amounts),
         Case::new("a semaphore of one permit excludes like a mutex, and any task may give it back", like_a_mutex),
@@ -137,20 +141,53 @@ async fn in_order(fixture: &dyn Fixture) {
     }
 }
 
+async fn wakes_one(fixture: &dyn Fixture) {
+    const WAITERS: u64 = 8;
+    let parties = enter_all(fixture, 4).await;
+    let held = acquire(&parties[0].semaphore("pool", 1)).await;
+    let mut waiting = Vec::new();
+    for party in parties.iter().cycle().take(WAITERS as usize) {
+        waiting.push(party.queue_up_for_permits(&party.semaphore("pool", 1), 1).await);
+    }
+    let wake_ups = || {
+        let of = |party: &Party| (party.tap.changes(), party.tap.departures());
+        parties.iter().map(of).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    };
+    assert_eq!(wake_ups(), (0, 0), "nobody is woken while nobody leaves");
+    release(held).await;
+    for (number, next) in (1..).zip(waiting) {
+        let permits = granted(next).await;
+        // Whoever comes to the head after the next permit was given back need not be woken.
+        let (looks, turns) = wake_ups();
+        assert!(looks <= number && turns <= number, "{looks} looks and {turns} turns for {number} grants");
+        release_all(permits).await;
+    }
+    let (looks, turns) = wake_ups();
+    assert!(looks <= WAITERS, "{looks} looks at the permits");
+    assert_eq!(turns, WAITERS - 1, "each came to the head of the gate once");
+}
+
 /// How many permits are in use, and the most that ever were.
 #[derive(Debug, Default)]
 struct InUse {
     now: AtomicU64,
     most: AtomicU64,
+    given_back: AtomicU64,
 }
 
 impl InUse {
+    /// Returns how many of ten contenders have not given their permit back.
+    fn left(&self) -> usize {
+        10 - self.given_back.load(Ordering::SeqCst) as usize
+    }
+
     fn add(&self, permits: u64) {
         let now = self.now.fetch_add(permits, Ordering::SeqCst) + permits;
         self.most.fetch_max(now, Ordering::SeqCst);
     }
 
     fn subtract(&self, permits: u64) {
+        self.given_back.fetch_add(permits, Ordering::SeqCst);
         self.now.fetch_sub(permits, Ordering::SeqCst);
     }
 }
@@ -160,12 +197,17 @@ async fn five_at_once(fixture: &dyn Fixture) {
     let together = Arc::new(tokio::sync::Barrier::new(5));
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
-        let semaphore = Party::enter(fixture).await.semaphore("pool", 5);
-        let (in_use, together) = (in_use.clone(), together.clone());
+        let party = Party::enter(fixture).await;
+        let (semaphore, in_use, together) = (party.semaphore("pool", 5), in_use.clone(), together.clone());
         tasks.spawn(async move {
             let permit = semaphore.acquire().await.expect("it is granted");
             in_use.add(1);
-            // Five are in use before one is given back.
+            if together.wait().await.is_leader() {
+                // All that are not served yet have had time to come in, and did not.
+                party.until_contenders("pool", in_use.left()).await;
+                let shown = party.keeper.contenders("pool").await.expect("the queue can be looked at");
+                assert_eq!(shown.iter().filter(|contender| contender.mode == Mode::Permit).count(), 5);
+            }
             together.wait().await;
             in_use.subtract(1);
             release(permit).await;

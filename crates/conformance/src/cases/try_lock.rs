@@ -12,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("try_lock of a taken lock says no and joins nothing", says_no),
         Case::new("try_lock never passes a waiter", never_passes),
         Case::new("of many try_locks at the same time at most one takes the lock", at_most_one),
+        Case::new("of 20 tries at a free lock at the same time one takes it", one_takes_it),
     ]
 }
 
@@ -67,5 +68,24 @@ async fn at_most_one(fixture: &dyn Fixture) {
             release(guard).await;
         }
         ann.until_contenders("door", 0).await;
+    }
+}
+
+/// Some through a keeper in common, some through another.
+async fn one_takes_it(fixture: &dyn Fixture) {
+    let parties = [Party::enter(fixture).await, Party::enter(fixture).await];
+    for _ in 0..5 {
+        let mut tries = Vec::new();
+        for party in parties.iter().cycle().take(20) {
+            let party = party.clone();
+            tries.push(tokio::spawn(async move { party.try_lock("door").await }));
+        }
+        let mut guards = Vec::new();
+        for task in tries {
+            guards.extend(task.await.expect("the task does not panic"));
+        }
+        assert_eq!(guards.len(), 1, "whoever came first finds nobody before it");
+        release(guards.remove(0)).await;
+        parties[0].until_contenders("door", 0).await;
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lockkeeper_core::{
     Advice, ErrorKind, Expected, Mode, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
+use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -148,6 +149,8 @@ async fn increment(speaker: &Speaker) -> Result<()> {
         let read = value.as_ref().map_or("0", |value| std::str::from_utf8(&value.bytes).expect("it is text"));
         let next = read.parse::<u64>().expect("it is a number") + 1;
         let expected = value.as_ref().map_or(Expected::Absent, |value| Expected::Version(value.version));
+        // Others write in between.
+        yield_now().await;
         if speaker.session.set_value(&number(), expected, bytes(&next.to_string())).await?.is_some() {
             return Ok(());
         }
@@ -213,21 +216,32 @@ async fn told(fixture: &dyn Fixture) {
     }
 }
 
+/// Two writes follow each other, and the second must be seen before there is a third: sometimes it comes before the watcher
+/// waits again.
 async fn last_seen(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let (see, mut seen_last) = tokio::sync::watch::channel(0);
     let watching = async {
-        let (mut seen, mut last) = (None, 0);
-        while last < WRITES {
+        let mut seen = None;
+        while *see.borrow() < WRITES {
             let told = bob.session.value_changed(&number(), seen).await.expect("it can be read");
             let value = told.expect("nobody removes it");
             let read = std::str::from_utf8(&value.bytes).expect("it is text").parse().expect("it is a number");
-            assert!(read > last, "{read} after {last}");
-            (seen, last) = (Some(value.version), read);
+            let before = see.send_replace(read);
+            assert!(read > before, "{read} after {before}");
+            seen = Some(value.version);
+            // Time for the second write to come first.
+            for _ in 0..3 {
+                yield_now().await;
+            }
         }
     };
     let writing = async {
-        for number in 1..=WRITES {
-            ann.set(Expected::Any, bytes(&number.to_string())).await;
+        for first in (1..WRITES).step_by(2) {
+            ann.set(Expected::Any, bytes(&first.to_string())).await;
+            seen_last.wait_for(|&last| last == first).await.expect("somebody watches");
+            ann.set(Expected::Any, bytes(&(first + 1).to_string())).await;
+            seen_last.wait_for(|&last| last == first + 1).await.expect("somebody watches");
         }
     };
     soon("the last value", async { tokio::join!(watching, writing) }).await;

@@ -97,3 +97,18 @@ async fn a_dropped_server_closes_its_connections_and_its_port() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn a_node_counts_its_children_from_where_it_is_told_to_and_sticks_at_the_end() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut client = Client::tcp(&server).await;
+    client.ask(create("/queue")).await.unwrap().unwrap();
+    assert!(server.set_children_made("/queue", i32::MAX - 1).await);
+    assert!(!server.set_children_made("/nowhere", 1).await);
+    // There is no number after the greatest one.
+    for (prefix, made) in [("a-", "a-2147483646"), ("b-", "b-2147483647"), ("c-", "c-2147483647")] {
+        let create = create_as(&format!("/queue/{prefix}"), CreateMode::EphemeralSequential);
+        let path = format!("/queue/{made}");
+        assert_eq!(client.ask(create).await.unwrap(), Ok(Response::Create { path }));
+    }
+}

@@ -140,7 +140,7 @@ impl ValueWait {
             let epoch = answer.epoch;
             let stored = match watch.response().await {
                 Err(error) if !error.is(ErrorCode::NoNode) => Err(error),
-                _ => value::stored(answer.result),
+                _ => value::stored(answer.result, queue.part()),
             };
             match stored {
                 Ok(stored) => {

@@ -95,7 +95,8 @@ impl Join {
         let is_whole = unseen.len() == all;
         let make = |(at, path): (usize, String)| {
             let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
-            let create = Create { path, data: Some(data.into()), acl: vec![Acl::open()], mode: CreateMode::Container };
+            let acl = if at < named_at { vec![Acl::open()] } else { self.inner.acl.clone() };
+            let create = Create { path, data: Some(data.into()), acl, mode: CreateMode::Container };
             link.call(&Request::CreateContainer(create), self.path.shown())
         };
         let parents = unseen.into_iter().map(make).collect();

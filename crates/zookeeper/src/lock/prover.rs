@@ -247,7 +247,7 @@ fn note_revocation(place: &Place, data: Option<&[u8]>) {
     if let Some(revocation) = data.and_then(owner::read_request)
         && place.revoke(revocation)
     {
-        tracing::warn!(
+        tracing::debug!(
             target: "lockkeeper", lock = %place.queue, contender = %place.id, "somebody asks us to give the lock up"
         );
     }

@@ -12,7 +12,7 @@ use lockkeeper_core::{
     Operation, Part, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version,
     Withdrawal,
 };
-use lockkeeper_zk_proto::message::Request;
+use lockkeeper_zk_proto::message::{Acl, Request};
 use lockkeeper_zk_proto::path::ZnodePath;
 use tokio::sync::{Notify, oneshot};
 
@@ -40,6 +40,8 @@ const REPORTED_MAX: usize = 1_000;
 pub(super) struct Inner {
     pub(super) link: Arc<Link>,
     pub(super) naming: Naming,
+    /// Who may do what with the nodes of locks; those above them are open.
+    pub(super) acl: Vec<Acl>,
     pub(super) foreign: ForeignPolicy,
     base: ZnodePath,
     places: Mutex<Places>,
@@ -229,6 +231,7 @@ impl ZooKeeperSession {
         let inner = Arc::new(Inner {
             link: client.link().clone(),
             naming: config.naming,
+            acl: config.acl.clone(),
             foreign: config.foreign,
             base: config.base.clone(),
             places: Mutex::default(),

@@ -1,5 +1,8 @@
 //! The value of a queue: the data of its node.
 //!
+//! A node of a line that holds nothing can be a value too, an empty one: a barrier that kazoo has set. It is told from
+//! what queues leave behind by its kind and by its past, since ours are containers and everybody's have had children.
+//!
 //! What is written under a condition is written with the version that was just read, so that of those who expect the
 //! same state one succeeds. A version also tells the transaction that wrote it, since the node of a value that was removed
 //! and made anew counts from zero again.
@@ -27,12 +30,19 @@ const ATTEMPTS_MAX: u32 = 100;
 pub(super) struct Stored {
     data: QueueData,
     stat: Stat,
+    part: Part,
 }
 
 impl Stored {
     pub(super) fn value(&self) -> Option<Value> {
-        let bytes = self.data.value()?.into();
+        let bytes = self.data.value().or_else(|| self.is_mere_existence().then(Vec::new))?.into();
         Some(Value { bytes, version: version(self.stat.mzxid, self.stat.version) })
+    }
+
+    /// Tells whether somebody made the node for its own sake, without data.
+    fn is_mere_existence(&self) -> bool {
+        let Stat { data_length, cversion, ephemeral_owner, .. } = self.stat;
+        self.part == Part::Line && data_length == 0 && cversion == 0 && ephemeral_owner == 0
     }
 }
 
@@ -42,10 +52,10 @@ fn version(mzxid: i64, data_version: i32) -> ValueVersion {
 }
 
 /// Reads the answer to a read; `None` if there is no such node.
-pub(super) fn stored(answer: Result<Response, ClientError>) -> Result<Option<Stored>, ClientError> {
+pub(super) fn stored(answer: Result<Response, ClientError>, part: Part) -> Result<Option<Stored>, ClientError> {
     match answer {
         Ok(Response::GetData { data, stat }) => {
-            Ok(Some(Stored { data: QueueData::read(&data.unwrap_or_default()), stat }))
+            Ok(Some(Stored { data: QueueData::read(&data.unwrap_or_default()), stat, part }))
         }
         Ok(_) => Err(ClientError::unexpected(OpCode::GetData, "")),
         Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
@@ -57,27 +67,29 @@ pub(super) fn stored(answer: Result<Response, ClientError>) -> Result<Option<Sto
 struct Read {
     sync: Call,
     read: Call,
+    part: Part,
 }
 
 impl Read {
-    fn send(inner: &Inner, path: &QueuePath) -> Self {
+    fn send(inner: &Inner, path: &QueuePath, part: Part) -> Self {
         let sync = inner.link.call(&Request::Sync { path: path.on_server() }, path.shown());
         let read = inner.link.call(&Request::GetData { path: path.on_server(), watch: false }, path.shown());
-        Self { sync, read }
+        Self { sync, read, part }
     }
 
     async fn stored(self) -> Result<Option<Stored>, ClientError> {
         self.sync.await.result?;
-        stored(self.read.await.result)
+        stored(self.read.await.result, self.part)
     }
 }
 
 /// Reads, again if the connection was lost under it.
 async fn read_stored(inner: &Inner, path: &QueuePath, first: Read) -> Result<Option<Stored>, ClientError> {
+    let part = first.part;
     let mut read = first;
     for _ in 1..LOOK_ATTEMPTS_MAX {
         match read.stored().await {
-            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => read = Read::send(inner, path),
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => read = Read::send(inner, path, part),
             answer => return answer,
         }
     }
@@ -90,7 +102,7 @@ pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Op
         Ok(path) => path,
         Err(error) => return refuse(error),
     };
-    let first = Read::send(inner, &path);
+    let first = Read::send(inner, &path, queue.part());
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move {
         let stored = read_stored(&inner, &path, first).await;
@@ -114,7 +126,7 @@ pub(super) fn write(
         Ok(path) => path,
         Err(error) => return refuse(error),
     };
-    let first = Read::send(inner, &path);
+    let first = Read::send(inner, &path, queue.part());
     let write = Write { inner: inner.clone(), queue: queue.clone(), path, expected, value };
     inner.run(Operation::Value, queue, write.finish(first))
 }
@@ -158,7 +170,7 @@ impl Write {
             };
             match attempt.map_err(fail)? {
                 Attempt::Written(version) => return Ok(Some(version)),
-                Attempt::Overtaken => read = Read::send(&self.inner, &self.path),
+                Attempt::Overtaken => read = Read::send(&self.inner, &self.path, self.queue.part()),
             }
         }
         let message = format!("others changed the value {ATTEMPTS_MAX} times in between");
@@ -171,7 +183,7 @@ impl Write {
             Part::Line => CreateMode::Persistent,
             Part::Gate | Part::Permits => CreateMode::Container,
         };
-        Create { path: self.path.on_server(), data: Some(data.into()), acl: vec![Acl::open()], mode }
+        Create { path: self.path.on_server(), data: Some(data.into()), acl: self.inner.acl.clone(), mode }
     }
 
     /// Makes the node with the value, and its parents in the same segment.
@@ -184,7 +196,8 @@ impl Write {
         let is_whole = unseen.len() == parents.len();
         let make_parent = |(at, path): (usize, String)| {
             let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
-            let create = Create { path, data: Some(data.into()), acl: vec![Acl::open()], mode: CreateMode::Container };
+            let acl = if at < named_at { vec![Acl::open()] } else { self.inner.acl.clone() };
+            let create = Create { path, data: Some(data.into()), acl, mode: CreateMode::Container };
             link.call(&Request::CreateContainer(create), self.path.shown())
         };
         let made_parents: Vec<_> = unseen.into_iter().map(make_parent).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Bond, Entry, Error, ErrorKind, Mode, Operation, QueueName, Rank, Result, Ticket};
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, Request};
+use lockkeeper_zk_proto::message::{Create, CreateMode, MultiOperation, Request};
 
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
@@ -54,7 +54,7 @@ impl Wanted {
         let shared = anchor.as_ref().map(|anchor| anchor.token);
         let data = ContenderData::of(entry, inner.link.clock().unix_time(), shared, turn).to_bytes();
         let path = path.child_on_server(&name.text);
-        let create = Create { path, data: Some(data.into()), acl: vec![Acl::open()], mode };
+        let create = Create { path, data: Some(data.into()), acl: inner.acl.clone(), mode };
         Ok(Self { ticket: entry.ticket, turn, create, anchor })
     }
 

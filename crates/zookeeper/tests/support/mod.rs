@@ -1,5 +1,6 @@
 //! What the tests against real servers share.
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses another part")]
+#![allow(clippy::future_not_send, reason = "a test waits in its own task")]
 
 mod bench;
 pub mod fixture;

@@ -1,0 +1,191 @@
+//! Barriers: one that somebody sets and removes, and one that members go through together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lockkeeper_core::{Barrier, DoubleBarrier, ErrorKind, MEMBERS_MAX};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, enter_all, is_joined, soon};
+
+const IN_VAIN: Duration = Duration::from_millis(200);
+const MEMBERS: u32 = 5;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a barrier that is not set keeps nobody waiting", no_barrier),
+        Case::new("a barrier keeps all clients waiting until it is removed", keeps_waiting),
+        Case::new(
+            "a barrier that is removed while the waiter is cut off lets it go on after healing",
+            removed_while_cut,
+        )
+        .needs(&[FaultKind::Cut]),
+        Case::new("a barrier outlives the client that set it", outlives_its_setter),
+        Case::new("members go in together and out together, round after round", together),
+        Case::new("one more than needed goes in with the others", over_subscribed),
+        Case::new("a wake-up that is not for it lets no member in", no_bypass),
+        Case::new("a member that gives up does not count, and leaves nothing", gives_up),
+        Case::new("a member whose session expires inside has left, as far as the others can see", dies_inside)
+            .needs(&[FaultKind::ExpireSession]),
+        Case::new("a double barrier of no members, or of too many, is refused", bad_number),
+    ]
+}
+
+fn barrier(party: &Party) -> Barrier {
+    party.keeper.barrier("gate").expect("the name is one")
+}
+
+fn double(party: &Party, members: u32) -> DoubleBarrier {
+    party.keeper.double_barrier("hall", members).expect("the name is one, and there are members")
+}
+
+async fn no_barrier(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    soon("the way", barrier(&ann).wait()).await.expect("it can be asked");
+    assert!(soon("the way", barrier(&ann).wait_timeout(Duration::ZERO)).await.expect("it can be asked"));
+    soon("the removal", barrier(&ann).remove()).await.expect("removing what is not set is no error");
+}
+
+async fn keeps_waiting(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, 4).await;
+    soon("the barrier", barrier(&parties[0]).set()).await.expect("it can be set");
+    soon("the barrier", barrier(&parties[1]).set()).await.expect("setting it twice is no error");
+    let mut waiting = Vec::new();
+    for party in &parties {
+        let held = soon("the end of the timeout", barrier(party).wait_timeout(IN_VAIN / 4)).await;
+        assert!(!held.expect("a timeout is no error"));
+        let barrier = barrier(party);
+        waiting.push(tokio::spawn(async move { barrier.wait().await }));
+    }
+    yield_now().await;
+    assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
+    soon("the removal", barrier(&parties[2]).remove()).await.expect("it can be removed");
+    for waiter in waiting {
+        soon("the way", waiter).await.expect("the task does not panic").expect("it can be asked");
+    }
+}
+
+async fn removed_while_cut(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
+    let held = soon("the end of the timeout", barrier(&bob).wait_timeout(IN_VAIN / 4)).await;
+    assert!(!held.expect("a timeout is no error"));
+    let waiter = barrier(&bob);
+    let waiting = tokio::spawn(async move { waiter.wait().await });
+    yield_now().await;
+    bob.inflict(Fault::Cut).await;
+    soon("the removal", barrier(&ann).remove()).await.expect("it can be removed");
+    bob.inflict(Fault::Heal).await;
+    soon("the way", waiting).await.expect("the task does not panic").expect("what may pass is tried again");
+}
+
+async fn outlives_its_setter(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
+    soon("the close", ann.keeper.close()).await.expect("the service is told");
+    drop(ann);
+    let held = soon("the end of the timeout", barrier(&bob).wait_timeout(IN_VAIN)).await;
+    assert!(!held.expect("a timeout is no error"));
+    soon("the removal", barrier(&bob).remove()).await.expect("it can be removed");
+}
+
+async fn together(fixture: &dyn Fixture) {
+    const ROUNDS: u32 = 5;
+    let (came, left) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..MEMBERS {
+        let (barrier, came, left) = (double(&Party::enter(fixture).await, MEMBERS), came.clone(), left.clone());
+        tasks.spawn(async move {
+            for round in 1..=ROUNDS {
+                came.fetch_add(1, Ordering::SeqCst);
+                let inside = barrier.enter().await.expect("it goes in");
+                assert_eq!(came.load(Ordering::SeqCst), round * MEMBERS, "in before all had come");
+                assert!(inside.hold().is_held());
+                yield_now().await;
+                left.fetch_add(1, Ordering::SeqCst);
+                inside.leave().await.expect("it was inside");
+                assert!(left.load(Ordering::SeqCst) >= round * MEMBERS, "out before all were leaving");
+            }
+        });
+    }
+    soon("the end of all rounds", async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no member fails");
+        }
+    })
+    .await;
+}
+
+async fn over_subscribed(fixture: &dyn Fixture) {
+    let parties = enter_all(fixture, 3).await;
+    let enter = |party: &Party| {
+        let barrier = double(party, 2);
+        async move { barrier.enter().await }
+    };
+    let first = parties[0].queue_up_for(enter(&parties[0])).await;
+    assert!(!first.is_finished());
+    let second = soon("the way in", double(&parties[1], 2).enter()).await.expect("it goes in");
+    let first = soon("the way in", first).await.expect("the task does not panic").expect("it goes in");
+    let third = soon("the way in", double(&parties[2], 2).enter()).await.expect("it goes in with the others");
+    let leaving = [first, second, third].map(|inside| tokio::spawn(inside.leave()));
+    for leaving in leaving {
+        soon("the way out", leaving).await.expect("the task does not panic").expect("it was inside");
+    }
+}
+
+/// Curator's GH-1290: whoever was woken before all had come went in.
+async fn no_bypass(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let barrier = double(&ann, 3);
+    let first = ann.queue_up_for(async move { barrier.enter().await }).await;
+    for _ in 0..5 {
+        // Each coming and going wakes whoever waits.
+        let refused = soon("the end of the timeout", double(&bob, 3).enter_timeout(IN_VAIN / 10)).await;
+        assert!(refused.expect("a timeout is no error").is_none());
+        ann.until_contenders("hall", 1).await;
+        assert!(!first.is_finished(), "in before all had come");
+    }
+    first.abort();
+    drop(first.await);
+    bob.until_contenders("hall", 0).await;
+}
+
+async fn gives_up(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let refused = soon("the end of the timeout", double(&ann, 2).enter_timeout(IN_VAIN)).await;
+    assert!(refused.expect("a timeout is no error").is_none());
+    bob.until_contenders("hall", 0).await;
+    let refused = soon("the end of the timeout", double(&bob, 2).enter_timeout(IN_VAIN)).await;
+    assert!(refused.expect("a timeout is no error").is_none(), "the one before does not count");
+    let [one, other] = [double(&ann, 2), double(&bob, 2)];
+    let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
+    let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));
+    let alone = soon("the end of the timeout", one.leave_timeout(IN_VAIN)).await;
+    assert!(!alone.expect("a timeout is no error"), "the other one is still inside");
+    assert!(soon("the way out", other.leave_timeout(IN_VAIN)).await.expect("it was inside"));
+}
+
+async fn dies_inside(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [one, other] = [double(&ann, 2), double(&bob, 2)];
+    let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
+    let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));
+    let leaving = tokio::spawn(other.leave());
+    yield_now().await;
+    ann.inflict(Fault::ExpireSession).await;
+    soon("the way out", leaving).await.expect("the task does not panic").expect("it was inside");
+    let error = soon("the refusal", one.leave()).await.expect_err("its place was lost");
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error:?}");
+}
+
+async fn bad_number(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    for members in [0, MEMBERS_MAX + 1] {
+        let error = ann.keeper.double_barrier("hall", members).expect_err("it can never be gone through");
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest, "{error}");
+    }
+    assert_eq!(ann.journal.count(is_joined), 0);
+}

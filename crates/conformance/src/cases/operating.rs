@@ -1,0 +1,157 @@
+//! What an operator does to a lock: ask for it, break it, freeze it, thaw it.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, ErrorKind, LockKind, LossReason, Revocation};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, release, release_all, soon};
+
+const IN_VAIN: Duration = Duration::from_millis(200);
+const REASON: &str = "moving disks";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("all holders of a lock are asked to give it up, and who asked hears when they have", revoke),
+        Case::new("a holder that does not listen keeps the lock, and whoever waits is not asked", not_listening),
+        Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock),
+        Case::new("one permit of many is broken by its token", break_permit),
+        Case::new("a frozen lock of any kind keeps everybody out until anybody thaws it", freeze),
+        Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits),
+        Case::new("a frozen lock stays frozen when the session that froze it ends", outlives_its_session)
+            .needs(&[FaultKind::ExpireSession]),
+    ]
+}
+
+fn please() -> Revocation {
+    Revocation::new(Some("deploying".to_owned()), Some(Duration::from_secs(5)))
+}
+
+async fn revoke(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let readers = [ann.read("book").await, bob.read("book").await];
+    let writer = eve.queue_up_to_write("book").await;
+    let polite = readers.map(|reader| {
+        tokio::spawn(async move {
+            assert_eq!(reader.hold().revoked().await, please());
+            release(reader).await;
+        })
+    });
+    assert!(soon("the answer", eve.keeper.revoke("book", please(), Duration::from_secs(10))).await.expect("no error"));
+    for reader in polite {
+        soon("the release", reader).await.expect("it was asked");
+    }
+    release(granted(writer).await).await;
+}
+
+async fn not_listening(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    assert!(!soon("the answer", eve.keeper.revoke("door", please(), IN_VAIN)).await.expect("no error"));
+    assert!(guard.hold().is_held() && !waiting.is_finished());
+    let shown = eve.keeper.contenders("door").await.expect("the queue can be looked at");
+    assert_eq!(shown.iter().map(|shown| shown.revocation.is_some()).collect::<Vec<_>>(), [true, false]);
+    release(guard).await;
+    release(granted(waiting).await).await;
+    let nobody = eve.keeper.revoke("door", please(), IN_VAIN);
+    assert!(soon("the answer", nobody).await.expect("no error"), "nobody has it");
+}
+
+async fn break_lock(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let stale = ann.lock("door").await;
+    let old = stale.fencing_token();
+    release(stale).await;
+    let guard = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    let error = soon("the refusal", eve.keeper.break_lock("door", old)).await.expect_err("it is an old token");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::TokenMismatch, Advice::Permanent), "{error}");
+    assert!(guard.hold().is_held() && !waiting.is_finished());
+    let broken = soon("the answer", eve.keeper.break_lock("door", guard.fencing_token())).await.expect("it is broken");
+    assert_eq!(broken.id, *guard.hold().contender());
+    let next = granted(waiting).await;
+    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Broken);
+    drop(guard);
+    assert!(next.hold().is_held());
+    release(next).await;
+}
+
+async fn break_permit(fixture: &dyn Fixture) {
+    let (ann, eve) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let mut permits = soon("the grant", ann.semaphore("pool", 3).acquire_many(3)).await.expect("they are granted");
+    let broken = permits.remove(1);
+    soon("the answer", eve.keeper.break_lock("pool", broken.fencing_token())).await.expect("it is broken");
+    assert_eq!(soon("the loss", broken.hold().lost()).await, LossReason::Broken);
+    assert!(permits.iter().all(|permit| permit.hold().is_held()));
+    let freed = soon("the answer", eve.semaphore("pool", 3).try_acquire()).await.expect("it does not fail");
+    release(freed.expect("one is free")).await;
+    release_all(permits).await;
+}
+
+/// Tells whether anybody gets in.
+async fn is_free(party: &Party, kind: LockKind) -> bool {
+    let keeper = &party.keeper;
+    let free = match kind {
+        LockKind::Mutex => keeper.mutex("door").expect("a name").try_lock().await.map(|it| it.is_some()),
+        LockKind::ReadWrite => {
+            let lock = keeper.rw_lock("door").expect("a name");
+            let writes = lock.try_write().await.expect("busy is no error").is_some();
+            let reads = lock.try_read().await.expect("busy is no error").is_some();
+            assert_eq!(reads, writes);
+            lock.try_read().await.map(|it| it.is_some())
+        }
+        LockKind::Semaphore => keeper.semaphore("door", 2).expect("a name").try_acquire().await.map(|it| it.is_some()),
+        LockKind::Election => keeper.election("door").expect("a name").try_campaign().await.map(|it| it.is_some()),
+        _ => unreachable!("it is one of the kinds below"),
+    };
+    free.expect("busy is no error")
+}
+
+async fn freeze(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
+        let frozen = soon("the freeze", ann.keeper.freeze("door", kind, REASON, None)).await.expect("it is frozen");
+        let frozen = frozen.expect("nobody is in the way");
+        assert_eq!(frozen.frozen.as_deref(), Some(REASON));
+        assert!(!is_free(&bob, kind).await && !is_free(&ann, kind).await, "{kind:?}");
+        let shown = bob.keeper.contenders("door").await.expect("the queue can be looked at");
+        assert_eq!(shown.iter().map(|shown| shown.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)], "{kind:?}");
+        let thawed = soon("the thaw", bob.keeper.thaw("door")).await.expect("it is thawed");
+        assert_eq!(thawed.iter().map(|thawed| &thawed.id).collect::<Vec<_>>(), [&frozen.id], "{kind:?}");
+        assert!(is_free(&bob, kind).await, "{kind:?}");
+        assert!(soon("the thaw", bob.keeper.thaw("door")).await.expect("it is not frozen").is_empty());
+        bob.until_contenders("door", 0).await;
+    }
+}
+
+async fn freeze_waits(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let guard = ann.lock("door").await;
+    let frozen = eve.keeper.freeze("door", LockKind::Mutex, REASON, Some(IN_VAIN));
+    assert!(soon("the end of the timeout", frozen).await.expect("a timeout is no error").is_none());
+    bob.until_contenders("door", 1).await;
+    let keeper = eve.keeper.clone();
+    let freezing = tokio::spawn(async move { keeper.freeze("door", LockKind::Mutex, REASON, None).await });
+    bob.until_contenders("door", 2).await;
+    let behind = bob.queue_up("door").await;
+    assert!(guard.hold().is_held() && !freezing.is_finished());
+    release(guard).await;
+    let frozen = soon("the freeze", freezing).await.expect("the task does not panic").expect("it is frozen");
+    assert!(frozen.is_some() && !behind.is_finished());
+    assert_eq!(soon("the thaw", ann.keeper.thaw("door")).await.expect("it is thawed").len(), 1);
+    release(granted(behind).await).await;
+}
+
+async fn outlives_its_session(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let frozen = soon("the freeze", ann.keeper.freeze("door", LockKind::Mutex, REASON, None)).await;
+    assert!(frozen.expect("it is frozen").is_some());
+    ann.inflict(Fault::ExpireSession).await;
+    let waiting = bob.queue_up("door").await;
+    let refused = soon("the end of the timeout", bob.mutex("door").lock_timeout(IN_VAIN)).await;
+    assert!(refused.expect("a timeout is no error").is_none() && !waiting.is_finished());
+    assert_eq!(soon("the thaw", bob.keeper.thaw("door")).await.expect("it is thawed").len(), 1);
+    release(granted(waiting).await).await;
+}

@@ -1,0 +1,76 @@
+//! The page that maps the peers' tests to ours: what it names exists, and each row names something or says why not.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lockkeeper_conformance::cases;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page() -> String {
+    fs::read_to_string(workspace().join("docs/parity.md")).expect("the page is there")
+}
+
+/// Returns the rows of all tables, without their heads.
+fn rows(page: &str) -> Vec<&str> {
+    let lines: Vec<&str> = page.lines().collect();
+    let is_row = |at: &usize| lines[*at].starts_with('|') && !lines[*at].starts_with("| ---");
+    let is_head = |at: usize| lines.get(at + 1).is_some_and(|next| next.starts_with("| ---"));
+    (0..lines.len()).filter(is_row).filter(|&at| !is_head(at)).map(|at| lines[at]).collect()
+}
+
+/// Returns what stands in backticks in the last column.
+fn named(row: &str) -> Vec<&str> {
+    last_column(row).split('`').skip(1).step_by(2).collect()
+}
+
+fn last_column(row: &str) -> &str {
+    row.trim_end_matches(['|', ' ']).rsplit(" | ").next().expect("a row has columns")
+}
+
+#[test]
+fn every_case_that_the_page_names_is_in_the_suite() {
+    let cases = cases();
+    let known: BTreeSet<_> = cases.iter().map(lockkeeper_conformance::Case::name).collect();
+    let page = page();
+    let missing: Vec<_> = rows(&page)
+        .into_iter()
+        .flat_map(named)
+        .filter_map(|name| name.strip_prefix("case: "))
+        .filter(|name| !known.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no such case: {missing:#?}");
+}
+
+#[test]
+fn every_test_that_the_page_names_is_in_its_file() {
+    let page = page();
+    for test in rows(&page).into_iter().flat_map(named).filter_map(|name| name.strip_prefix("test: ")) {
+        let (file, function) = test.split_once("::").unwrap_or_else(|| panic!("{test:?} is no `path::name`"));
+        let text = fs::read_to_string(workspace().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(&format!("fn {function}(")), "{file} has no test {function}");
+    }
+}
+
+#[test]
+fn every_row_names_a_counterpart_or_says_why_there_is_none() {
+    let page = page();
+    let rows = rows(&page);
+    assert!(rows.len() > 80, "{} rows were found", rows.len());
+    for row in rows {
+        let counterpart = named(row).iter().any(|name| name.starts_with("case: ") || name.starts_with("test: "));
+        let reason = last_column(row).starts_with("None: ");
+        assert!(counterpart || reason, "neither a counterpart nor a reason: {row}");
+    }
+}
+
+#[test]
+fn no_two_cases_have_the_same_name() {
+    let mut seen = BTreeSet::new();
+    for case in cases() {
+        assert!(seen.insert(case.name()), "{:?} is there twice", case.name());
+    }
+}

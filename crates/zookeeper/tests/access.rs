@@ -1,0 +1,104 @@
+//! Who may touch a lock's nodes: everybody, or only the URL's user and those who are it too.
+
+mod support;
+
+use std::net::SocketAddr;
+
+use lockkeeper_core::{ErrorKind, Keeper, QueueName};
+use lockkeeper_zk_proto::message::{Acl, ErrorCode};
+use lockkeeper_zookeeper::Client;
+use support::{Bench, Party, can_start, client, soon};
+
+fn keeper_of(user: &str, address: SocketAddr, settings: &str) -> Keeper {
+    Party::of_servers(&format!("{user}{address}"), settings).keeper
+}
+
+async fn acls(operator: &Client, path: &str) -> Vec<Acl> {
+    operator.get_acl(path).await.unwrap().0
+}
+
+async fn contender(keeper: &Keeper, lock: &str) -> String {
+    keeper.contenders(lock).await.unwrap()[0].id.to_string()
+}
+
+#[tokio::test]
+async fn nodes_are_open_to_everybody_unless_the_url_says_otherwise() {
+    if !can_start("nodes_are_open_to_everybody_unless_the_url_says_otherwise") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let operator = client(bench.server.address()).await;
+    let ann = keeper_of("ann:secret@", bench.server.address(), "");
+    let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+    let node = contender(&ann, "door").await;
+    for path in ["/lockkeeper", "/lockkeeper/door", &format!("/lockkeeper/door/{node}")] {
+        assert_eq!(acls(&operator, path).await, [Acl::open()], "{path}");
+    }
+    let stranger = keeper_of("", bench.server.address(), "");
+    assert!(stranger.mutex("door").unwrap().try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_of_its_creators_is_shared_by_them_and_refused_to_strangers() {
+    if !can_start("a_lock_of_its_creators_is_shared_by_them_and_refused_to_strangers") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let address = bench.server.address();
+    let operator = client(address).await;
+    operator.add_auth("digest", b"ann:secret").await.unwrap();
+    let [ann, twin] = [(); 2].map(|()| keeper_of("ann:secret@", address, "?acl=creator"));
+    let stranger = keeper_of("bob:other@", address, "?acl=creator");
+    let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+    let permit = ann.semaphore("pool", 1).unwrap().acquire().await.unwrap();
+    let node = contender(&ann, "door").await;
+    // What lies above the locks is for all who have locks beside this one.
+    assert_eq!(acls(&operator, "/lockkeeper").await, [Acl::open()]);
+    for path in ["door", &format!("door/{node}"), "pool", "pool/leases"] {
+        let acl = acls(&operator, &format!("/lockkeeper/{path}")).await;
+        assert!(acl.len() == 1 && acl[0].id.id.starts_with("ann:"), "{path}: {acl:?}");
+    }
+    assert_eq!(
+        client(address).await.delete("/lockkeeper/door", None).await.unwrap_err().code(),
+        Some(ErrorCode::NotEmpty)
+    );
+    for error in [
+        soon("the refusal", stranger.mutex("door").unwrap().lock()).await.unwrap_err(),
+        soon("the refusal", stranger.semaphore("pool", 1).unwrap().acquire()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    }
+    let waits = tokio::spawn({
+        let twin = twin.clone();
+        async move { twin.mutex("door").unwrap().lock().await.unwrap().release().await }
+    });
+    guard.release().await.unwrap();
+    soon("the twin's grant", waits).await.unwrap().unwrap();
+    permit.release().await.unwrap();
+    // A neighbour's lock is its own.
+    let other = stranger.mutex("window").unwrap().lock().await.unwrap();
+    assert_eq!(other.hold().name(), &QueueName::new("window").unwrap());
+}
+
+#[tokio::test]
+async fn an_election_of_its_creators_is_theirs() {
+    if !can_start("an_election_of_its_creators_is_theirs") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let address = bench.server.address();
+    let ann = keeper_of("ann:secret@", address, "?acl=creator");
+    let leads = ann.election("boss").unwrap().campaign().await.unwrap();
+    let operator = client(address).await;
+    operator.add_auth("digest", b"ann:secret").await.unwrap();
+    let node = contender(&ann, "boss").await;
+    for path in ["/lockkeeper/boss".to_owned(), format!("/lockkeeper/boss/{node}")] {
+        let acl = acls(&operator, &path).await;
+        assert!(acl.len() == 1 && acl[0].id.id.starts_with("ann:"), "{path}: {acl:?}");
+    }
+    let stranger = keeper_of("", address, "");
+    let error = soon("the refusal", stranger.election("boss").unwrap().campaign()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    leads.resign().await.unwrap();
+}
