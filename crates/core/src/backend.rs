@@ -8,6 +8,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::contender::{
     ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Ticket, Value, ValueVersion,
@@ -118,6 +119,13 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
     fn bond(&self) -> &SessionBond;
+
+    /// Says how long before its deadline whoever holds something under this session is certainly warned that renewals fail,
+    /// before anything is held: as [`Standing::notice`](crate::Standing::notice) says it then. `None` where there is no
+    /// deadline.
+    fn notice(&self) -> Option<Duration> {
+        None
+    }
 
     /// Lists a queue, without the contenders that are known to be dead.
     ///

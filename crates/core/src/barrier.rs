@@ -54,11 +54,11 @@ impl Barrier {
         self.value.name()
     }
 
-    /// Sets the barrier; does nothing new if it is set.
+    /// Sets the barrier; changes nothing if it is set.
     ///
     /// # Errors
     ///
-    /// As [`SharedValue::set`]; trying again is harmless.
+    /// As [`SharedValue::compare_and_set`]; trying again is harmless.
     ///
     /// # Cancellation
     ///
@@ -73,9 +73,9 @@ impl Barrier {
     /// Fails.
     #[doc(alias = "setBarrier")]
     pub async fn set(&self) -> Result<()> {
-        // What it says is for people who look; that it is there is what counts.
+        // What it says is for people who look; that it is there is what counts, so one that is set is left alone.
         let owner = self.value.lock().shared.owner.to_string();
-        self.value.set(owner.as_bytes()).await.map(drop)
+        self.value.compare_and_set(None, owner.as_bytes()).await.map(drop)
     }
 
     /// Removes the barrier, and all who wait go on; does nothing if it is not set.

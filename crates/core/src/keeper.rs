@@ -124,6 +124,31 @@ impl Keeper {
         self.shared.backend.capabilities()
     }
 
+    /// Returns how long before its deadline a holder will certainly be warned that renewals fail, as [`Hold::notice`](crate::Hold::notice)
+    /// says it once something is held; `None` if the service has no timeouts. Opens the session if there is none.
+    ///
+    /// It follows from what the service has granted, and may shrink when that does.
+    ///
+    /// # Errors
+    ///
+    /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`] if this keeper
+    /// was closed.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// Answers all the same, for as long as the session is not lost.
+    pub async fn notice(&self) -> Result<Option<Duration>> {
+        Ok(self.shared.session().await?.notice())
+    }
+
     /// Shows who holds and who waits, first contender first; empty if nobody does.
     ///
     /// # Errors

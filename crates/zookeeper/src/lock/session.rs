@@ -271,6 +271,10 @@ impl Session for ZooKeeperSession {
         self.inner.link.bond()
     }
 
+    fn notice(&self) -> Option<Duration> {
+        Some(prover::notice(&self.inner.link))
+    }
+
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         self.look(queue, Inner::send_look)
     }

@@ -1,7 +1,7 @@
 //! The value of a queue: the data of its node.
 //!
-//! A node of a line that holds nothing can be a value too, an empty one: a barrier that kazoo has set. It is told from
-//! what queues leave behind by its kind and by its past, since ours are containers and everybody's have had children.
+//! A node of a line that holds nothing and never had children is an empty value, as a barrier is that kazoo has set. What
+//! a queue leaves behind has had children.
 //!
 //! What is written under a condition is written with the version that was just read, so that of those who expect the
 //! same state one succeeds. A version also tells the transaction that wrote it, since the node of a value that was removed
@@ -39,10 +39,9 @@ impl Stored {
         Some(Value { bytes, version: version(self.stat.mzxid, self.stat.version) })
     }
 
-    /// Tells whether somebody made the node for its own sake, without data.
+    /// Tells whether somebody made the node for its own sake, without data. Whether it is a container, no server tells.
     fn is_mere_existence(&self) -> bool {
-        let Stat { data_length, cversion, ephemeral_owner, .. } = self.stat;
-        self.part == Part::Line && data_length == 0 && cversion == 0 && ephemeral_owner == 0
+        self.part == Part::Line && self.stat.data_length == 0 && self.stat.cversion == 0
     }
 }
 
@@ -226,7 +225,7 @@ impl Write {
     async fn set(&self, stored: &Stored, value: &[u8]) -> Result<Attempt, ClientError> {
         let data = stored.data.with_value(&self.queue, Some(value));
         // What was made for a queue is deleted by the service when nobody has queued for a while, and a value with it.
-        let is_leftover = stored.value().is_none() && stored.stat.num_children == 0;
+        let is_leftover = stored.data.value().is_none() && stored.stat.num_children == 0;
         if is_leftover
             && self.queue.part() == Part::Line
             && let Some(version) = self.replace(stored, &data).await?

@@ -1,0 +1,213 @@
+//! Barriers and counters that real Curator shares with ours on one path; and kazoo's way of setting a barrier.
+
+mod support;
+
+use std::time::Duration;
+
+use lockkeeper_core::{Barrier, ErrorKind, SharedCounter};
+use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
+use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_zookeeper::NewNode;
+use support::{Party, SOON, client, soon, until};
+
+const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a wait in vain goes on: clients look and watch in a few milliseconds.
+const IN_VAIN: Duration = Duration::from_millis(300);
+
+/// A name that starts with a slash is a node's path.
+const PATH: &str = "/values/one";
+
+async fn with_curator(test: &str) -> Option<(Server, Peer)> {
+    if !zookeeper::availability().and(curator::availability).or_skip(test) {
+        return None;
+    }
+    let server = Server::standalone(Setup::new()).await.unwrap();
+    let peer = curator::start(&server.address().to_string(), PEER_SESSION_TIMEOUT).await.unwrap();
+    Some((server, peer))
+}
+
+fn barrier(server: &Server) -> Barrier {
+    Party::new(server.address(), "").keeper.barrier(PATH).unwrap()
+}
+
+fn counter(server: &Server) -> SharedCounter {
+    Party::new(server.address(), "").keeper.shared_counter(PATH).unwrap()
+}
+
+/// Waits until somebody watches the node of `PATH`.
+async fn until_watched(server: &Server, count: usize) {
+    let watchers = async || server.watched().await.unwrap().iter().filter(|(path, _)| path == PATH).count();
+    until("the watches", async || watchers().await >= count).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_that_ours_sets_keeps_curator_until_ours_or_curator_removes_it() {
+    let test = "a_barrier_that_ours_sets_keeps_curator_until_ours_or_curator_removes_it";
+    let Some((server, mut curator)) = with_curator(test).await else { return };
+    let (setter, waiter) = (barrier(&server), barrier(&server));
+    for removed_by_curator in [false, true, false] {
+        assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is not set");
+        setter.set().await.unwrap();
+        assert!(!curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap());
+        assert!(!waiter.wait_timeout(IN_VAIN).await.unwrap());
+        if removed_by_curator {
+            let (gone_on, ()) = tokio::join!(waiter.wait_timeout(SOON), async {
+                until_watched(&server, 1).await;
+                curator.remove_barrier(PATH).await.unwrap();
+            });
+            assert!(gone_on.unwrap());
+        } else {
+            let (theirs, ours, ()) =
+                tokio::join!(curator.wait_on_barrier(PATH, SOON), waiter.wait_timeout(SOON), async {
+                    until_watched(&server, 2).await;
+                    setter.remove().await.unwrap();
+                });
+            assert!(theirs.unwrap() && ours.unwrap());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_that_curator_sets_keeps_ours_until_curator_or_ours_removes_it() {
+    let test = "a_barrier_that_curator_sets_keeps_ours_until_curator_or_ours_removes_it";
+    let Some((server, mut curator)) = with_curator(test).await else { return };
+    let (remover, waiter) = (barrier(&server), barrier(&server));
+    for removed_by_ours in [false, true] {
+        curator.set_barrier(PATH).await.unwrap();
+        remover.set().await.unwrap();
+        assert!(!waiter.wait_timeout(IN_VAIN).await.unwrap());
+        let (gone_on, ()) = tokio::join!(waiter.wait_timeout(SOON), async {
+            until_watched(&server, 1).await;
+            match removed_by_ours {
+                true => remover.remove().await.unwrap(),
+                false => curator.remove_barrier(PATH).await.unwrap(),
+            }
+        });
+        assert!(gone_on.unwrap());
+        assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is gone for Curator too");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_data_is_a_barrier_as_kazoo_sets_it_and_is_deleted_with_it() {
+    if !zookeeper::availability().or_skip("a_node_without_data_is_a_barrier_as_kazoo_sets_it_and_is_deleted_with_it") {
+        return;
+    }
+    let server = Server::standalone(Setup::new()).await.unwrap();
+    let (ours, operator) = (barrier(&server), client(server.address()).await);
+    operator.create(NewNode::persistent("/values")).await.unwrap();
+    for sets_it_again in [false, true] {
+        operator.create(NewNode::persistent(PATH)).await.unwrap();
+        assert!(!ours.wait_timeout(IN_VAIN).await.unwrap());
+        if sets_it_again {
+            ours.set().await.unwrap();
+            let (data, stat) = operator.get_data(PATH).await.unwrap();
+            assert_eq!((&data[..], stat.version), (&b""[..], 0), "who waits for it sees no change");
+        }
+        let (gone_on, ()) = tokio::join!(ours.wait_timeout(SOON), async {
+            until_watched(&server, 1).await;
+            ours.remove().await.unwrap();
+        });
+        assert!(gone_on.unwrap());
+        assert_eq!(operator.exists(PATH).await.unwrap(), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_queues_leave_behind_is_no_barrier() {
+    let test = "what_queues_leave_behind_is_no_barrier";
+    if !zookeeper::availability().and(curator::availability).and(kazoo::availability).or_skip(test) {
+        return;
+    }
+    let server = Server::standalone(Setup::new()).await.unwrap();
+    let (address, ours) = (server.address().to_string(), barrier(&server));
+    let operator = client(server.address()).await;
+    let peers = [
+        curator::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
+        kazoo::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
+    ];
+    for mut peer in peers {
+        assert!(peer.lock(Kind::MixedMutex, PATH, SOON).await.unwrap());
+        assert!(ours.wait_timeout(Duration::from_secs(1)).await.unwrap(), "a lock in use is none");
+        peer.release(Kind::MixedMutex, PATH).await.unwrap();
+        assert!(operator.exists(PATH).await.unwrap().is_some(), "it is left behind");
+        assert!(ours.wait_timeout(Duration::from_secs(1)).await.unwrap());
+        ours.remove().await.unwrap();
+        operator.delete(PATH, None).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_is_seen_set_and_watched_by_curator_and_ours_alike() {
+    let test = "a_count_is_seen_set_and_watched_by_curator_and_ours_alike";
+    let Some((server, mut curator)) = with_curator(test).await else { return };
+    let ours = counter(&server);
+    let unset = ours.get().await.unwrap();
+    assert_eq!((unset.number(), unset.version()), (0, None));
+    let seen = ours.compare_and_set(unset, -7).await.unwrap().expect("nobody else has set it");
+    assert_eq!(curator.shared_count(PATH).await.unwrap(), SharedCount { value: -7, version: 0 });
+
+    // Theirs is told to ours, and makes what ours saw stale.
+    let (changed, ()) = tokio::join!(soon("their change", ours.changed(seen)), async {
+        until_watched(&server, 2).await;
+        curator.set_shared_count(PATH, i32::MAX).await.unwrap();
+    });
+    let changed = changed.unwrap();
+    assert_eq!(changed.number(), i32::MAX);
+    assert_eq!(ours.compare_and_set(seen, 1).await.unwrap(), None);
+
+    // And the other way round.
+    assert_eq!(curator.shared_count(PATH).await.unwrap().value, i32::MAX);
+    let now = ours.compare_and_set(changed, 12).await.unwrap().expect("it is as it was seen");
+    assert!(curator.shared_count_changed(PATH, SOON).await.unwrap());
+    let told = curator.shared_count(PATH).await.unwrap();
+    assert_eq!(told.value, 12);
+    ours.set(13).await.unwrap();
+    assert!(!curator.try_set_shared_count(PATH, 14).await.unwrap(), "theirs is stale");
+    assert!(curator.shared_count_changed(PATH, SOON).await.unwrap());
+    assert_eq!(curator.shared_count(PATH).await.unwrap().value, 13);
+    assert!(curator.try_set_shared_count(PATH, 14).await.unwrap());
+    assert_eq!(ours.compare_and_set(now, 15).await.unwrap(), None);
+    assert_eq!(ours.get().await.unwrap().number(), 14);
+}
+
+/// Nothing is lost when both count one number up by comparing.
+#[tokio::test(flavor = "multi_thread")]
+async fn counting_up_with_curator_loses_nothing() {
+    const EACH: i32 = 40;
+    let Some((server, mut curator)) = with_curator("counting_up_with_curator_loses_nothing").await else { return };
+    let ours = counter(&server);
+    curator.set_shared_count(PATH, 0).await.unwrap();
+    let theirs = async {
+        for _ in 0..EACH {
+            loop {
+                let seen = curator.shared_count(PATH).await.unwrap();
+                if curator.try_set_shared_count(PATH, seen.value + 1).await.unwrap() {
+                    break;
+                }
+                // A refusal does not tell Curator the number: its watch does.
+                curator.shared_count_changed(PATH, IN_VAIN).await.unwrap();
+            }
+        }
+    };
+    let mine = async {
+        for _ in 0..EACH {
+            loop {
+                let seen = ours.get().await.unwrap();
+                if ours.compare_and_set(seen, seen.number() + 1).await.unwrap().is_some() {
+                    break;
+                }
+            }
+        }
+    };
+    soon("the counting", async { tokio::join!(theirs, mine) }).await;
+    assert_eq!(ours.get().await.unwrap().number(), 2 * EACH);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_of_curators_is_no_counter() {
+    let Some((server, mut curator)) = with_curator("a_barrier_of_curators_is_no_counter").await else { return };
+    curator.set_barrier(PATH).await.unwrap();
+    assert_eq!(counter(&server).get().await.unwrap_err().kind(), ErrorKind::InvalidRequest);
+}
