@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueName,
@@ -108,6 +109,10 @@ impl Session for TapSession {
         self.inner.bond()
     }
 
+    fn notice(&self) -> Option<Duration> {
+        self.inner.notice()
+    }
+
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         self.tap.paced(self.inner.view(queue))
     }
@@ -173,6 +178,10 @@ impl Session for TapSession {
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         Withdrawal::under_way(self.tap.paced(Box::pin(self.inner.withdraw(queue, ticket))))
+    }
+
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        self.inner.keep(queue, ticket);
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

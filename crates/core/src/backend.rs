@@ -1,8 +1,8 @@
 //! The waist: what every coordination service must give, and all that a recipe may use.
 //!
 //! What all services can give is an ordered queue of contenders that live as long as their session. Recipes know no
-//! service and backends know no recipe. Futures are boxed and `'static`; **a call takes effect when it is made**, not at
-//! the first poll of its future, so that requests go out in the order of the calls.
+//! service and backends know no recipe. Futures are boxed and `'static`; **a call takes effect when it is made**, not
+//! at the first poll of its future, so that requests go out in the order of the calls.
 
 use std::fmt;
 use std::pin::Pin;
@@ -120,9 +120,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
     fn bond(&self) -> &SessionBond;
 
-    /// Says how long before its deadline whoever holds something under this session is certainly warned that renewals fail,
-    /// before anything is held: as [`Standing::notice`](crate::Standing::notice) says it then. `None` where there is no
-    /// deadline.
+    /// Says how long before its deadline whoever holds something under this session is certainly warned that renewals
+    /// fail, before anything is held: as [`Standing::notice`](crate::Standing::notice) says it then. `None` where there
+    /// is no deadline.
     fn notice(&self) -> Option<Duration> {
         None
     }
@@ -171,8 +171,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Takes a place at the tail of a queue.
     ///
-    /// The order is the order in which the service takes the entries; nothing new ever appears ahead of a contender once
-    /// seen. Tokens grow along the queue, and over its whole life.
+    /// The order is the order in which the service takes the entries; nothing new ever appears ahead of a contender
+    /// once seen. Tokens grow along the queue, and over its whole life.
     ///
     /// # Errors
     ///
@@ -194,7 +194,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Waits until the contender `ahead` leaves the queue, or until a new look is needed for another reason.
     ///
     /// `mine` is our own contender, whose removal ends the wait too where the service can tell; `None` for an onlooker.
-    /// `seen` is the version of the view in which `ahead` stood: [`Departure::Gone`] is only said of the same connection.
+    /// `seen` is the version of the view in which `ahead` stood: [`Departure::Gone`] is only said of the same
+    /// connection.
     ///
     /// # Errors
     ///
@@ -365,9 +366,15 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Takes an entry out of its queue, whether or not its join was ever answered.
     ///
-    /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped. Withdrawing
-    /// a ticket twice, or one that never took effect, does nothing.
+    /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped.
+    /// Withdrawing a ticket twice, or one that never took effect, does nothing.
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal;
+
+    /// Has nothing more to do with an entry that outlives its session: it stands until somebody breaks it, costs this
+    /// session nothing, and its standing tells nothing any more. Without effect on any other entry.
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        let _ = (queue, ticket);
+    }
 
     /// Ends the session, and with it every contender made under it.
     ///

@@ -112,8 +112,8 @@ impl Barrier {
     ///
     /// # Ordering
     ///
-    /// The barrier was not set at some moment between the call and its answer. One that is removed and set again at once
-    /// may keep waiters waiting.
+    /// The barrier was not set at some moment between the call and its answer. One that is removed and set again at
+    /// once may keep waiters waiting.
     ///
     /// # On connection loss
     ///

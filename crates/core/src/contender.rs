@@ -160,7 +160,8 @@ pub enum Bond {
     /// As long as its session.
     #[default]
     Session,
-    /// Until somebody removes it, whatever becomes of the session and the process: a lock that is frozen for maintenance.
+    /// Until somebody removes it, whatever becomes of the session and the process: a lock that is frozen for
+    /// maintenance.
     Persistent {
         /// Why, for those who wait.
         reason: Arc<str>,

@@ -165,8 +165,8 @@ impl SharedCounter {
     ///
     /// # Errors
     ///
-    /// As [`SharedValue::changed`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, if the
-    /// value of this name is no counter any more.
+    /// As [`SharedValue::changed`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, if
+    /// the value of this name is no counter any more.
     ///
     /// # Cancellation
     ///
@@ -255,8 +255,8 @@ mod tests {
         assert_eq!(sum.number(), TASKS * ROUNDS);
     }
 
-    /// Curator's `testDisconnectReconnectWithMultipleClients`: a change that was missed is told after the way has opened again,
-    /// also under the next session.
+    /// Curator's `testDisconnectReconnectWithMultipleClients`: a change that was missed is told after the way has
+    /// opened again, also under the next session.
     #[tokio::test(start_paused = true)]
     async fn whoever_waits_for_a_change_hears_of_one_made_while_it_was_cut_off() {
         let service = service();

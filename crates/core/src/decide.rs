@@ -12,7 +12,8 @@ pub enum Decision {
     WaitFor {
         /// The nearest one ahead that keeps us waiting.
         ahead: ContenderId,
-        /// Whether its departure alone proves our turn: nobody else ahead keeps us waiting, and nobody can come who does.
+        /// Whether its departure alone proves our turn: nobody else ahead keeps us waiting, and nobody can come who
+        /// does.
         departure_grants: bool,
     },
     /// It does not stand in the queue: somebody removed it.
@@ -26,8 +27,9 @@ pub enum Decision {
 
 /// What a contender asks to be granted in the one queue of its lock, or in the gate of a semaphore.
 ///
-/// Each waits for the nearest one ahead that excludes it, so that a holder's departure wakes those who may go and, where
-/// readers hold, at most the one writer behind them. None ever waits in a queue that another kind of lock uses too.
+/// Each waits for the nearest one ahead that excludes it, so that a holder's departure wakes those who may go and,
+/// where readers hold, at most the one writer behind them. None ever waits in a queue that another kind of lock uses
+/// too.
 ///
 /// ```
 /// use lockkeeper_core::decide::{self, Decision};
@@ -70,8 +72,8 @@ const fn excludes(asked: Mode, ahead: Mode) -> bool {
     }
 }
 
-/// Tells whether the departure of `ahead` may leave another one in its place that excludes `asked`: a reader, which is the
-/// only one that can come to stand beside another, and only beside a writer.
+/// Tells whether the departure of `ahead` may leave another one in its place that excludes `asked`: a reader, which is
+/// the only one that can come to stand beside another, and only beside a writer.
 const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
     match asked {
         Mode::Read => false,

@@ -13,16 +13,16 @@ use crate::keeper::Shared;
 use crate::lock::{Lock, granted};
 use crate::{ErrorKind, Hold, Keeper, QueueName, Result};
 
-/// The most members that a double barrier waits for: the names of a round, and of those who were late to leave an earlier
-/// one, must fit into one value.
+/// The most members that a double barrier waits for: the names of a round, and of those who were late to leave an
+/// earlier one, must fit into one value.
 pub const MEMBERS_MAX: u32 = 900;
 
 /// A double barrier: members go in when so many of them have come, and out when all of them have left.
 ///
 /// Rounds follow one another. Whoever comes while the whole of a round is inside joins it (Curator calls it
-/// over-subscribed); once one of a round has left, or died, whoever comes is of the next, and goes in when enough others
-/// have come who are not inside yet. A member that dies is missing: those who wait for it to come wait on, those who
-/// wait for it to leave do not.
+/// over-subscribed); once one of a round has left, or died, whoever comes is of the next, and goes in when enough
+/// others have come who are not inside yet. A member that dies is missing: those who wait for it to come wait on, those
+/// who wait for it to leave do not.
 ///
 /// Made by [`Keeper::double_barrier`]; cheap to clone.
 ///
@@ -40,7 +40,8 @@ pub const MEMBERS_MAX: u32 = 900;
 ///
 /// # Source
 ///
-/// Curator's `DistributedDoubleBarrier`, whose `enter` a spurious wake-up could pass until GH-1290. The layout is our own.
+/// Curator's `DistributedDoubleBarrier`, whose `enter` a spurious wake-up could pass until GH-1290. The layout is our
+/// own.
 #[derive(Clone)]
 #[doc(alias = "DistributedDoubleBarrier")]
 pub struct DoubleBarrier {
@@ -87,7 +88,8 @@ impl DoubleBarrier {
     ///
     /// # Ordering
     ///
-    /// At some moment between the call and its answer enough members had come; whoever of them was still there then goes in.
+    /// At some moment between the call and its answer enough members had come; whoever of them was still there then
+    /// goes in.
     ///
     /// # On connection loss
     ///
@@ -122,12 +124,12 @@ impl DoubleBarrier {
         let attempt = OneRound { queue: &self.lock.queue, members: self.members };
         let mut went_in = None;
         let guards = self.lock.grant_all(&attempt, patience, |inside| {
-            went_in = Some((inside.ticket, inside.round));
+            went_in = Some(inside.round);
             vec![inside.granted]
         });
         let guard = guards.await?.and_then(|mut guards| guards.pop());
         let entered = guard.zip(went_in);
-        Ok(entered.map(|(guard, (ticket, round))| Entered { lock: self.lock.clone(), guard, ticket, round }))
+        Ok(entered.map(|(guard, round)| Entered { lock: self.lock.clone(), guard, round }))
     }
 }
 
@@ -136,7 +138,6 @@ impl DoubleBarrier {
 pub struct Entered {
     lock: Lock,
     guard: Guard<kind::Member>,
-    ticket: Ticket,
     round: Vec<Ticket>,
 }
 
@@ -150,8 +151,8 @@ impl Entered {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`], permanent, if our place had been lost before, so that the others may have gone on without us;
-    /// other permanent ones as [`Mutex::lock`](crate::Mutex::lock). What may pass is tried again.
+    /// [`ErrorKind::Lost`], permanent, if our place had been lost before, so that the others may have gone on without
+    /// us; other permanent ones as [`Mutex::lock`](crate::Mutex::lock). What may pass is tried again.
     ///
     /// # Cancellation
     ///
@@ -191,7 +192,7 @@ impl Entered {
     }
 
     async fn leave_with(self, patience: Patience) -> Result<Option<()>> {
-        let Self { lock, guard, ticket, round } = self;
+        let Self { lock, guard, round } = self;
         let Some(left) = by(&lock.shared, patience, guard.release()).await else {
             return Ok(None);
         };
@@ -200,7 +201,7 @@ impl Entered {
             // It goes on by itself.
             Ok(()) | Err(_) => {}
         }
-        grant_by(&lock.shared, &RoundGone { queue: &lock.queue, ticket, round }, patience).await
+        grant_by(&lock.shared, &RoundGone { queue: &lock.queue, round }, patience).await
     }
 }
 

@@ -76,7 +76,6 @@ impl ErrorKind {
 
 /// Whether trying again can help.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-
 pub enum Advice {
     /// It cannot: the same call fails again until somebody changes something.
     Permanent,

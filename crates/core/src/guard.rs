@@ -13,9 +13,9 @@ use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Resu
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
-/// Dropping it gives the lock back in the background: at once where the service can, else by the session's own task, which
-/// goes on until it is certain. It may be dropped anywhere, also on a thread without a runtime, after the runtime's end or
-/// in a panic; it neither panics nor blocks. [`Guard::release`] does the same and reports.
+/// Dropping it gives the lock back in the background: at once where the service can, else by the session's own task,
+/// which goes on until it is certain. It may be dropped anywhere, also on a thread without a runtime, after the
+/// runtime's end or in a panic; it neither panics nor blocks. [`Guard::release`] does the same and reports.
 ///
 /// A guard can outlive its hold: when the session is lost, the service grants the lock to the next. Ask
 /// [`Hold::is_held`] before what must not be done twice, and give [`Hold::fencing_token`] to what can check it.
@@ -114,8 +114,8 @@ impl<Kind> Guard<Kind> {
     ///
     /// # Ordering
     ///
-    /// The release is under way when this returns its future, before the first poll. The hold is over at once, but with a
-    /// [`min_hold`](crate::Mutex::min_hold) its place is left, and this done, no earlier than that.
+    /// The release is under way when this returns its future, before the first poll. The hold is over at once, but with
+    /// a [`min_hold`](crate::Mutex::min_hold) its place is left, and this done, no earlier than that.
     ///
     /// # On connection loss
     ///

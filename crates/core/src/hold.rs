@@ -108,8 +108,8 @@ impl Hold {
         }
     }
 
-    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs longer
-    /// than this to be ended safely should not begin. `None` if the service has no timeouts.
+    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs
+    /// longer than this to be ended safely should not begin. `None` if the service has no timeouts.
     ///
     /// While renewals go well, [`Hold::safe_for`] does not fall below it.
     pub fn notice(&self) -> Option<Duration> {
@@ -186,8 +186,8 @@ impl Hold {
         revocation
     }
 
-    /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has such
-    /// a thing; for handing the lock to a process that may outlive this one.
+    /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has
+    /// such a thing; for handing the lock to a process that may outlive this one.
     pub fn lifeline(&self) -> Option<OwnedFd> {
         if self.is_held() { self.state.standing.lifeline() } else { None }
     }

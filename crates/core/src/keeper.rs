@@ -21,8 +21,8 @@ use crate::{
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
-/// under it and nothing else. The session ends when the keeper, its clones and all guards are dropped, or on
-/// [`Keeper::close`].
+/// under it and nothing else. The session ends when the keeper, its clones and all that was made by them are dropped
+/// (the locks, guards and holds), or on [`Keeper::close`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -124,15 +124,16 @@ impl Keeper {
         self.shared.backend.capabilities()
     }
 
-    /// Returns how long before its deadline a holder will certainly be warned that renewals fail, as [`Hold::notice`](crate::Hold::notice)
-    /// says it once something is held; `None` if the service has no timeouts. Opens the session if there is none.
+    /// Returns how long before its deadline a holder will certainly be warned that renewals fail, as
+    /// [`Hold::notice`](crate::Hold::notice) says it once something is held; `None` if the service has no timeouts.
+    /// Opens the session if there is none.
     ///
     /// It follows from what the service has granted, and may shrink when that does.
     ///
     /// # Errors
     ///
-    /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`] if this keeper
-    /// was closed.
+    /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`] if this
+    /// keeper was closed.
     ///
     /// # Cancellation
     ///
@@ -153,7 +154,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it is no name; transient if the service cannot be reached now, permanent if it refuses.
+    /// [`ErrorKind::InvalidName`] if it is no name; transient if the service cannot be reached now, permanent if it
+    /// refuses.
     ///
     /// # Cancellation
     ///
@@ -193,8 +195,8 @@ impl Keeper {
         self.shared.backend.queues(prefix).await
     }
 
-    /// Waits, without taking part, until nobody holds this lock or queues for it, at most for `timeout`; tells whether that
-    /// came.
+    /// Waits, without taking part, until nobody holds this lock or queues for it, at most for `timeout`; tells whether
+    /// that came.
     ///
     /// # Errors
     ///
@@ -229,8 +231,8 @@ impl Keeper {
         outcome.map_err(|error: Error| error.at(&queue))
     }
 
-    /// Ends the session: holders lose their locks ([`LossReason::Closed`]), waiters get [`ErrorKind::Closed`], and nothing
-    /// can be locked through this keeper or its clones any more.
+    /// Ends the session: holders lose their locks ([`LossReason::Closed`]), waiters get [`ErrorKind::Closed`], and
+    /// nothing can be locked through this keeper or its clones any more.
     ///
     /// # Errors
     ///

@@ -46,9 +46,10 @@ impl Term {
         let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| clock.now() < until) else {
             return place.leave();
         };
-        let nap = clock.sleep_until(*until);
+        let (clock, until) = (clock.clone(), *until);
         let kept = runtime.spawn(async move {
-            nap.await;
+            // Asked for here, since a clock may need the runtime, on which the guard need not be dropped.
+            clock.sleep_until(until).await;
             place.leave().await
         });
         // A task that ended with its runtime has dropped the place, which withdraws it.

@@ -10,8 +10,8 @@ use crate::{Hold, MutexGuard, OwnerKey, QueueName, Result};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
-/// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice waits
-/// for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
+/// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
+/// waits for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,9 +49,9 @@ impl Mutex {
 
     /// Lets each hold of this mutex last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
-    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
-    /// holds of this handle and of its clones, and nobody else's.
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back by itself,
+    /// for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the holds of
+    /// this handle and of its clones, and nobody else's.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -77,8 +77,8 @@ impl Mutex {
     /// Keeps the place of each hold of this mutex for `limit` after its grant at least, so that nobody else is granted
     /// it earlier: a job that is done in a second is not done again on the next machine whose clock is late.
     ///
-    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
-    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long
+    /// as this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
@@ -89,8 +89,10 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// Permanent ones: access refused, a queue of another kind ([`ErrorKind::KindMismatch`](crate::ErrorKind::KindMismatch)), our contender removed by
-    /// somebody ([`ErrorKind::Removed`](crate::ErrorKind::Removed)), the keeper closed. What may pass is tried again under the keeper's retry policy.
+    /// Permanent ones: access refused, a queue of another kind
+    /// ([`ErrorKind::KindMismatch`](crate::ErrorKind::KindMismatch)), our contender removed by somebody
+    /// ([`ErrorKind::Removed`](crate::ErrorKind::Removed)), the keeper closed. What may pass is tried again under the
+    /// keeper's retry policy.
     ///
     /// # Cancellation
     ///
@@ -102,8 +104,8 @@ impl Mutex {
     ///
     /// # On connection loss
     ///
-    /// Keeps its place while the session lives. When the session ends, it joins again at the tail under a new one and says
-    /// so in [`Event::Rejoining`](crate::Event::Rejoining).
+    /// Keeps its place while the session lives. When the session ends, it joins again at the tail under a new one and
+    /// says so in [`Event::Rejoining`](crate::Event::Rejoining).
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
         self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
@@ -161,8 +163,9 @@ impl Mutex {
 
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost.
     ///
-    /// A `run` of the same mutex of the same keeper within `work` does not wait for the one around it: it counts on that
-    /// one's hold. So does only what `work` itself awaits: a task that it spawns is somebody else.
+    /// A `run` of the same mutex of the same keeper within `work` does not wait for the one around it: it counts on
+    /// that one's hold. So does only what `work` itself awaits: a task that it spawns is somebody else. So is an
+    /// [`OwnerKey`], and whoever calls [`Mutex::lock`]: within `work` they wait for `work` itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -176,8 +179,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done, or had been lost by then
-    /// without the work noticing; at once if it was lost by a `run` around this one.
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was
+    /// done, or had been lost by then without the work noticing; at once if it was lost by a `run` around this one.
     ///
     /// # Cancellation
     ///

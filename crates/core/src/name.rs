@@ -89,8 +89,8 @@ impl QueueName {
     /// Returns the form in which services store the name: at most 200 bytes of `A–Z a–z 0–9 - _ . ~ %`.
     ///
     /// Every other byte is percent-encoded, and so are the names `.` and `..`. A form that would be longer is cut after
-    /// 120 bytes and continued with `~` and 32 hexadecimal digits of the name's SHA-256, and so is one that already looks like that;
-    /// [`QueueName::is_digested`] tells, since such a form cannot be decoded.
+    /// 120 bytes and continued with `~` and 32 hexadecimal digits of the name's SHA-256, and so is one that already
+    /// looks like that; [`QueueName::is_digested`] tells, since such a form cannot be decoded.
     pub fn encoded(&self) -> String {
         let encoded = percent_encode(&self.text);
         if !needs_digest(&encoded) {

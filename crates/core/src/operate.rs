@@ -49,8 +49,8 @@ fn queue_of(lock: &QueueName, mode: Mode) -> QueueName {
 impl Keeper {
     /// Asks all who hold a lock to give it up, and waits until they have, at most for `wait`; tells whether that came.
     ///
-    /// It is a request: a holder hears of it by [`Hold::revoked`](crate::Hold::revoked) and decides. Who waits is not asked,
-    /// and what freezes a lock hears nothing.
+    /// It is a request: a holder hears of it by [`Hold::revoked`](crate::Hold::revoked) and decides. Who waits is not
+    /// asked, and what freezes a lock hears nothing.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -73,8 +73,9 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service carries no requests; transient
-    /// if it cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if some may have been asked.
+    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service carries no requests;
+    /// transient if it cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if some may have been
+    /// asked.
     ///
     /// # Cancellation
     ///
@@ -121,9 +122,9 @@ impl Keeper {
 
     /// Takes a lock away from the holder that has this token, whatever it thinks, and says who it was.
     ///
-    /// The holder learns of it as [`LossReason::Broken`](crate::LossReason::Broken), but it may go on for a moment, and the
-    /// next contender is granted the lock at once: what both write is told apart by their tokens only. Where several have
-    /// the token, a writer and a reader beside it, it is taken from the first.
+    /// The holder learns of it as [`LossReason::Broken`](crate::LossReason::Broken), but it may go on for a moment, and
+    /// the next contender is granted the lock at once: what both write is told apart by their tokens only. Where
+    /// several have the token, a writer and a reader beside it, it is taken from the first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -145,8 +146,8 @@ impl Keeper {
     /// # Errors
     ///
     /// [`ErrorKind::TokenMismatch`], permanent, if nobody who holds the lock has this token: then nothing was changed;
-    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service cannot do it; transient if it
-    /// cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if the lock may have been broken.
+    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service cannot do it; transient
+    /// if it cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if the lock may have been broken.
     ///
     /// # Cancellation
     ///
@@ -172,12 +173,12 @@ impl Keeper {
         }
     }
 
-    /// Keeps everybody out of a lock until [`Keeper::thaw`], also when this process and its session are gone: queues for it
-    /// like any other, and stays. Says what it left there; `None` if the time was up before its turn came, and then it has
-    /// left the queue.
+    /// Keeps everybody out of a lock until [`Keeper::thaw`], also when this process and its session are gone: queues
+    /// for it like any other, and stays. Says what it left there; `None` if the time was up before its turn came, and
+    /// then it has left the queue.
     ///
-    /// Those who wait find the reason at the contender that holds it. Of a semaphore it waits until all permits are given
-    /// back, while nobody gets one.
+    /// Those who wait find the reason at the contender that holds it. Of a semaphore it waits until all permits are
+    /// given back, while nobody gets one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -197,8 +198,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout); [`ErrorKind::KindMismatch`] if the lock is in use as one of
-    /// another kind; [`ErrorKind::Unsupported`] if the service cannot do it.
+    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout); [`ErrorKind::KindMismatch`] if the lock is in use as one
+    /// of another kind; [`ErrorKind::Unsupported`] if the service cannot do it.
     ///
     /// # Cancellation
     ///
@@ -238,8 +239,8 @@ impl Keeper {
         Ok(Some(left))
     }
 
-    /// Removes what freezes a lock, whoever left it there, and what waits to freeze it, and says what it was; nothing if the
-    /// lock is not frozen.
+    /// Removes what freezes a lock, whoever left it there, and what waits to freeze it, and says what it was; nothing
+    /// if the lock is not frozen.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! When to try again, and when to stop: policies with the names that people know from Curator.
 //!
-//! A policy bounds attempts that failed with [`Advice::Transient`](crate::Advice::Transient); permanent errors are never
-//! tried again, and the caller's own deadline ends everything first. Delays carry jitter, so that a fleet that lost its
-//! server together does not come back together. The policy is pure: it is given the attempt, the time spent and a random
-//! number, and answers.
+//! A policy bounds attempts that failed with [`Advice::Transient`](crate::Advice::Transient); permanent errors are
+//! never tried again, and the caller's own deadline ends everything first. Delays carry jitter, so that a fleet that
+//! lost its server together does not come back together. The policy is pure: it is given the attempt, the time spent
+//! and a random number, and answers.
 
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ impl RetryPolicy {
 
     /// Returns how long to wait before the next attempt, or `None` to give up.
     ///
-    /// `failed` counts the attempts that have failed (1 after the first), `elapsed` is the time since the first one began,
-    /// and `random` is any random number: the delay is between half of the policy's own and the whole of it.
+    /// `failed` counts the attempts that have failed (1 after the first), `elapsed` is the time since the first one
+    /// began, and `random` is any random number: the delay is between half of the policy's own and the whole of it.
     pub fn delay(&self, failed: u32, elapsed: Duration, random: u64) -> Option<Duration> {
         let goes_on = match self.stop {
             Stop::AfterAttempts(retries_max) => failed <= retries_max,

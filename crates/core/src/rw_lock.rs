@@ -55,9 +55,9 @@ impl RwLock {
 
     /// Lets each hold of this lock last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
-    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
-    /// holds of this handle and of its clones, and nobody else's.
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back by itself,
+    /// for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the holds of
+    /// this handle and of its clones, and nobody else's.
     #[must_use]
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.max_hold = Some(limit);
@@ -65,10 +65,11 @@ impl RwLock {
     }
 
     /// Keeps the place of each hold of this lock for `limit` after its grant at least, so that nobody else is granted
-    /// what it excludes earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    /// what it excludes earlier: a job that is done in a second is not done again on the next machine whose clock is
+    /// late.
     ///
-    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
-    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long
+    /// as this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
@@ -205,8 +206,8 @@ impl RwLock {
 
     /// Runs `work` while sharing the lock, and drops it at its next await if the share is lost.
     ///
-    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it waits for
-    /// nobody.
+    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it waits
+    /// for nobody.
     ///
     /// # Errors
     ///
@@ -239,8 +240,8 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::run`](crate::Mutex::run); and [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock), permanent
-    /// and at once, within the work of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
+    /// As [`Mutex::run`](crate::Mutex::run); and [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock),
+    /// permanent and at once, within the work of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
     ///
     /// # Cancellation
     ///
@@ -292,24 +293,20 @@ impl WriteGuard {
     /// Curator's `InterProcessReadWriteLock` downgrades by a read lock taken within the write lock; a writer that was
     /// queued already could come in between until CURATOR-621.
     pub async fn downgrade(self) -> Result<ReadGuard> {
-        let read = self.share().await?;
-        // It has started, and no writer can pass our share.
-        drop(self.release());
-        Ok(read)
-    }
-
-    /// Takes a share beside the write lock, which outlives it.
-    pub(crate) async fn share(&self) -> Result<ReadGuard> {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
         let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await;
-        match (granted, self.hold().liveness()) {
-            (Ok(granted), _) => Ok(Guard::new(shared, queue, granted, called_at, self.limits())),
+        let granted = match (granted, self.hold().liveness()) {
+            (Ok(granted), _) => granted,
             // Whatever else failed, failed for this reason.
-            (Err(_), Liveness::Lost(reason)) => Err(lost_error(&queue, reason)),
-            (Err(error), _) => Err(error),
-        }
+            (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
+            (Err(error), _) => return Err(error),
+        };
+        let read = Guard::new(shared, queue, granted, called_at, self.limits());
+        // It has started, and no writer can pass our share.
+        drop(self.release());
+        Ok(read)
     }
 }
 

@@ -15,8 +15,8 @@ pub enum Permits {
     /// So many. Everybody who uses the semaphore must say the same number; who says another one while permits are held
     /// gets [`ErrorKind::BoundMismatch`](crate::ErrorKind::BoundMismatch).
     Fixed(u32),
-    /// As many as the [`SharedCounter`](crate::SharedCounter) of this name says at any time: raising it lets waiters in,
-    /// lowering it takes no permit away. None while there is no counter.
+    /// As many as the [`SharedCounter`](crate::SharedCounter) of this name says at any time: raising it lets waiters
+    /// in, lowering it takes no permit away. None while there is no counter.
     Counter(String),
 }
 
@@ -73,20 +73,21 @@ impl Semaphore {
 
     /// Lets each hold of this semaphore last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](crate::LossReason::MaxHold), its permit is given back
-    /// by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the
-    /// holds of this handle and of its clones, and nobody else's.
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](crate::LossReason::MaxHold), its permit is
+    /// given back by itself, for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It
+    /// concerns the holds of this handle and of its clones, and nobody else's.
     #[must_use]
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.max_hold = Some(limit);
         self
     }
 
-    /// Keeps the place of each hold of this semaphore for `limit` after its grant at least, so that nobody else is granted
-    /// its permit earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    /// Keeps the place of each hold of this semaphore for `limit` after its grant at least, so that nobody else is
+    /// granted its permit earlier: a job that is done in a second is not done again on the next machine whose clock is
+    /// late.
     ///
-    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long as
-    /// this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long
+    /// as this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
@@ -161,8 +162,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`Semaphore::acquire`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, for no
-    /// permit, for more than there are, or for more than [`ENTRIES_MAX`].
+    /// As [`Semaphore::acquire`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, for
+    /// no permit, for more than there are, or for more than [`ENTRIES_MAX`].
     ///
     /// # Cancellation
     ///

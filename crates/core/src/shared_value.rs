@@ -10,7 +10,8 @@ use crate::{Keeper, QueueName, Result, Session};
 
 /// A value of at most [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) bytes that outlives every session.
 ///
-/// Made by [`Keeper::shared_value`]; cheap to clone. [`SharedCounter`](crate::SharedCounter) is one that holds a number.
+/// Made by [`Keeper::shared_value`]; cheap to clone. [`SharedCounter`](crate::SharedCounter) is one that holds a
+/// number.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -77,8 +78,8 @@ impl SharedValue {
     ///
     /// # Errors
     ///
-    /// As [`SharedValue::get`]; of advice [`Unknown`](crate::Advice::Unknown) if it may have taken effect; permanent, of
-    /// kind [`LimitReached`](crate::ErrorKind::LimitReached), if the value is too long.
+    /// As [`SharedValue::get`]; of advice [`Unknown`](crate::Advice::Unknown) if it may have taken effect; permanent,
+    /// of kind [`LimitReached`](crate::ErrorKind::LimitReached), if the value is too long.
     ///
     /// # Cancellation
     ///

@@ -79,7 +79,7 @@ impl<Kind> Waiting<Kind> {
     ///
     /// # Ordering
     ///
-    /// It never grows, but for readers that join a writer ahead of us.
+    /// It never grows while the place is the same, but for readers that join a writer ahead of us.
     ///
     /// # On connection loss
     ///
@@ -141,7 +141,8 @@ impl<Kind> Waiting<Kind> {
     /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first, and then the place is still
     /// ours.
     ///
-    /// Called again after a grant, or after an error, it queues up anew.
+    /// Called again after a grant, or after an error that cost the place, it queues up anew; with a timeout of zero,
+    /// which only looks, it takes what is free then, and queues for nothing.
     ///
     /// # Errors
     ///

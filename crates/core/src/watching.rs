@@ -40,16 +40,16 @@ impl Keeper {
 }
 
 impl Changes {
-    /// Shows who holds and who waits, first contender first: at the first call and after an error as it is, then once the
-    /// lock looks otherwise than it was shown.
+    /// Shows who holds and who waits, first contender first: at the first call and after an error as it is, then once
+    /// the lock looks otherwise than it was shown.
     ///
     /// A change is that somebody joins or leaves. What is noted at a contender, such as a request to give up, is shown
     /// when it is looked at, and is no change by itself.
     ///
     /// # Errors
     ///
-    /// As [`Keeper::contenders`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost), transient, if the session was lost that
-    /// looked. The next call looks anew.
+    /// As [`Keeper::contenders`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost), transient, if the session was lost
+    /// that looked. The next call looks anew.
     ///
     /// # Cancellation
     ///

@@ -88,8 +88,16 @@ impl Listing {
     }
 }
 
-/// Lists a lock's directory that was opened for this call alone.
+/// Lists a lock's directory that was opened for this call alone. One that was removed since then shows nobody.
 pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
+    match list_standing(directory) {
+        Err(Errno::NOENT) => Ok(Listing::default()),
+        listing => listing,
+    }
+}
+
+/// Lists a lock's directory; fails with `NOENT` if it was removed.
+fn list_standing(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
     let mut listing = Listing::default();
     let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
@@ -220,9 +228,10 @@ impl QueueDirectory {
         shared_files::unlock(&self.enter);
     }
 
-    /// Lists the queue; under its lock, since the position of the listing is shared.
+    /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the directory was
+    /// removed.
     pub(crate) fn list(&self) -> Result<Listing, Errno> {
-        list(self.directory.as_fd())
+        list_standing(self.directory.as_fd())
     }
 
     /// Returns the directory itself.
@@ -340,6 +349,16 @@ mod tests {
         let mut opened = QueueDirectory::open(&base, &queue).unwrap();
         assert!(matches!(opened.lock(Patience::Now), Ok(Locked::Ours)));
         assert_eq!(name_of(base.queues(), &queue.encoded()), Some(queue));
+    }
+
+    #[test]
+    fn a_directory_that_is_removed_while_somebody_looks_shows_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("q");
+        std::fs::create_dir(&path).unwrap();
+        let opened = shared_files::open_directory(&path).unwrap();
+        std::fs::remove_dir(&path).unwrap();
+        assert!(list(opened.as_fd()).unwrap().contenders.is_empty());
     }
 
     #[test]

@@ -173,6 +173,13 @@ impl Session for FileSession {
         withdrawal
     }
 
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        let retired = self.inner.table().keep(queue, ticket);
+        if let Some(gate) = retired {
+            gate.retire(&self.inner);
+        }
+    }
+
     fn close(&self) -> BoxFuture<Result<()>> {
         let (undone, outcome) = self.inner.end();
         Box::pin(async move {

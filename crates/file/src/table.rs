@@ -160,6 +160,16 @@ impl Table {
         }
     }
 
+    /// Forgets a place that outlives us and stays; returns a queue that is to be retired, if any.
+    pub(crate) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Arc<Gate>> {
+        match self.places.get(&ticket) {
+            Some((place_of, Place::Standing(pipe))) if place_of == queue && pipe.name().is_frozen => {
+                self.forget(ticket)
+            }
+            _ => None,
+        }
+    }
+
     /// Tells whether a place of ours stands under this ticket.
     pub(crate) fn stands(&self, ticket: Ticket) -> bool {
         matches!(self.places.get(&ticket), Some((_, Place::Standing(_))))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{BoxFuture, Keeper, LossReason, MutexGuard};
+use lockkeeper_core::{BoxFuture, Keeper, LockKind, LossReason, MutexGuard};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
@@ -79,6 +79,20 @@ async fn a_session_that_nothing_depends_on_costs_no_write_and_grants_at_once_aft
     assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the grant");
     assert!(safe_for(&guard) >= TIMEOUT / 2, "{:?}", safe_for(&guard));
     assert_eq!(world.server.session_ids().await, sessions);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_frozen_costs_whoever_froze_it_no_proof() {
+    let world = World::new().await;
+    let keeper = world.keeper("");
+    keeper.freeze("door", LockKind::Mutex, "moving house", None).await.unwrap().expect("nobody else wants it");
+    world.pass(TIMEOUT).await;
+    let _ = world.asked(OpCode::Multi);
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.asked(OpCode::Multi), 0);
+    assert_eq!(keeper.contenders("door").await.unwrap()[0].frozen.as_deref(), Some("moving house"));
+    assert_eq!(keeper.thaw("door").await.unwrap().len(), 1);
+    assert!(keeper.mutex("door").unwrap().try_lock().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -131,7 +131,7 @@ impl Run {
         let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
         let mut interruption = if self.args.restart { Some(Interruption::listen()?) } else { None };
-        let supervised = match self.grace(holding.hold()) {
+        let supervised = match self.grace(holding.hold().notice()) {
             Ok(grace) => self.supervised(holding.hold(), grace, granted_at).await,
             Err(failure) => Err(failure),
         };
@@ -185,10 +185,10 @@ impl Run {
 
     /// Waits for the lock. A signal ends the wait, and the queue is left by dropping it.
     async fn acquire(&self, patience: Patience) -> Result<Option<Holding>, Failure> {
-        let mut locking = pin!(self.claim.take(patience));
+        let mut locking = pin!(self.lock(patience));
         // A lock that is free costs neither signal handlers nor words.
         if let Some(locked) = poll_once(locking.as_mut()).await {
-            return Ok(locked?);
+            return locked;
         }
         let mut interruption = Interruption::listen()?;
         let name = self.claim.name();
@@ -198,8 +198,27 @@ impl Run {
                 code: exit::by_signal(cause.number),
                 message: format!("{name}: ended by {} while waiting for the lock; left the queue", cause.name),
             }),
-            locked = locking => Ok(locked?),
+            locked = locking => locked,
             () = narrate(&self.keeper, name.as_str(), &self.voice) => unreachable!("it never ends by itself"),
+        }
+    }
+
+    /// Takes the lock, unless the session that it would be held under leaves too little time for the grace: whoever would
+    /// be refused in the end is not made to queue for it.
+    async fn lock(&self, patience: Patience) -> Result<Option<Holding>, Failure> {
+        let refusal = async {
+            match self.keeper.notice().await.map(|notice| self.grace(notice)) {
+                Ok(Err(too_long)) => too_long,
+                Err(error) if patience == Patience::None => error.at(self.claim.name()).into(),
+                // Whoever waits for the lock tries again to open a session, or says why there is none.
+                Ok(Ok(_)) | Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // It opens the session, and decides before anybody joins under it.
+            biased;
+            failure = refusal => Err(failure),
+            locked = self.claim.take(patience) => Ok(locked?),
         }
     }
 
@@ -215,10 +234,10 @@ impl Run {
         self.args.conflict_exit_code
     }
 
-    /// Settles on the grace, now that the session's timeout is known. A command that outlives its lock is not ended for
-    /// it, so nothing has to fit.
-    fn grace(&self, hold: &Hold) -> Result<Duration, Failure> {
-        let notice = if self.args.on_loss == args::OnLoss::Stop { hold.notice() } else { None };
+    /// Settles on the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
+    /// nothing has to fit.
+    fn grace(&self, notice: Option<Duration>) -> Result<Duration, Failure> {
+        let notice = notice.filter(|_| self.args.on_loss == args::OnLoss::Stop);
         settle_grace(self.args.grace, notice).map_err(|too_long| {
             let (name, service) = (self.claim.name(), self.keeper.service());
             Failure::ours(format!("{name} ({service}): {too_long}; the command was not run"))

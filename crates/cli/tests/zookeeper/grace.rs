@@ -32,3 +32,22 @@ async fn a_grace_that_does_not_fit_into_the_session_is_refused_once_the_timeout_
         assert_eq!(nodes(&server).await, [""; 0], "{settings} {options:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_queues_for_a_lock_under_which_the_grace_would_not_fit() {
+    if !can_start("grace::nobody_queues_for_a_lock_under_which_the_grace_would_not_fit") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&server.address().to_string(), "?session_timeout=4s&tick=500ms");
+    let holder = site.place.hold("job");
+    for wait in [&[][..], &["-n"], &["-w", "60s"]] {
+        let options = [&["run", "--grace", "3s"], wait].concat();
+        let Ended { code, stderr, .. } = site.place.run(&[&options[..], &["job", "--", "true"]].concat());
+        assert_eq!(code, Some(125), "{wait:?}: {stderr}");
+        assert!(stderr.contains("a grace of 3s does not fit") && stderr.lines().count() == 1, "{wait:?}: {stderr}");
+        assert_eq!(nodes(&server).await.len(), 1, "{wait:?}: the holder's alone is there");
+    }
+    holder.end();
+    assert_eq!(nodes(&server).await, [""; 0]);
+}

@@ -28,7 +28,12 @@ impl Attempt for Beside<'_> {
             return Err(lost_outside(hold.name(), reason));
         }
         let place = self.write.place().expect("a guard that can be borrowed was not released");
-        join_beside(shared, hold.name(), self.mode, place.session(), hold.contender()).await
+        let granted = join_beside(shared, hold.name(), self.mode, place.session(), hold.contender()).await;
+        match (granted, hold.liveness()) {
+            // Whatever else failed, failed for this reason.
+            (Err(_), Liveness::Lost(reason)) => Err(lost_outside(hold.name(), reason)),
+            (granted, _) => granted,
+        }
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {

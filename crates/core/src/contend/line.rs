@@ -137,6 +137,11 @@ impl Joined {
         }
     }
 
+    /// Tells whether it is a place in the queue still.
+    pub(super) fn stands(&self) -> bool {
+        self.joined.standing.liveness().is_held()
+    }
+
     /// Looks whether it is granted now.
     pub(super) async fn is_granted_now(&self) -> Result<bool> {
         check_standing(&self.queue, &*self.joined.standing)?;

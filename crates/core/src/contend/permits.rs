@@ -133,12 +133,12 @@ impl SomePermits<'_> {
         Ok(Seen { view, value, bound })
     }
 
-    /// Reads a look that was sent right behind our entry into the gate, so that whoever comes first there needs no second
-    /// round trip.
+    /// Reads a look that was sent right behind our entry into the gate, so that whoever comes first there needs no
+    /// second round trip.
     ///
-    /// Where the entry was sent again, the look is older than our place: others may have come and gone in between. So it
-    /// may say that permits fit, which their taking proves or refutes, or that they do not, for which a change is awaited;
-    /// no error is made of it, and no bound is noted by it.
+    /// Where the entry was sent again, the look is older than our place: others may have come and gone in between. So
+    /// it may say that permits fit, which their taking proves or refutes, or that they do not, for which a change is
+    /// awaited; no error is made of it, and no bound is noted by it.
     async fn hint(&self, first_look: Questions) -> Option<Seen> {
         let seen = self.answers(first_look).await.ok()?;
         let is_harmless = self.decide(&seen).is_ok() && self.unnoted(seen.value.as_ref()).is_none();
@@ -285,8 +285,8 @@ impl SomePermits<'_> {
         written.map(|written| written.is_some()).map_err(|error| error.at(self.lock))
     }
 
-    /// Returns our bound, and what must be there for us to note it, unless it is noted already or cannot be: something of
-    /// somebody else's is left alone.
+    /// Returns our bound, and what must be there for us to note it, unless it is noted already or cannot be: something
+    /// of somebody else's is left alone.
     fn unnoted(&self, value: Option<&Value>) -> Option<(u32, Expected)> {
         let Bound::Agreed(ours) = *self.bound else {
             return None;

@@ -8,9 +8,9 @@ use crate::event::Event;
 use crate::keeper::Shared;
 use crate::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
 
-/// How long a place must have stood for its loss to count as a first one again, so that a service which ends every
-/// session at once is not asked for another in a busy loop.
-const STEADY: Duration = Duration::from_secs(1);
+/// How long something must have stood for its loss to count as a first one again, by which the retry policy begins
+/// anew: less, and a service which ends every session at once would be asked for another in a busy loop.
+pub(crate) const STEADY: Duration = Duration::from_secs(1);
 
 /// One way to be granted something under one session.
 pub(crate) trait Attempt: Sync {
@@ -58,8 +58,8 @@ impl Patience {
 ///
 /// # Errors
 ///
-/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had: nobody
-/// knows then whether the lock was free. Without patience nothing is tried again.
+/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had:
+/// nobody knows then whether the lock was free. Without patience nothing is tried again.
 pub(crate) async fn grant_by<A: Attempt>(
     shared: &Shared,
     attempt: &A,
@@ -93,7 +93,7 @@ pub(crate) async fn grant_by<A: Attempt>(
 /// Tries until it is granted.
 async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progress) -> Result<A::Granted> {
     let queue = attempt.queue();
-    let started = shared.clock.now();
+    let mut started = shared.clock.now();
     let mut failed = 0_u32;
     loop {
         let attempt_started = shared.clock.now();
@@ -112,8 +112,9 @@ async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progre
             }
             _ => false,
         };
-        if place_was_lost && now.saturating_duration_since(attempt_started) >= STEADY {
-            failed = 0;
+        if matches!(progress, Progress::Placed) && now.saturating_duration_since(attempt_started) >= STEADY {
+            // The policy bounds one outage, and not a wait that went well until now.
+            (failed, started) = (0, now);
         }
         failed = failed.saturating_add(1);
         if place_was_lost && failed == 1 {
@@ -201,10 +202,39 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::SafeUntil;
     use crate::clock::TestClock;
     use crate::memory::MemoryService;
+    use crate::retry::RetryPolicy;
 
     const TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// A policy bounds one outage, not a wait in line.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_waited_for_long_is_given_the_whole_patience_of_the_policy_when_the_service_fails() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let retry = RetryPolicy::until_elapsed(10 * TIMEOUT, Duration::from_secs(1));
+        let (ann, bob) = (service.keeper(), service.keeper_builder().retry(retry).build());
+        let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = bob.mutex("door").unwrap();
+            async move { mutex.lock().await }
+        });
+        let mut changes = bob.election("hall").unwrap().changes();
+        assert_eq!(changes.next().await.unwrap(), None);
+        let watching = tokio::spawn(async move { changes.next().await });
+        for _ in 0..3 {
+            tokio::time::sleep(100 * TIMEOUT).await;
+            bob.testing().unwrap().cut(SafeUntil::ProcessEnd);
+            bob.testing().unwrap().expire_session();
+            tokio::time::sleep(5 * TIMEOUT).await;
+            bob.testing().unwrap().heal();
+        }
+        guard.release().await.unwrap();
+        assert!(waiting.await.unwrap().unwrap().hold().is_held());
+        let leadership = ann.election("hall").unwrap().campaign().await.unwrap();
+        assert_eq!(watching.await.unwrap().unwrap().as_ref(), Some(leadership.hold().contender()));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn time_that_is_up_before_there_was_a_place_is_an_error_and_after_that_an_answer() {

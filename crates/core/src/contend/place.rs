@@ -32,9 +32,7 @@ impl Place {
             None => Withdrawal::done(Ok(())),
         }
     }
-}
 
-impl Place {
     /// Returns what leaves the queue without having the place; leaving twice does nothing.
     pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
         let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
@@ -47,7 +45,9 @@ impl Place {
 
     /// Leaves the contender where it is, for good.
     pub(super) fn keep(mut self) {
-        self.ticket = None;
+        if let Some(ticket) = self.ticket.take() {
+            self.session.keep(&self.queue, ticket);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::line::{Joined, OnePlace};
 use super::persist::{Attempt, Progress};
 use super::place::Granted;
 use crate::keeper::Shared;
-use crate::{QueueName, Result};
+use crate::{Advice, QueueName, Result};
 
 /// Wants a place in line, and leaves the wait for its turn to another.
 #[derive(Debug)]
@@ -72,8 +72,15 @@ impl Attempt for Resumed<'_> {
         let Some(joined) = place.as_mut() else {
             return self.wanted.try_once(shared).await;
         };
-        if !joined.is_granted_now().await? {
-            return Ok(None);
+        match joined.is_granted_now().await {
+            Ok(false) => return Ok(None),
+            // What may pass costs no place that stands.
+            Err(error) if error.advice() != Advice::Permanent && joined.stands() => return Err(error),
+            Err(error) => {
+                drop(place.take());
+                return Err(error);
+            }
+            Ok(true) => {}
         }
         place.take().expect("it was there a moment ago").grant().map(Some)
     }

@@ -1,8 +1,9 @@
 //! One attempt at entering a double barrier, and one at seeing all of a round leave it.
 //!
 //! Members stand in the line. Whoever sees enough of them that are not inside yet notes all of these in the value, and
-//! so lets them in: members wait for the value, not for each other, and a wake-up without cause lets nobody in. Each new
-//! member looks, so nobody else need: if the last one that is needed dies before it has written, one is missing again.
+//! so lets them in: members wait for the value, not for each other, and a wake-up without cause lets nobody in. Each
+//! new member looks, so nobody else need: if the last one that is needed dies before it has written, one is missing
+//! again.
 
 use std::sync::Arc;
 
@@ -11,18 +12,19 @@ use super::onlook::onlooker_error;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::Granted;
 use super::refusal::{check_standing, kind_mismatch, refused, removed};
-use crate::contender::{ContenderId, Enqueued, Expected, Mode, QueueView, Ticket, Value};
+use crate::contender::{ContenderId, Enqueued, Expected, Mode, QueueView, Ticket, Value, ValueVersion};
 use crate::decide;
 use crate::keeper::Shared;
 use crate::{BoxFuture, QueueName, Result, Session};
 
-/// Who has been let in, as the value says it: `ticket,ticket;ticket`, the round, and who is left of earlier ones.
+/// Who has been let in, as the value says it: `ticket,ticket;ticket,ticket;`, the last round first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Rounds {
-    /// All of the last round, whether still there or not.
+    /// All of the last round, as they came in, whether still there or not.
     current: Vec<Ticket>,
-    /// Those of earlier rounds that had not left when this one began.
-    earlier: Vec<Ticket>,
+    /// Of each round before it that had not left when the next one began: who came in first, by whom its members know
+    /// it, and whoever was still there, which a member may not know of who came in before.
+    earlier: Vec<Vec<Ticket>>,
 }
 
 impl Rounds {
@@ -32,13 +34,17 @@ impl Rounds {
             let texts = text.split(',').filter(|text| !text.is_empty());
             texts.map(|text| u128::from_str_radix(text, 16).ok().map(Ticket::from_bits)).collect()
         };
-        let (current, earlier) = std::str::from_utf8(bytes).ok()?.split_once(';')?;
-        Some(Self { current: tickets(current)?, earlier: tickets(earlier)? })
+        let mut rounds = std::str::from_utf8(bytes).ok()?.strip_suffix(';')?.split(';');
+        Some(Self { current: tickets(rounds.next()?)?, earlier: rounds.map(tickets).collect::<Option<_>>()? })
     }
 
     fn to_bytes(&self) -> Arc<[u8]> {
-        let text = |tickets: &[Ticket]| tickets.iter().map(Ticket::to_string).collect::<Vec<_>>().join(",");
-        format!("{};{}", text(&self.current), text(&self.earlier)).into_bytes().into()
+        let text = |round: &Vec<Ticket>| round.iter().map(Ticket::to_string).collect::<Vec<_>>().join(",") + ";";
+        self.all().map(text).collect::<String>().into_bytes().into()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Vec<Ticket>> {
+        std::iter::once(&self.current).chain(&self.earlier)
     }
 
     fn is_inside(&self, ticket: &Ticket) -> bool {
@@ -47,13 +53,13 @@ impl Rounds {
 
     /// Returns who went in with this one, if it did.
     fn round_of(&self, ticket: &Ticket) -> Option<&[Ticket]> {
-        [&self.current, &self.earlier].into_iter().find(|round| round.contains(ticket)).map(Vec::as_slice)
+        self.all().find(|round| round.contains(ticket)).map(Vec::as_slice)
     }
 
     /// Returns who goes in together now that these stand in the line; nobody while it takes more of them.
     ///
-    /// Enough must have come who are not inside yet. While the whole round is there, whoever comes joins it; once one of
-    /// it has left, whoever comes is of the next.
+    /// Enough must have come who are not inside yet. While the whole round is there, whoever comes joins it; once one
+    /// of it has left, whoever comes is of the next.
     fn admits(&self, members: usize, line: &[Ticket]) -> Option<Vec<Ticket>> {
         let fresh: Vec<_> = line.iter().copied().filter(|ticket| !self.is_inside(ticket)).collect();
         let is_whole = !self.current.is_empty() && self.current.iter().all(|ticket| line.contains(ticket));
@@ -64,13 +70,18 @@ impl Rounds {
     fn admit(&self, admitted: &[Ticket], line: &[Ticket]) -> Self {
         let is_same_round =
             self.current.iter().any(|ticket| admitted.contains(ticket)) || self.admits(usize::MAX, line).is_some();
-        let (mut current, left_over) =
-            if is_same_round { (self.current.clone(), Vec::new()) } else { (Vec::new(), self.current.clone()) };
-        current.extend(admitted);
-        current.sort_unstable();
-        current.dedup();
-        let earlier = self.earlier.iter().chain(&left_over).copied();
-        let earlier = earlier.filter(|ticket| line.contains(ticket) && !current.contains(ticket)).collect();
+        let Self { mut current, mut earlier } = self.clone();
+        if !is_same_round {
+            earlier.push(std::mem::take(&mut current));
+        }
+        let fresh: Vec<_> = admitted.iter().copied().filter(|ticket| !current.contains(ticket)).collect();
+        current.extend(fresh);
+        let is_there = |ticket: &Ticket| line.contains(ticket) && !current.contains(ticket);
+        earlier.retain(|round| round.iter().any(is_there));
+        for round in &mut earlier {
+            let first = round[0];
+            round.retain(|ticket| *ticket == first || is_there(ticket));
+        }
         Self { current, earlier }
     }
 }
@@ -86,8 +97,7 @@ pub(crate) struct OneRound<'a> {
 #[derive(Debug)]
 pub(crate) struct Inside {
     pub(crate) granted: Granted,
-    pub(crate) ticket: Ticket,
-    /// Who went in together.
+    /// Who went in together, as far as it was known then; who came in first, first.
     pub(crate) round: Vec<Ticket>,
 }
 
@@ -162,15 +172,11 @@ impl OneRound<'_> {
             admitted = admitted.or_else(|| rounds.admits(self.members as usize, &line));
             let seen = value.map(|value| value.version);
             let failure = match &admitted {
-                Some(admitted) => {
-                    let rounds = rounds.admit(admitted, &line);
-                    let expected = seen.map_or(Expected::Absent, Expected::Version);
-                    match session.set_value(self.queue, expected, Some(rounds.to_bytes())).await {
-                        Ok(Some(_)) => break rounds.current,
-                        Ok(None) => None,
-                        Err(error) => Some(error),
-                    }
-                }
+                Some(admitted) => match self.note(session, seen, rounds.admit(admitted, &line)).await {
+                    Ok(Some(round)) => break round,
+                    Ok(None) => None,
+                    Err(error) => Some(error),
+                },
                 None if !waits => return Ok(None),
                 None => tokio::select! {
                     biased;
@@ -178,15 +184,29 @@ impl OneRound<'_> {
                     change = session.value_changed(self.queue, seen) => change.err(),
                 },
             };
-            let look = || -> BoxFuture<Result<_>> {
-                let (view, value) = (session.view(self.queue), session.value(self.queue));
-                Box::pin(async move { Ok((view.await?, value.await?)) })
-            };
+            let look = || self.look(session);
             let (view, newest) = until_answered(shared, self.queue, &*standing, failure, look).await?;
             (line, value) = (tickets(&view), newest);
         };
         check_standing(self.queue, &*standing)?;
-        Ok(Some(Inside { granted: Granted { place, id, token, standing }, ticket, round }))
+        Ok(Some(Inside { granted: Granted { place, id, token, standing }, round }))
+    }
+
+    /// Notes who is inside now, and returns the last round; `None` if somebody else wrote meanwhile.
+    async fn note(
+        &self,
+        session: &Arc<dyn Session>,
+        seen: Option<ValueVersion>,
+        rounds: Rounds,
+    ) -> Result<Option<Vec<Ticket>>> {
+        let expected = seen.map_or(Expected::Absent, Expected::Version);
+        let written = session.set_value(self.queue, expected, Some(rounds.to_bytes())).await?;
+        Ok(written.map(|_| rounds.current))
+    }
+
+    fn look(&self, session: &Arc<dyn Session>) -> BoxFuture<Result<(QueueView, Option<Value>)>> {
+        let (view, value) = (session.view(self.queue), session.value(self.queue));
+        Box::pin(async move { Ok((view.await?, value.await?)) })
     }
 }
 
@@ -194,8 +214,7 @@ impl OneRound<'_> {
 #[derive(Debug)]
 pub(crate) struct RoundGone<'a> {
     pub(crate) queue: &'a QueueName,
-    /// One of them, and who is known to have gone in with it.
-    pub(crate) ticket: Ticket,
+    /// Who is known to have gone in together; who came in first, first.
     pub(crate) round: Vec<Ticket>,
 }
 
@@ -229,11 +248,13 @@ impl Attempt for RoundGone<'_> {
 impl RoundGone<'_> {
     /// Finds the last of the round that is still there. Those who joined it late are of it too.
     async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
-        let (view, value) = (session.view(self.queue), session.value(self.queue));
-        let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
+        // In this order: whoever is in the value stood in the line before it was read, so who is not in the view has
+        // left.
+        let (value, view) = (session.value(self.queue), session.view(self.queue));
         let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
+        let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
         let rounds = read(self.queue, value.as_ref())?;
-        let round = if rounds.current.contains(&self.ticket) { &rounds.current } else { &self.round };
+        let round = self.round.first().and_then(|first| rounds.round_of(first)).unwrap_or(&self.round);
         let is_of_it = |ticket: Option<Ticket>| ticket.is_some_and(|ticket| round.contains(&ticket));
         let last = view.contenders.iter().rev().find(|other| is_of_it(other.ticket)).map(|other| other.id.clone());
         if let (None, Some(value)) = (&last, value)
@@ -270,8 +291,9 @@ mod tests {
         numbers.map(Ticket::from_bits).to_vec()
     }
 
-    fn rounds<const N: usize, const M: usize>(current: [u128; N], earlier: [u128; M]) -> Rounds {
-        Rounds { current: tickets(current), earlier: tickets(earlier) }
+    fn rounds<const N: usize, const M: usize>(current: [u128; N], earlier: [&[u128]; M]) -> Rounds {
+        let earlier = earlier.map(|round| round.iter().copied().map(Ticket::from_bits).collect());
+        Rounds { current: tickets(current), earlier: earlier.to_vec() }
     }
 
     #[test]
@@ -286,7 +308,7 @@ mod tests {
         assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3])), None);
         assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3, 4])), Some(tickets([3, 4])));
         // A straggler of an earlier round counts for none.
-        assert_eq!(rounds([3, 4], [2]).admits(2, &tickets([2, 4, 5])), None);
+        assert_eq!(rounds([3, 4], [&[2]]).admits(2, &tickets([2, 4, 5])), None);
     }
 
     #[test]
@@ -300,7 +322,10 @@ mod tests {
     #[test]
     fn a_new_round_remembers_who_has_not_left_the_one_before_and_forgets_who_has() {
         let line = tickets([2, 3, 4]);
-        assert_eq!(rounds([1, 2], [0]).admit(&tickets([3, 4]), &line), rounds([3, 4], [2]));
+        // Its first is kept with it, for the others to know it by.
+        assert_eq!(rounds([1, 2], [&[0]]).admit(&tickets([3, 4]), &line), rounds([3, 4], [&[1, 2]]));
+        let line = tickets([8, 9]);
+        assert_eq!(rounds([5, 6], [&[1, 2, 8]]).admit(&tickets([9]), &line), rounds([9], [&[1, 8]]));
     }
 
     /// Two complete a round at the same time; the one who comes second adds itself to what the first has written.
@@ -314,10 +339,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_and_anything_else_is_not_taken_for_it() {
-        for written in [Rounds::default(), rounds([1, u128::MAX], []), rounds([7], [8, 9])] {
+        for written in [Rounds::default(), rounds([1, u128::MAX], []), rounds([7], [&[8, 9], &[5]])] {
             assert_eq!(Rounds::read(&written.to_bytes()), Some(written));
         }
-        for foreign in [&b"5"[..], b"\xff;", b"x;"] {
+        for foreign in [&b""[..], b"5", b"\xff;", b"x;", b"5;x;", b"5;6"] {
             assert_eq!(Rounds::read(foreign), None);
         }
     }

@@ -136,8 +136,8 @@ fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_nobody_can_take
     assert_eq!(reader, Decision::WaitFor { ahead: id(0), departure_grants: true });
 }
 
-/// Lets each one that is said to grant by its departure depart, with every set of others, after every join that can come
-/// meanwhile: a reader beside each writer, and one more of its kind at the tail.
+/// Lets each one that is said to grant by its departure depart, with every set of others, after every join that can
+/// come meanwhile: a reader beside each writer, and one more of its kind at the tail.
 #[test]
 fn a_departure_that_is_said_to_grant_does_grant_whoever_leaves_and_comes_meanwhile() {
     let mut promises = 0;
@@ -203,10 +203,10 @@ fn behind_one_that_may_be_a_writer_nothing_is_granted_without_another_look() {
 
 /// In each queue of one kind let each one depart, and see whose wait that ends.
 ///
-/// The bounds: of an exclusive kind, the one just behind and nobody else. Of a read/write lock, either the one writer just
-/// behind, or, behind a writer, the readers up to the next writer. All of them can go then, but in two cases: of several
-/// readers that hold, the last one in line leaves before others, and the one writer behind it looks again; or somebody
-/// leaves who only waited while others hold, and those just behind it look again.
+/// The bounds: of an exclusive kind, the one just behind and nobody else. Of a read/write lock, either the one writer
+/// just behind, or, behind a writer, the readers up to the next writer. All of them can go then, but in two cases: of
+/// several readers that hold, the last one in line leaves before others, and the one writer behind it looks again; or
+/// somebody leaves who only waited while others hold, and those just behind it look again.
 #[test]
 fn a_departure_ends_the_wait_of_those_just_behind_and_in_vain_only_where_others_still_hold() {
     for (asked_kind, _, friends) in KINDS {

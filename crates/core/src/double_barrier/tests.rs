@@ -140,6 +140,35 @@ async fn whoever_comes_after_one_of_a_round_has_left_waits_for_the_next_round() 
     soon(leaving).await;
 }
 
+/// The first has left, a late one is inside, and the next round begins: the second waits for the late one all the same.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_begun() {
+    for second_leaves_first in [false, true] {
+        let service = service();
+        let keepers: Vec<_> = (0..5).map(|_| service.keeper()).collect();
+        let (first, second) = (enter(&keepers[0], 2), enter(&keepers[1], 2));
+        let (first, second) = (soon(first).await, soon(second).await);
+        let late = soon(enter(&keepers[2], 2)).await;
+        assert!(!first.leave_timeout(Duration::ZERO).await.unwrap());
+        let mut leaving = None;
+        let mut second = Some(second);
+        if second_leaves_first {
+            leaving = second.take().map(leave);
+            settle().await;
+        }
+        let next = (enter(&keepers[3], 2), enter(&keepers[4], 2));
+        let next = (soon(next.0).await, soon(next.1).await);
+        let leaving = leaving.or_else(|| second.take().map(leave)).unwrap();
+        settle().await;
+        assert!(!leaving.is_finished(), "the late one is inside");
+        soon(leave(late)).await;
+        soon(leaving).await;
+        let next = (leave(next.0), leave(next.1));
+        soon(next.0).await;
+        soon(next.1).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_dies_before_all_have_come_is_missing_and_one_that_dies_inside_has_left() {
     let service = service();
@@ -235,8 +264,8 @@ async fn a_value_that_is_somebody_else_s_is_refused_and_left_alone() {
     assert_eq!(keeper.double_barrier("d", MEMBERS_MAX + 1).unwrap_err().kind(), ErrorKind::InvalidRequest);
 }
 
-/// With exactly as many members as are needed the barrier is strict: nobody is in before all have come, nor out before all
-/// have left, in every round, on several threads, while the ways to the service break and heal.
+/// With exactly as many members as are needed the barrier is strict: nobody is in before all have come, nor out before
+/// all have left, in every round, on several threads, while the ways to the service break and heal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_several_threads_with_a_broken_way_now_and_then_no_round_mixes_with_another() {
     const MEMBERS: usize = 4;

@@ -4,6 +4,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{Election, Leadership, Requeue};
+use crate::contend::STEADY;
 use crate::event::Event;
 use crate::{Error, ErrorKind, Hold, Operation, Result};
 
@@ -162,6 +163,7 @@ where
             tokio::select! {
                 biased;
                 () = ordered(orders, |orders| orders.stop) => return Ok(()),
+                closed = election.lock.shared.until_closed() => return Err(closed.at(election.name())),
                 () = ordered(orders, |orders| orders.requeues != requeues) => {}
             }
         }
@@ -179,15 +181,19 @@ async fn given_up(guard: Leadership) -> Result<()> {
 /// Waits to lead. A candidate that somebody removes stands again, no faster than the retry policy allows.
 async fn elected(election: &Election) -> Result<Leadership> {
     let shared = &election.lock.shared;
-    let started = shared.clock.now();
+    let mut started = shared.clock.now();
     let mut failed = 0_u32;
     loop {
+        let stood_from = shared.clock.now();
         let error = match election.campaign().await {
             Err(error) if error.kind() == ErrorKind::Removed => error,
             outcome => return outcome,
         };
-        failed = failed.saturating_add(1);
         let now = shared.clock.now();
+        if now.saturating_duration_since(stood_from) >= STEADY {
+            (failed, started) = (0, now);
+        }
+        failed = failed.saturating_add(1);
         let random = getrandom::u64().unwrap_or(0);
         let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
             return Err(error);

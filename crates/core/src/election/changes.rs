@@ -35,8 +35,8 @@ impl LeaderChanges {
         Self { lock, told: None }
     }
 
-    /// Returns who leads: at the first call as it is, then once it is another, or nobody. A frozen election is led by what
-    /// freezes it.
+    /// Returns who leads: at the first call as it is, then once it is another, or nobody. A frozen election is led by
+    /// what freezes it.
     ///
     /// [`Election::leader`](crate::Election::leader) says more of who it is.
     ///

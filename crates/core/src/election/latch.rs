@@ -8,10 +8,12 @@ use super::campaign::{Campaigner, Status, leadership, over};
 use super::{Election, Requeue};
 use crate::{FencingToken, Hold, Result};
 
-/// Campaigns from the start until it is closed, and leads whenever it is elected: after a loss it stands again by itself.
+/// Campaigns from the start until it is closed, and leads whenever it is elected: after a loss it stands again by
+/// itself.
 ///
 /// A candidate that somebody removes stands again too. What fails for good, or as often as the keeper's retry policy
-/// allows, ends it: [`LeaderLatch::until_leader`] says why. Dropping it resigns and ends the candidacy in the background.
+/// allows, ends it: [`LeaderLatch::until_leader`] says why. Dropping it resigns and ends the candidacy in the
+/// background.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -31,6 +33,7 @@ use crate::{FencingToken, Hold, Result};
 /// # Source
 ///
 /// Curator's `LeaderLatch`; the hold with its deadline takes the place of a policy for connection errors.
+#[must_use = "it resigns and ends its candidacy when it is dropped"]
 pub struct LeaderLatch {
     election: Election,
     campaigner: Campaigner,
@@ -175,16 +178,13 @@ impl LatchChanges {
     pub async fn next(&mut self) -> Option<LatchEvent> {
         loop {
             let status = self.status.borrow_and_update().clone();
-            let leads = match &status {
-                Status::Leading(hold) => Some(hold),
-                _ => None,
-            };
-            match (self.told, leads) {
+            // Of a latch that was dropped the last that was heard is a lead, and that is over.
+            match (self.told, leadership(&status)) {
                 (None, Some(hold)) => {
                     self.told = Some(hold.fencing_token());
-                    return Some(LatchEvent::Leader(hold.clone()));
+                    return Some(LatchEvent::Leader(hold));
                 }
-                (Some(told), lead) if lead.map(Hold::fencing_token) != Some(told) => {
+                (Some(told), lead) if lead.as_ref().map(Hold::fencing_token) != Some(told) => {
                     self.told = None;
                     let is_silent = matches!(status, Status::Ended(None)) && *self.silent.borrow();
                     return (!is_silent).then_some(LatchEvent::NotLeader);

@@ -39,7 +39,8 @@ impl Leadership {
 /// An election: candidates stand in one queue, and the first of them leads.
 ///
 /// Whoever leads holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
-/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign by themselves, again and again.
+/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign by themselves,
+/// again and again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -158,7 +159,8 @@ impl Election {
     ///
     /// # Ordering
     ///
-    /// The answer may be older than a change made at the same time by others: nothing safe can be built on who else leads.
+    /// The answer may be older than a change made at the same time by others: nothing safe can be built on who else
+    /// leads.
     ///
     /// # On connection loss
     ///

@@ -35,6 +35,7 @@ use crate::{Hold, Result};
 /// # Source
 ///
 /// Curator's `LeaderSelector`; what its listener's `CancelLeadershipException` does is done by the hold's deadline.
+#[must_use = "its work is dropped and its candidacy ended when it is dropped"]
 pub struct LeaderSelector {
     election: Election,
     campaigner: Campaigner,

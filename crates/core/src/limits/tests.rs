@@ -161,3 +161,19 @@ fn the_end_of_the_runtime_ends_the_least_time() {
     drop(first);
     assert!(runtime().block_on(keeper.mutex("m").unwrap().try_lock()).unwrap().is_some());
 }
+
+#[test]
+fn a_guard_with_a_least_time_is_dropped_on_a_thread_without_a_runtime_whatever_the_clock() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (guard, keeper) = runtime.block_on(async {
+        let (_, keeper) = world();
+        let mutex = keeper.mutex("m").unwrap().min_hold(LIMIT);
+        (mutex.lock().await.unwrap(), keeper)
+    });
+    std::thread::spawn(move || drop(guard)).join().expect("nothing panics");
+    let mutex = keeper.mutex("m").unwrap();
+    runtime.block_on(async {
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        assert!(mutex.lock_timeout(LIMIT + SOON).await.unwrap().is_some());
+    });
+}

@@ -54,25 +54,26 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Puts an entry where it asks to stand.
-    pub(super) fn join(
-        &mut self,
-        queue: &QueueName,
-        entry: Entry,
-        session: u64,
-        since_unix: Duration,
-    ) -> Result<&Stored> {
+    /// Refuses entries, all of them, of which one asks to stand where it cannot.
+    pub(super) fn check(&self, queue: &QueueName, entries: &[Entry], session: u64) -> Result<()> {
+        let can_stand = |entry: &Entry| match &entry.rank {
+            Rank::Tail => true,
+            Rank::With(anchor) => self.find(queue, anchor).is_some_and(|stored| stored.session == Some(session)),
+        };
+        if entries.iter().all(can_stand) { Ok(()) } else { Err(anchor_gone(queue)) }
+    }
+
+    /// Puts an entry that was checked where it asks to stand.
+    pub(super) fn join(&mut self, queue: &QueueName, entry: Entry, session: u64, since_unix: Duration) -> &Stored {
         self.last_grant += 1;
         let contenders = self.by_name.entry(queue.clone()).or_default();
         let own_token = FencingToken::new(self.last_grant, 0).expect("one process never counts beyond 2^63");
         let (at, token) = match &entry.rank {
             Rank::Tail => (contenders.len(), own_token),
             Rank::With(anchor) => {
-                let is_anchor = |stored: &Stored| stored.id == *anchor && stored.session == Some(session);
-                match contenders.iter().position(is_anchor) {
-                    Some(before) => (before + 1, contenders[before].token),
-                    None => return Err(anchor_gone(queue)),
-                }
+                let before = contenders.iter().position(|stored| stored.id == *anchor);
+                let before = before.expect("whoever joins was checked before");
+                (before + 1, contenders[before].token)
             }
         };
         let (session, frozen) = match entry.bond {
@@ -93,33 +94,42 @@ impl Queues {
         };
         contenders.insert(at, stored);
         self.revision.send_modify(|revision| *revision += 1);
-        Ok(&contenders[at])
+        &contenders[at]
     }
 
     pub(super) fn remove(&mut self, queue: &QueueName, ticket: Ticket) {
-        self.retain(LossReason::Removed, |name, stored| name != queue || stored.ticket != ticket);
+        self.retain_in(queue, LossReason::Removed, |stored| stored.ticket != ticket);
+        self.wake();
     }
 
     pub(super) fn remove_session(&mut self, session: u64) {
-        self.retain(LossReason::Expired, |_, stored| stored.session != Some(session));
+        let queues: Vec<_> = self.by_name.keys().cloned().collect();
+        for queue in queues {
+            self.retain_in(&queue, LossReason::Expired, |stored| stored.session != Some(session));
+        }
+        self.wake();
     }
 
     pub(super) fn remove_contender(&mut self, queue: &QueueName, id: &ContenderId) {
-        self.retain(LossReason::Removed, |name, stored| name != queue || stored.id != *id);
+        self.retain_in(queue, LossReason::Removed, |stored| stored.id != *id);
+        self.wake();
     }
 
-    fn retain(&mut self, reason: LossReason, keep: impl Fn(&QueueName, &Stored) -> bool) {
-        self.by_name.retain(|name, contenders| {
-            contenders.retain(|stored| {
-                let stays = keep(name, stored);
-                if !stays {
-                    stored.departed.send_replace(Some(reason));
-                }
-                stays
-            });
-            !contenders.is_empty()
+    /// Removes those who do not stay; a queue without contenders goes with the last of them.
+    fn retain_in(&mut self, queue: &QueueName, reason: LossReason, stays: impl Fn(&Stored) -> bool) {
+        let Some(contenders) = self.by_name.get_mut(queue) else {
+            return;
+        };
+        contenders.retain(|stored| {
+            let stays = stays(stored);
+            if !stays {
+                stored.departed.send_replace(Some(reason));
+            }
+            stays
         });
-        self.revision.send_modify(|revision| *revision += 1);
+        if contenders.is_empty() {
+            self.by_name.remove(queue);
+        }
     }
 
     /// Asks something of a contender; `false` if it is not there, or has another token.
@@ -133,7 +143,8 @@ impl Queues {
                 true
             }
             Request::Break { token } if stored.token == token => {
-                self.retain(LossReason::Broken, |name, stored| name != queue || stored.id != *id);
+                self.retain_in(queue, LossReason::Broken, |stored| stored.id != *id);
+                self.wake();
                 true
             }
             Request::Break { .. } => false,
@@ -176,8 +187,8 @@ impl Queues {
         self.revision.subscribe()
     }
 
-    /// Wakes those who wait for a change to a value.
-    pub(super) fn value_written(&self) {
+    /// Wakes those who wait for a change to any queue or value.
+    pub(super) fn wake(&self) {
         self.revision.send_modify(|revision| *revision += 1);
     }
 

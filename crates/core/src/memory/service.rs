@@ -90,8 +90,8 @@ impl MemoryService {
         Keeper::builder(backend).clock(self.shared.clock.clone()).testing(testing)
     }
 
-    /// Opens an independent client of this service without a keeper: its side of the waist, and what makes things go wrong
-    /// for it. For tests that put a [`Backend`] of their own in between.
+    /// Opens an independent client of this service without a keeper: its side of the waist, and what makes things go
+    /// wrong for it. For tests that put a [`Backend`] of their own in between.
     pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
         let backend = Arc::new(MemoryBackend::new(self.clone()));
         let testing = Testing::new(self.clone(), backend.clone());

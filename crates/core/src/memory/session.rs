@@ -109,9 +109,10 @@ impl Session for MemorySession {
         let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
         let since_unix = self.service.clock().unix_time();
         let joined = self.service.request(session, Operation::Join, move |state, version| {
+            state.queues.check(&queue, &entries, session)?;
             let mut places = Vec::with_capacity(entries.len());
             for entry in entries {
-                let stored = state.queues.join(&queue, entry, session, since_unix)?;
+                let stored = state.queues.join(&queue, entry, session, since_unix);
                 places.push((stored.id.clone(), stored.token, MemoryStanding::of(stored, bond.clone())));
             }
             let view = state.queues.view(&queue, version);
@@ -184,7 +185,7 @@ impl Session for MemorySession {
         let queue = queue.clone();
         self.service.request(self.number, Operation::Value, move |state, _| {
             let written = state.queues.values.set(&queue, expected, value);
-            state.queues.value_written();
+            state.queues.wake();
             written
         })
     }
@@ -258,7 +259,8 @@ fn limit(operation: Operation, message: String) -> Error {
     Error::permanent(ErrorKind::LimitReached, operation, message)
 }
 
-/// Waits for the news that ends a wait. What happens while the way is cut is not told; after healing it takes a new look.
+/// Waits for the news that ends a wait. What happens while the way is cut is not told; after healing it takes a new
+/// look.
 async fn news(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
@@ -342,5 +344,25 @@ impl Standing for MemoryStanding {
                 None => std::future::pending().await,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TestClock;
+    use crate::contender::{Mode, Owner, Rank};
+
+    #[tokio::test]
+    async fn entries_of_which_one_cannot_stand_where_it_asks_to_are_refused_together_and_leave_no_queue_behind() {
+        let (backend, _) = MemoryService::new(Arc::new(TestClock::new())).client();
+        let session = backend.session().await.unwrap();
+        let queue = QueueName::new("book").unwrap();
+        let entry = || Entry::new(Ticket::mint().unwrap(), Mode::Read, Arc::new(Owner::this_process()));
+        let beside_nobody = Entry { rank: Rank::With(ContenderId::new("nobody")), ..entry() };
+        let refused = session.enqueue_all(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Removed);
+        assert!(session.view(&queue).await.unwrap().contenders.is_empty());
+        assert!(backend.queues("").await.unwrap().is_empty());
     }
 }

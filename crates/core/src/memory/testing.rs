@@ -42,9 +42,9 @@ impl Testing {
         }
     }
 
-    /// Cuts this keeper off: its requests fail and it opens no session, what happens in the service is not told to it, and its session is in jeopardy
-    /// and lapses at `safe_until`. In the service its contenders stay until [`Testing::heal`] or
-    /// [`Testing::expire_session`], also when the keeper is closed or dropped meanwhile.
+    /// Cuts this keeper off: its requests fail and it opens no session, what happens in the service is not told to it,
+    /// and its session is in jeopardy and lapses at `safe_until`. In the service its contenders stay until
+    /// [`Testing::heal`] or [`Testing::expire_session`], also when the keeper is closed or dropped meanwhile.
     pub fn cut(&self, safe_until: SafeUntil) {
         let mut client = self.backend.client();
         client.cut = true;
@@ -53,8 +53,8 @@ impl Testing {
         }
     }
 
-    /// Opens the way again: the same session on a new connection, and what was withdrawn meanwhile is done. A session that
-    /// lapsed stays lost.
+    /// Opens the way again: the same session on a new connection, and what was withdrawn meanwhile is done. A session
+    /// that lapsed stays lost.
     pub fn heal(&self) {
         let mut client = self.backend.client();
         client.cut = false;

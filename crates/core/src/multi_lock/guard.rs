@@ -37,7 +37,8 @@ impl Taken {
 
 /// Proof that this process holds all locks of a [`MultiLock`](crate::MultiLock).
 ///
-/// Dropping it gives them all back, as dropping a [`Reentrant`] does, in the reverse of the order in which they were taken.
+/// Dropping it gives them all back, as dropping a [`Reentrant`] does, in the reverse of the order in which they were
+/// taken.
 #[must_use = "the locks are given back when the guard is dropped"]
 pub struct MultiGuard {
     /// In the order in which they were taken.
@@ -119,8 +120,8 @@ impl MultiGuard {
     ///
     /// # Ordering
     ///
-    /// All releases are under way when this returns its future, before the first poll; begun in the reverse of the order in
-    /// which the locks were taken.
+    /// All releases are under way when this returns its future, before the first poll; begun in the reverse of the
+    /// order in which the locks were taken.
     ///
     /// # On connection loss
     ///

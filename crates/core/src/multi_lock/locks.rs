@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::Patience;
+use crate::contend::{Patience, STEADY};
 use crate::event::Event;
 use crate::lock::{Lock, granted};
 use crate::multi_lock::guard::MultiGuard;
@@ -13,8 +13,8 @@ use crate::{Error, ErrorKind, Hold, Liveness, LossReason, Operation, OwnerKey, R
 /// Several locks, of one service or of many, that are had all together or not at all.
 ///
 /// Whatever order they are given in, they are taken in one order, by service and then by name, so that two who want the
-/// same locks never each wait for the other. This holds among all who name a service by the same URL. Each is waited for in
-/// its own queue, first come, first served, while those before it are held.
+/// same locks never each wait for the other. This holds among all who name a service by the same URL. Each is waited
+/// for in its own queue, first come, first served, while those before it are held.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -46,8 +46,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidRequest`], permanent, for no lock at all, and for the same lock twice: one of the same name on the
-    /// same service, by whatever keeper it was made.
+    /// [`ErrorKind::InvalidRequest`], permanent, for no lock at all, and for the same lock twice: one of the same name
+    /// on the same service, by whatever keeper it was made.
     pub fn new<M: Into<Member>>(members: impl IntoIterator<Item = M>) -> Result<Self> {
         let refuse = |why| Error::permanent(ErrorKind::InvalidRequest, Operation::Configure, why);
         let mut members: Vec<Member> = members.into_iter().map(Into::into).collect();
@@ -69,8 +69,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// Those of the member that failed, as [`Mutex::lock`](crate::Mutex::lock); those that were taken before it are given back, and none of
-    /// the later ones is asked for.
+    /// Those of the member that failed, as [`Mutex::lock`](crate::Mutex::lock); those that were taken before it are
+    /// given back, and none of the later ones is asked for.
     ///
     /// # Cancellation
     ///
@@ -94,7 +94,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::try_lock`](crate::Mutex::try_lock), and then none is held; transient ones too: nothing is tried again.
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock), and then none is held; transient ones too: nothing is tried
+    /// again.
     ///
     /// # Cancellation
     ///
@@ -111,14 +112,15 @@ impl MultiLock {
         OwnerKey::new().try_lock_all(self).await
     }
 
-    /// Waits until all locks are had, at most for `timeout` in all; `None` if the time was up first, and then none is held.
+    /// Waits until all locks are had, at most for `timeout` in all; `None` if the time was up first, and then none is
+    /// held.
     ///
     /// A timeout of zero is [`MultiLock::try_lock`].
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`]; and as [`Mutex::lock_timeout`](crate::Mutex::lock_timeout) if the time was up before a place in the queue of a member was
-    /// had.
+    /// As [`MultiLock::lock`]; and as [`Mutex::lock_timeout`](crate::Mutex::lock_timeout) if the time was up before a
+    /// place in the queue of a member was had.
     ///
     /// # Cancellation
     ///
@@ -140,9 +142,11 @@ impl MultiLock {
     async fn grant(&self, owner: &OwnerKey, patience: impl Fn(&Member) -> Patience) -> Result<Option<MultiGuard>> {
         // Each keeper has a clock of its own; by all of them the time is up together.
         let patience: Vec<Patience> = self.members.iter().map(patience).collect();
-        let started: Vec<_> = self.members.iter().map(|member| member.wanted().0.shared.clock.now()).collect();
+        let times = || -> Vec<_> { self.members.iter().map(|member| member.wanted().0.shared.clock.now()).collect() };
+        let mut started = times();
         let mut failed = 0_u32;
         loop {
+            let round_started = times();
             let (number, reason) = match self.round(owner, &patience).await {
                 Round::Done(outcome) => return outcome,
                 Round::LostOnTheWay { number, reason } => (number, reason),
@@ -152,8 +156,11 @@ impl MultiLock {
             if matches!(patience[number], Patience::None) {
                 return Err(error);
             }
-            failed = failed.saturating_add(1);
             let now = shared.clock.now();
+            if now.saturating_duration_since(round_started[number]) >= STEADY {
+                (failed, started) = (0, times());
+            }
+            failed = failed.saturating_add(1);
             let random = getrandom::u64().unwrap_or(0);
             let elapsed = now.saturating_duration_since(started[number]);
             let Some(delay) = shared.retry.delay(failed, elapsed, random) else {

@@ -21,11 +21,17 @@ use crate::{
 /// whatever order they are dropped; only the first costs the service anything. A lock is told by the keeper it was made
 /// by (its clones are the same) and its name: through another keeper the same owner waits for itself.
 ///
-/// Clones are the same owner, and an owner may be used by several tasks: those who ask at once for what it does not have
-/// yet share one place in the queue. The service knows nothing of owners, and they exclude one another as anybody does.
+/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has an owner of its own, which no
+/// `OwnerKey` is. Neither counts on the other: within the work, `owner.lock` of the same lock waits for what the work
+/// itself has, and a `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the
+/// wait. Nest one of the two ways in itself, not in the other.
 ///
-/// Of a read/write lock, an owner that has it alone may read too; that share outlives the write lock, without a gap, if it
-/// is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once.
+/// Clones are the same owner, and an owner may be used by several tasks: those who ask at once for what it does not
+/// have yet share one place in the queue. The service knows nothing of owners, and they exclude one another as anybody
+/// does.
+///
+/// Of a read/write lock, an owner that has it alone may read too; that share outlives the write lock, without a gap, if
+/// it is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,8 +67,8 @@ impl OwnerKey {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then would
-    /// wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew.
+    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then
+    /// would wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew.
     ///
     /// # Cancellation
     ///
@@ -122,8 +128,8 @@ impl OwnerKey {
         self.have(lock, Patience::within(&lock.shared, timeout)).await
     }
 
-    /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits, and
-    /// without waiting for others if it writes.
+    /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits,
+    /// and without waiting for others if it writes.
     ///
     /// # Errors
     ///
@@ -135,8 +141,8 @@ impl OwnerKey {
     ///
     /// # Ordering
     ///
-    /// As [`RwLock::read`]; a share taken while this owner writes stands in the writer's place and has its token, so that
-    /// no writer comes in between when the write lock is given up first.
+    /// As [`RwLock::read`]; a share taken while this owner writes stands in the writer's place and has its token, so
+    /// that no writer comes in between when the write lock is given up first.
     ///
     /// # On connection loss
     ///
@@ -167,7 +173,8 @@ impl OwnerKey {
         self.have(rw_lock.lock_itself(), Patience::None).await
     }
 
-    /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up first.
+    /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up
+    /// first.
     ///
     /// # Errors
     ///
@@ -193,8 +200,8 @@ impl OwnerKey {
     ///
     /// # Errors
     ///
-    /// As [`RwLock::write`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and at
-    /// once, if this owner reads and does not write.
+    /// As [`RwLock::write`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and
+    /// at once, if this owner reads and does not write.
     ///
     /// # Cancellation
     ///
@@ -232,7 +239,8 @@ impl OwnerKey {
         self.have(rw_lock.lock_itself(), Patience::None).await
     }
 
-    /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up first.
+    /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up
+    /// first.
     ///
     /// # Errors
     ///

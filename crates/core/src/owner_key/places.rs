@@ -13,7 +13,7 @@ use crate::contender::Mode;
 use crate::guard::{Guard, kind};
 use crate::keeper::Shared;
 use crate::lock::Lock;
-use crate::{OwnerKey, QueueName};
+use crate::{OwnerKey, QueueName, Result};
 
 /// A kind of hold that one owner may have several guards of.
 pub(crate) trait Counted: Sized + 'static {
@@ -196,12 +196,15 @@ impl<G> Held<G> {
     pub(super) const fn guard(&self) -> &G {
         &self.guard
     }
+}
 
-    /// Gives up the hold, for its guard to be released.
-    pub(super) fn into_guard(self) -> G {
+impl<Kind> Held<Guard<Kind>> {
+    /// Gives the lock back; the release is under way when this returns.
+    pub(super) fn release(self) -> impl Future<Output = Result<()>> + Send + 'static + use<Kind> {
         let Self { guard, visit } = self;
+        let release = guard.release();
         drop(visit);
-        guard
+        release
     }
 }
 

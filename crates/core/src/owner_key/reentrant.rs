@@ -11,8 +11,8 @@ use crate::{FencingToken, Hold, Liveness, LossReason, Result};
 /// Proof that an owner holds a lock; one of several on the same hold, which ends with the last of them.
 ///
 /// Got from an [`OwnerKey`](crate::OwnerKey): a `Reentrant<MutexGuard>`, `Reentrant<ReadGuard>` or
-/// `Reentrant<WriteGuard>`. They may be dropped in any order and anywhere; dropping the last one gives the lock back in the
-/// background, as dropping a [`Guard`] does.
+/// `Reentrant<WriteGuard>`. They may be dropped in any order and anywhere; dropping the last one gives the lock back in
+/// the background, as dropping a [`Guard`] does.
 #[must_use = "the lock is given back when its last guard is dropped"]
 pub struct Reentrant<G> {
     held: Arc<Held<G>>,
@@ -52,7 +52,7 @@ impl<Kind> Reentrant<Guard<Kind>> {
     /// As [`Guard::release`].
     pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
         let hold = self.hold().clone();
-        let last = Arc::into_inner(self.held).map(|held| held.into_guard().release());
+        let last = Arc::into_inner(self.held).map(Held::release);
         async move {
             match (last, hold.liveness()) {
                 (Some(release), _) => release.await,

@@ -107,6 +107,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_explicit_owner_and_a_run_do_not_count_on_one_another() {
+        let keeper = keeper();
+        let door = keeper.mutex("door").unwrap();
+        let owner = OwnerKey::new();
+        assert!(door.run(|_| owner.try_lock(&door)).await.unwrap().unwrap().is_none());
+        let _held = owner.lock(&door).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(60), door.run(|_| async {})).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn within_a_write_one_may_write_and_read_and_within_a_read_only_read() {
         let keeper = keeper();
         let book = keeper.rw_lock("book").unwrap();

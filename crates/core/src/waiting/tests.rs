@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::TestClock;
 use crate::memory::MemoryService;
-use crate::{ErrorKind, Keeper, LockKind, Operation};
+use crate::{ErrorKind, Keeper, LockKind, Operation, SafeUntil};
 
 const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);
@@ -109,4 +109,36 @@ async fn readers_writers_and_candidates_see_their_places_too_and_why_a_lock_is_f
     assert_eq!(candidate.holders().await.unwrap()[0].frozen.as_deref(), Some("moving disks"));
     bob.thaw("e").await.unwrap();
     assert!(soon(candidate.granted()).await.unwrap().hold().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_without_patience_says_once_that_the_place_was_lost_and_then_tries_without_it() {
+    let [ann, bob] = keepers();
+    for removed in [false, true] {
+        let holder = ann.mutex("m").unwrap().lock().await.unwrap();
+        let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
+        if removed {
+            ann.testing().unwrap().remove_contender("m", second.contender().unwrap()).unwrap();
+        } else {
+            bob.testing().unwrap().expire_session();
+        }
+        assert!(second.granted_timeout(Duration::ZERO).await.is_err());
+        assert_eq!(second.contender(), None);
+        assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_none());
+        holder.release().await.unwrap();
+        assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_without_patience_that_fails_for_a_moment_costs_no_place() {
+    let [ann, bob] = keepers();
+    let _holder = ann.mutex("m").unwrap().lock().await.unwrap();
+    let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
+    let before = second.contender().cloned();
+    bob.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    assert!(second.granted_timeout(Duration::ZERO).await.is_err());
+    bob.testing().unwrap().heal();
+    assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_none());
+    assert_eq!(second.contender().cloned(), before);
 }

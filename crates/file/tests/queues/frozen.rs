@@ -88,3 +88,31 @@ async fn a_reason_that_is_too_long_is_refused_and_nothing_made() {
     assert_eq!(error.kind(), ErrorKind::LimitReached);
     assert_eq!(names_in(directory.path()), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
+    let directory = tempdir().unwrap();
+    let (maker, other) = (session(directory.path()), session(directory.path()));
+    let opened = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(directory.path())).count()
+    };
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let entry = frozen("moving house");
+        let ticket = entry.ticket;
+        join(&maker, &lock(), entry).await;
+        maker.keep(&lock(), ticket);
+        counts.push(opened());
+        soon(other.withdraw(&lock(), ticket)).await.unwrap();
+    }
+    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
+    let entry = frozen("moving house");
+    let ticket = entry.ticket;
+    join(&maker, &lock(), entry).await;
+    maker.keep(&lock(), ticket);
+    maker.close().await.unwrap();
+    assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1, "it stays");
+    soon(other.withdraw(&lock(), ticket)).await.unwrap();
+}

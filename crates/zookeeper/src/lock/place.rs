@@ -306,6 +306,12 @@ impl Places {
         self.take(ticket)
     }
 
+    /// Forgets a place of this queue that outlives the session and stays; answers whether its standing was handed out.
+    pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
+        let outlives_session = self.find(ticket).is_some_and(|place| place.outlives_session);
+        outlives_session && matches!(self.take_from(queue, ticket), Some(Entry::Placed { is_standing: true, .. }))
+    }
+
     pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<Place>> {
         match self.entries.get(&ticket) {
             Some(Entry::Placed { place, .. }) => Some(place),

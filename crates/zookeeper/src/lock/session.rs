@@ -357,6 +357,13 @@ impl Session for ZooKeeperSession {
         withdraw::begin(&self.inner, queue, ticket)
     }
 
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        let was_standing = self.inner.places().keep(queue, ticket);
+        if was_standing {
+            self.inner.link.depend_no_more();
+        }
+    }
+
     fn close(&self) -> BoxFuture<Result<()>> {
         let closing = self.client.close();
         Box::pin(async move { closing.await.map_err(|error| error.into_core(Operation::Close, None)) })

@@ -165,3 +165,19 @@ async fn a_latch_whose_campaign_fails_for_good_says_why() {
     assert!(soon(latch.changes().next()).await.is_none());
     assert_eq!(latch.close(CloseMode::Silent).await.unwrap_err().kind(), ErrorKind::KindMismatch);
 }
+
+/// A loop over what becomes of it ends with the latch.
+#[tokio::test(start_paused = true)]
+async fn the_listeners_of_a_latch_that_was_dropped_hear_of_its_end_once_and_of_no_lead_after_it() {
+    let [ann] = keepers(&service());
+    let latch = latch(&ann);
+    let mut before = latch.changes();
+    in_time(latch.until_leader()).await.unwrap();
+    assert!(matches!(soon(before.next()).await, Some(LatchEvent::Leader(_))));
+    let mut behind = latch.changes();
+    drop(latch);
+    settle().await;
+    assert!(matches!(soon(before.next()).await, Some(LatchEvent::NotLeader)));
+    assert!(soon(before.next()).await.is_none());
+    assert!(soon(behind.next()).await.is_none(), "the lead was over before it was told");
+}

@@ -154,3 +154,22 @@ async fn work_that_panics_gives_up_the_lead() {
     assert!(!selector.has_leadership());
     assert!(soon(election.campaign()).await.unwrap().hold().is_held());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_keeper_ends_its_campaigns_leading_waiting_or_idle() {
+    let service = service();
+    let [ann, bob, eve] = keepers(&service);
+    let idle = LeaderSelector::start(&eve.election("e").unwrap(), Requeue::WhenAsked, |_| async {});
+    settle().await;
+    let (leading, _leads) = endless(&ann, Requeue::Always);
+    settle().await;
+    let (waiting, _waits) = endless(&bob, Requeue::Always);
+    settle().await;
+    assert!(leading.has_leadership() && !waiting.has_leadership());
+    for (keeper, selector) in [(bob, waiting), (ann, leading), (eve, idle)] {
+        keeper.close().await.unwrap();
+        assert_eq!(soon(selector.over()).await.expect("it failed").kind(), ErrorKind::Closed);
+        assert!(!selector.requeue() && !selector.interrupt());
+    }
+    assert!(service.keeper().contenders("e").await.unwrap().is_empty());
+}
