@@ -4,6 +4,7 @@ mod bad_input;
 mod barriers;
 mod bonds;
 mod cancellation;
+mod catalogue;
 mod changes;
 mod closing;
 mod contention;
@@ -40,50 +41,4 @@ mod try_lock;
 mod values;
 mod waist;
 
-use crate::case::Case;
-
-/// Returns all cases.
-pub fn cases() -> Vec<Case> {
-    [
-        exclusion::cases(),
-        order::cases(),
-        try_lock::cases(),
-        timeout::cases(),
-        cancellation::cases(),
-        release::cases(),
-        run_under_lock::cases(),
-        loss::cases(),
-        outage::cases(),
-        closing::cases(),
-        tokens::cases(),
-        observation::cases(),
-        names::cases(),
-        kinds::cases(),
-        rw_lock::cases(),
-        downgrade::cases(),
-        semaphore::cases(),
-        semaphore_bound::cases(),
-        semaphore_faults::cases(),
-        reentrant::cases(),
-        multi_lock::cases(),
-        election::cases(),
-        leading::cases(),
-        barriers::cases(),
-        counting::cases(),
-        operating::cases(),
-        timeout_kinds::cases(),
-        bad_input::cases(),
-        regressions::cases(),
-        events::cases(),
-        waist::cases(),
-        parts::cases(),
-        ranks::cases(),
-        bonds::cases(),
-        together::cases(),
-        changes::cases(),
-        values::cases(),
-        requests::cases(),
-        contention::cases(),
-    ]
-    .concat()
-}
+pub use catalogue::cases;
