@@ -176,7 +176,9 @@ fn a_frozen_lock_keeps_everybody_out_until_it_is_thawed_and_tells_them_why() {
     let frozen = place.run(&["freeze", "x", "--reason", "new disks"]);
     let said = format!("x ({}) is frozen until `lockkeeper thaw`: new disks\n", place.service());
     assert_eq!((frozen.code, frozen.stdout, &*frozen.stderr), (Some(0), said, ""));
-    assert_eq!(place.run(&["run", "-n", "x", "--", "true"]).code, Some(124));
+    let busy = place.run(&["run", "-n", "x", "--", "true"]);
+    assert_eq!(busy.code, Some(124));
+    assert!(busy.stderr.contains("is frozen: new disks; the command was not run"), "{busy:?}");
     let late = place.run(&["run", "-w", "1.2s", "x", "--", "true"]);
     let line = late.stderr.lines().next().unwrap();
     assert!(line.contains("frozen by ") && line.ends_with(": new disks; 1st in line, 1s"), "{late:?}");

@@ -104,12 +104,13 @@ pub(super) enum GivenUp {
 impl Run {
     async fn complete(self, patience: Patience) -> Result<u8, Failure> {
         let ended = self.turns(patience).await;
+        let frozen = if matches!(ended, Ok(None)) { self.frozen().await } else { None };
         if self.args.restart || !matches!(ended, Ok(Some(_))) {
             self.leave().await;
         }
         match ended? {
             Some(ended) => end(ended, &self.args),
-            None => Ok(self.conflict(patience)),
+            None => Ok(self.conflict(patience, frozen)),
         }
     }
 
@@ -222,12 +223,25 @@ impl Run {
         }
     }
 
-    fn conflict(&self, patience: Patience) -> u8 {
+    /// Finds out why the lock is frozen, if it is: whoever does not wait for it is told too.
+    async fn frozen(&self) -> Option<String> {
+        /// How long the answer may take: it is a courtesy.
+        const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
+        let time_is_up = SystemClock.sleep_until(SystemClock.now().saturating_add(LOOK_TIME_MAX));
+        let contenders = tokio::select! {
+            contenders = self.keeper.contenders(self.claim.name().as_str()) => contenders.ok()?,
+            () = time_is_up => return None,
+        };
+        contenders.into_iter().find_map(|contender| contender.frozen)
+    }
+
+    fn conflict(&self, patience: Patience, frozen: Option<String>) -> u8 {
         if !self.voice.is_quiet() {
             let (name, service) = (self.claim.name(), self.keeper.service());
-            let why = match patience {
-                Patience::AtMost(longest) => format!("was not free within {longest:?}"),
-                Patience::None | Patience::Endless => self.claim.in_use().to_owned(),
+            let why = match (patience, frozen) {
+                (_, Some(reason)) => format!("is frozen: {reason}"),
+                (Patience::AtMost(longest), None) => format!("was not free within {longest:?}"),
+                (Patience::None | Patience::Endless, None) => self.claim.in_use().to_owned(),
             };
             say(&format!("{name} ({service}) {why}; the command was not run"));
         }
