@@ -13,6 +13,10 @@ const LOCK: &str = "left";
 /// Long enough to join and to set every watch, short enough to wait for.
 const WAIT: Duration = Duration::from_millis(200);
 
+/// How often the server is asked for its counts, and how long apart, until they are what they must be.
+const LOOKS_MAX: u32 = 1_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// What is asked for, and so what must be waited for.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
@@ -83,6 +87,16 @@ impl Asked {
         }
     }
 
+    /// How many watches whoever is in the way comes to have: one on each node of its own, and, at the gate, one on the
+    /// permits.
+    const fn watches_in_the_way(self) -> u64 {
+        match self {
+            Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
+            Self::Permit | Self::Permits => 3,
+            Self::PermitBehindAnother => 5,
+        }
+    }
+
     /// Asks for it, for so long at most; tells whether it was granted.
     async fn ask(self, keeper: &Keeper, within: Duration) -> Result<bool> {
         let semaphore = || keeper.semaphore(LOCK, 3);
@@ -118,13 +132,25 @@ impl Scene {
         (self.bench.ephemerals().await.len(), self.bench.server.watches().await)
     }
 
-    /// What is in the way may set a watch on its own node at any time, so only more than that is left behind.
-    async fn expect_nothing_left(&self, asked: Asked, nodes: usize) {
-        until(&format!("nothing is left of {asked:?}"), async || {
-            let (nodes_now, watches) = self.counts().await;
-            nodes_now == nodes && watches <= nodes as u64 + 2
-        })
-        .await;
+    /// Puts what is asked for out of reach, and waits until whoever has it has set all its watches.
+    async fn block(&self, asked: Asked) -> InTheWay {
+        let in_the_way = asked.block(&self.bob).await;
+        self.expect_nothing_left(asked).await;
+        in_the_way
+    }
+
+    /// Waits until there are the nodes and watches of whoever is in the way, and no others.
+    async fn expect_nothing_left(&self, asked: Asked) {
+        let expected = (asked.nodes_in_the_way(), asked.watches_in_the_way());
+        let mut counts = (0, 0);
+        for _ in 0..LOOKS_MAX {
+            counts = self.counts().await;
+            if counts == expected {
+                return;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        assert_eq!(counts, expected, "nodes and watches beside what {asked:?} waits for");
     }
 
     async fn expect_emptiness(&self, asked: Asked) {
@@ -139,13 +165,11 @@ async fn a_timeout_leaves_no_node_and_no_watch() {
     }
     let scene = Scene::set().await;
     for asked in ALL {
-        let in_the_way = asked.block(&scene.bob).await;
-        let nodes = asked.nodes_in_the_way();
-        scene.bench.until_ephemerals(nodes).await;
+        let in_the_way = scene.block(asked).await;
         for _ in 0..3 {
             assert!(!asked.ask(&scene.ann, WAIT).await.unwrap(), "{asked:?}");
         }
-        scene.expect_nothing_left(asked, nodes).await;
+        scene.expect_nothing_left(asked).await;
         drop(in_the_way);
         scene.expect_emptiness(asked).await;
     }
@@ -158,14 +182,12 @@ async fn a_dropped_wait_leaves_no_node_and_no_watch() {
     }
     let scene = Scene::set().await;
     for asked in ALL {
-        let in_the_way = asked.block(&scene.bob).await;
-        let nodes = asked.nodes_in_the_way();
-        scene.bench.until_ephemerals(nodes).await;
+        let in_the_way = scene.block(asked).await;
         for millis in [0, 1, 2, 5, 20, 100] {
             let dropped = tokio::time::timeout(Duration::from_millis(millis), asked.ask(&scene.ann, SOON)).await;
             assert!(dropped.is_err(), "{asked:?}");
         }
-        scene.expect_nothing_left(asked, nodes).await;
+        scene.expect_nothing_left(asked).await;
         drop(in_the_way);
         scene.expect_emptiness(asked).await;
     }
@@ -179,8 +201,7 @@ async fn a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch(
     let scene = Scene::set().await;
     let operator = Client::connect(&config(scene.bench.server.address(), "")).await.unwrap();
     for asked in ALL {
-        let in_the_way = asked.block(&scene.bob).await;
-        scene.bench.until_ephemerals(asked.nodes_in_the_way()).await;
+        let in_the_way = scene.block(asked).await;
         let before = scene.bench.ephemerals().await;
         let waits = tokio::spawn({
             let ann = scene.ann.clone();
@@ -191,7 +212,7 @@ async fn a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch(
         operator.delete(&joined, None).await.unwrap();
         let error = tokio::time::timeout(SOON, waits).await.unwrap().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Removed, "{asked:?}: {error}");
-        scene.expect_nothing_left(asked, before.len()).await;
+        scene.expect_nothing_left(asked).await;
         drop(in_the_way);
         scene.expect_emptiness(asked).await;
     }

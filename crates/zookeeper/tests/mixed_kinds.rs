@@ -159,6 +159,21 @@ async fn curator_go_zookeeper_and_ours_share_a_mutex_as_they_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn curator_go_zookeeper_kazoo_with_curators_names_and_ours_share_a_mutex() {
+    let test = "curator_go_zookeeper_kazoo_with_curators_names_and_ours_share_a_mutex";
+    let needed: [fn() -> Availability; 3] = [curator::availability, go::availability, kazoo::availability];
+    let Some((server, ground)) = fleet(test, &needed).await else { return };
+    let theirs =
+        vec![curators(&server, Kind::Mutex).await, gos(&server).await, kazoos(&server, Kind::CuratorNamedMutex).await];
+    let ours = ours(&server, "", &[Ours::Mutex]);
+    let most = take_turns(&ground, PATH, theirs, ours, (4, 125)).await;
+    assert_eq!(most, 1);
+    expect_grants(&ground, 4 * 4 * 125, 0);
+    assert_eq!(ground.overtaken().unwrap(), []);
+    expect_nothing_left(&server, PATH).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn curator_and_kazoo_told_of_each_other_share_a_mutex_with_ours_in_either_layout() {
     let test = "curator_and_kazoo_told_of_each_other_share_a_mutex_with_ours_in_either_layout";
     let Some((server, ground)) = fleet(test, &[curator::availability, kazoo::availability]).await else { return };

@@ -2,8 +2,10 @@
 
 import re
 import time
+from functools import partial
 
 from kazoo.exceptions import LockTimeout, NoNodeError
+from kazoo.recipe.lock import Lock
 
 # As a time in milliseconds: waits without end.
 FOR_EVER = -1
@@ -17,6 +19,13 @@ CURATOR_READ = "__READ__"
 
 # Every name in a queue that kazoo and Curator share.
 CONTENDER = re.compile(r"(?:__r?lock__|-lock-|__WRIT__|__READ__)(-?\d{10})$")
+
+
+class CuratorNamedLock(Lock):
+    """kazoo's Lock under Curator's names: all clients of Curator's kind read them as their own."""
+
+    _NODE_NAME = CURATOR_LOCK
+    _EXCLUDE_NAMES = [CURATOR_LOCK]
 
 
 def acquire(lock, millis):
@@ -185,6 +194,7 @@ class Locks:
         recipe, patterns = {
             "mutex": (self.client.Lock, []),
             "mixed-mutex": (self.client.Lock, [CURATOR_LOCK]),
+            "curator-named-mutex": (partial(CuratorNamedLock, self.client), []),
             "read": (self.client.ReadLock, []),
             "write": (self.client.WriteLock, []),
             "mixed-read": (self.client.ReadLock, [CURATOR_WRITE]),

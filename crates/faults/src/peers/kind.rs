@@ -13,6 +13,9 @@ pub enum Kind {
     /// The first two, told of each other's names: Curator by a lock driver of its own that compares what follows kazoo's
     /// marker too, kazoo by `extra_lock_patterns=["-lock-"]`. These two exclude each other.
     MixedMutex,
+    /// kazoo's `Lock` made to name its nodes as Curator does, by a subclass of two lines: it shares a queue with Curator and
+    /// go-zookeeper as they come.
+    CuratorNamedMutex,
     /// The read side of Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`, as they come: neither waits for the
     /// other.
     Read,
@@ -48,6 +51,7 @@ impl Kind {
         Cow::Borrowed(match self {
             Self::Mutex => "mutex",
             Self::MixedMutex => "mixed-mutex",
+            Self::CuratorNamedMutex => "curator-named-mutex",
             Self::Read => "read",
             Self::Write => "write",
             Self::MixedRead => "mixed-read",

@@ -84,13 +84,13 @@ impl ServerWords {
         words::connections(&self.four_letter_word("cons").await?)
     }
 
-    /// How many watches its clients have on it (`wchs`).
+    /// How many watches its clients have on it (`mntr`): on data and on children, where `wchs` counts those on data alone.
     ///
     /// # Errors
     ///
     /// It does not answer, or does not serve.
     pub async fn watches(&self) -> Result<u64> {
-        words::watches(&self.four_letter_word("wchs").await?)
+        self.counts().await.map(|counts| counts.watches)
     }
 
     /// The ephemeral nodes and the session of each (`dump`), as pairs of session and path.

@@ -100,11 +100,6 @@ pub(super) fn watched(answer: &str) -> Result<Vec<(String, u64)>> {
     Ok(found)
 }
 
-/// The number of watches in an answer to `wchs`.
-pub(super) fn watches(answer: &str) -> Result<u64> {
-    after(answer, "Total watches:").and_then(|text| text.parse().ok()).ok_or_else(|| unexpected("wchs", answer))
-}
-
 /// The connections in an answer to `cons`: `/127.0.0.1:4242[1](queued=0,recved=3,sent=3,sid=0x1…,lop=PING,…)`.
 pub(super) fn connections(answer: &str) -> Result<Vec<Connection>> {
     let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -203,10 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn metrics_and_watches_are_found_by_name() {
+    fn metrics_are_found_by_name() {
         assert_eq!(metric("zk_a\t1\nzk_watch_count\t7\n", "zk_watch_count"), Ok(7.0));
         assert!(metric("zk_a\t1\n", "zk_b").is_err());
-        assert_eq!(watches("1 connections watching 2 paths\nTotal watches:3\n"), Ok(3));
     }
     #[test]
     fn counts_are_those_of_mntr() {
