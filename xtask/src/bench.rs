@@ -33,8 +33,8 @@ enum What {
     File,
     /// The embedded server against Apache ZooKeeper standalone.
     Server,
-    /// An uncontended lock on ZooKeeper beside Curator's.
-    Zookeeper,
+    /// An uncontended lock on ZooKeeper beside a bare socket and beside Curator.
+    Lock,
 }
 
 /// Measures, prints, and fails if a budget is not met.
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             What::Run => bench_run(),
             What::File => run_example("lockkeeper-file", "bare_calls"),
             What::Server => run_example("lockkeeper-zk-server", "server_load"),
-            What::Zookeeper => run_example("lockkeeper-zookeeper", "beside_curator"),
+            What::Lock => run_example("lockkeeper-zookeeper", "lock_speed"),
         };
         if let Err(why) = outcome {
             eprintln!("bench: {why}");

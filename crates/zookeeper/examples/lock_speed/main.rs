@@ -1,7 +1,9 @@
-//! An uncontended lock and release of ours beside Curator's, on one real server, in turn.
+//! An uncontended lock and release of ours beside a bare socket and beside Curator, on one real server, in turn.
 //!
 //! Curator is a process of its own that is told what to do by lines over a pipe, two for each lock: some hundredths of a
-//! millisecond that stand in its figure. Prints the medians and their ratio.
+//! millisecond that stand in its figure. Prints the medians and their ratios.
+
+mod bare;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,9 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Keeper, Mutex};
 use lockkeeper_faults::peers::{Kind, curator};
 use lockkeeper_faults::zookeeper::{Server, Setup};
-use lockkeeper_zookeeper::ZooKeeperBackend;
+use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
+
+use bare::BareLock;
 
 /// How many locks each takes in one turn.
 const LOCKS_PER_TURN: u32 = 500;
@@ -25,34 +29,52 @@ const LOCK_MAX: Duration = Duration::from_secs(10);
 /// Curator's lock.
 const PATH: &str = "/beside/curator";
 
+/// The bare socket's queue.
+const BARE_PATH: &str = "/beside/bare";
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::standalone(Setup::new()).await?;
     let address = server.address().to_string();
-    let backend = ZooKeeperBackend::open(&format!("zk://{address}").parse()?)?;
-    let ours = Keeper::new(Arc::new(backend)).mutex("/beside/ours")?;
+    let url = format!("zk://{address}").parse()?;
+    let operator = Client::connect(&Config::from_url(&url)?).await?;
+    for path in ["/beside", BARE_PATH] {
+        operator.create(NewNode::persistent(path)).await?;
+    }
+    let mut bare = BareLock::open(server.address(), BARE_PATH).await?;
+    let ours = Keeper::new(Arc::new(ZooKeeperBackend::open(&url)?)).mutex("/beside/ours")?;
     let mut theirs = curator::start(&address, Duration::from_secs(20)).await?;
-    let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
+    let (mut bare_times, mut our_times, mut their_times) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..WARM_UP_TURNS + TURNS {
         let start = SystemClock.now();
+        for _ in 0..LOCKS_PER_TURN {
+            bare.lock_and_release().await?;
+        }
+        let after_bare = SystemClock.now();
         take(&ours).await?;
-        let between = SystemClock.now();
+        let after_ours = SystemClock.now();
         for _ in 0..LOCKS_PER_TURN {
             theirs.lock(Kind::Mutex, PATH, LOCK_MAX).await?;
             theirs.release(Kind::Mutex, PATH).await?;
         }
         let end = SystemClock.now();
         if turn >= WARM_UP_TURNS {
-            our_times.push(between.saturating_duration_since(start) / LOCKS_PER_TURN);
-            their_times.push(end.saturating_duration_since(between) / LOCKS_PER_TURN);
+            bare_times.push(after_bare.saturating_duration_since(start) / LOCKS_PER_TURN);
+            our_times.push(after_ours.saturating_duration_since(after_bare) / LOCKS_PER_TURN);
+            their_times.push(end.saturating_duration_since(after_ours) / LOCKS_PER_TURN);
         }
     }
-    let (ours, theirs) = (median(our_times), median(their_times));
+    let [bare, ours, theirs] = [bare_times, our_times, their_times].map(median);
     println!("lock + release, median of {TURNS} turns of {LOCKS_PER_TURN}, standalone server:");
-    println!("  lockkeeper  {:>8.3} ms", ours.as_secs_f64() * 1e3);
+    println!("  bare socket {:>8.3} ms", bare.as_secs_f64() * 1e3);
+    println!("  lockkeeper  {:>8.3} ms  {:.2} x bare socket", ours.as_secs_f64() * 1e3, ratio(ours, bare));
     println!("  Curator     {:>8.3} ms", theirs.as_secs_f64() * 1e3);
-    println!("  ratio       {:>8.2}", ours.as_secs_f64() / theirs.as_secs_f64());
+    println!("  lockkeeper / Curator {:.2}", ratio(ours, theirs));
     Ok(())
+}
+
+fn ratio(one: Duration, other: Duration) -> f64 {
+    one.as_secs_f64() / other.as_secs_f64()
 }
 
 async fn take(mutex: &Mutex) -> Result<(), Box<dyn std::error::Error>> {
