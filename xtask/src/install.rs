@@ -1,11 +1,30 @@
-//! Installing the system packages that tests use, for `cargo xtask test --install`.
+//! Installing what tests use and this machine lacks, for `cargo xtask test`: the system packages here, what comes from
+//! PyPI in [`python`](crate::python).
 //!
-//! The packages are one table, [`NEEDS`]; nothing else knows them. A test that lacks its programs skips itself and says
-//! so, whether or not this ran. Only Debian's apt-get is spoken here.
+//! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is told
+//! with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is spoken here.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
+
+use crate::python;
+
+/// What the developer wants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wish {
+    /// Install what is missing.
+    Install,
+    /// Install nothing, and say what is missing.
+    LookOnly,
+}
+
+/// Something that tests use and that is not there after all, and why, with the cure.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct LeftOut {
+    pub(crate) what: String,
+    pub(crate) why: String,
+}
 
 /// One system package, and why the tests want it.
 struct Need {
@@ -40,7 +59,11 @@ const NEEDS: &[Need] = &[
         why: "Curator, to queue with",
         signs: &["/usr/share/java/curator-recipes.jar", "/usr/share/java/slf4j-nop.jar"],
     },
-    Need { package: "python3-pip", why: "to install kazoo in the target directory", signs: &["python3", "pip3"] },
+    Need {
+        package: "python3-pip",
+        why: "to install kazoo and its own tests in the target directory",
+        signs: &["python3", "pip3"],
+    },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",
@@ -49,54 +72,94 @@ const NEEDS: &[Need] = &[
     },
 ];
 
+/// Installs what is missing, system packages first, since Python's parts need one of them; answers what is left out.
+///
+/// The Python parts go below `python_folder`, which belongs to the target directory.
+pub(crate) fn set_up(wish: Wish, python_folder: &Path) -> Vec<LeftOut> {
+    let mut left_out = set_up_system(wish);
+    left_out.extend(python::set_up(wish, python_folder));
+    for LeftOut { what, why } in &left_out {
+        println!("left out: {what}: {why}");
+    }
+    left_out
+}
+
 /// Installs the packages of [`NEEDS`] that are missing, and nothing when none is.
-///
-/// # Errors
-///
-/// One sentence with the cure: not root, no apt-get, apt-get failed, or a sign still missing afterwards.
-pub(crate) fn install_missing() -> Result<(), String> {
+fn set_up_system(wish: Wish) -> Vec<LeftOut> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !need.is_there()).collect();
     if missing.is_empty() {
-        println!("nothing to install");
-        return Ok(());
+        println!("all {} system packages that tests use are there", NEEDS.len());
+        return Vec::new();
     }
     for need in &missing {
         println!("missing: {} ({})", need.package, need.why);
     }
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
-    let packages_text = packages.join(" ");
-    if !rustix::process::geteuid().is_root() {
-        return Err(format!("installing needs root; run as root: apt-get install {packages_text}"));
+    let (is_root, has_apt_get) = (rustix::process::geteuid().is_root(), is_there("apt-get"));
+    if let Some(why) = obstacle(wish, is_root, has_apt_get, &packages) {
+        return vec![LeftOut { what: packages.join(", "), why }];
     }
-    if !is_there("apt-get") {
-        return Err(format!("no apt-get here; install by hand what Debian calls: {packages_text}"));
+    let failure = apt_install(&packages).err();
+    missing.iter().filter_map(|need| need.left_out_after(failure.as_deref())).collect()
+}
+
+/// Why nothing can be installed here, with the cure; nothing if it can.
+fn obstacle(wish: Wish, is_root: bool, has_apt_get: bool, packages: &[&str]) -> Option<String> {
+    let packages = packages.join(" ");
+    if !has_apt_get {
+        return Some(format!("there is no apt-get here; install by hand what Debian calls {packages}"));
     }
-    apt_get(&["update"])?;
-    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat())?;
-    match missing.iter().find(|need| !need.is_there()) {
-        Some(need) => Err(format!("{} is installed, yet not all of {:?} is there", need.package, need.signs)),
-        None => Ok(()),
+    let command = format!("apt-get install --no-install-recommends {packages}");
+    match (wish, is_root) {
+        (Wish::LookOnly, _) => Some(format!("not installed, as --no-install says; as root: {command}")),
+        (Wish::Install, false) => Some(format!("installing needs root; as root: {command}")),
+        (Wish::Install, true) => None,
     }
+}
+
+/// Installs all packages at once; if that fails, one by one, so that one which cannot be had keeps no other away.
+fn apt_install(packages: &[&str]) -> Result<(), String> {
+    // Without fresh lists the old ones may do.
+    let updated = apt_get(&["update"]);
+    let install = |packages: &[&str]| apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat());
+    let Err(failure) = install(packages) else {
+        return Ok(());
+    };
+    let failures = packages.iter().filter(|package| install(&[package]).is_err()).count();
+    if failures == 0 { Ok(()) } else { Err(updated.err().unwrap_or(failure)) }
 }
 
 impl Need {
     fn is_there(&self) -> bool {
         self.signs.iter().all(|sign| is_there(sign))
     }
+
+    /// Why it is still missing after apt-get ran, which failed if `failure` says so.
+    fn left_out_after(&self, failure: Option<&str>) -> Option<LeftOut> {
+        let missing: Vec<&str> = self.signs.iter().copied().filter(|sign| !is_there(sign)).collect();
+        let why = match (missing.as_slice(), failure) {
+            ([], _) => return None,
+            (_, Some(failure)) => failure.to_owned(),
+            (missing, None) => format!("it is installed, yet {} is not there", missing.join(" and ")),
+        };
+        Some(LeftOut { what: self.package.to_owned(), why })
+    }
 }
 
 /// Whether a program is in `PATH`; an absolute path is looked at as it is.
-fn is_there(sign: &str) -> bool {
+pub(crate) fn is_there(sign: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     Path::new(sign).is_absolute() && Path::new(sign).exists()
         || env::split_paths(&path).any(|folder| folder.join(sign).is_file())
 }
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let command = format!("apt-get {}", arguments.join(" "));
+    println!("{command}");
     let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("apt-get {} failed: {status}", arguments.join(" "))),
+        Ok(status) => Err(format!("{command} failed: {status}")),
         Err(error) => Err(format!("apt-get could not be started: {error}")),
     }
 }
@@ -111,5 +174,28 @@ mod tests {
         assert!(is_there("/bin/sh"));
         assert!(!is_there("no-such-program-anywhere"));
         assert!(!is_there("/no/such/file"));
+    }
+
+    #[test]
+    fn only_root_with_apt_get_installs_and_the_others_are_told_how() {
+        let packages = ["golang-go", "procps"];
+        assert_eq!(obstacle(Wish::Install, true, true, &packages), None);
+        for (wish, is_root, has_apt_get, word) in [
+            (Wish::LookOnly, true, true, "--no-install"),
+            (Wish::Install, false, true, "needs root"),
+            (Wish::Install, true, false, "no apt-get"),
+        ] {
+            let why = obstacle(wish, is_root, has_apt_get, &packages).expect("nothing may be installed");
+            assert!(why.contains(word) && why.ends_with("golang-go procps"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_package_without_its_programs_is_left_out_though_apt_get_is_content() {
+        let need = Need { package: "odd", why: "a test", signs: &["sh", "no-such-program-anywhere"] };
+        let left_out = need.left_out_after(None).expect("a program is missing");
+        assert_eq!(left_out.why, "it is installed, yet no-such-program-anywhere is not there");
+        let there = Need { package: "shell", why: "a test", signs: &["sh"] };
+        assert_eq!(there.left_out_after(Some("apt-get failed")), None);
     }
 }

@@ -6,6 +6,7 @@
 
 mod bench;
 mod install;
+mod python;
 mod tally;
 mod test;
 
@@ -17,7 +18,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
-    /// Check the format, the lints and the documentation, then run every test; the last line is the count.
+    /// Install what tests use, check the format, the lints and the documentation, then run every test; the last line is
+    /// the count.
     Test(test::Options),
     /// Measure the performance budgets as ratios in one run.
     Bench(bench::Options),

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: every check of the project, in one run, with one count on the last line.
 //!
 //! Runs the stages one after the other, lets each fail without stopping those that do not need it, and reports at the
-//! end. How output becomes numbers is `tally`'s; which system packages exist is `install`'s.
+//! end. How output becomes numbers is `tally`'s; what is installed beforehand is `install`'s.
 
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::install;
+use crate::install::{self, LeftOut, Wish};
 use crate::tally::{Tally, Totals};
 
 /// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
@@ -23,15 +23,16 @@ const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
 const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
 
-/// The environment variable that lets tests install, below the target directory, what comes from a language's registry.
-const INSTALL_VARIABLE: &str = "LOCKKEEPER_TEST_INSTALL";
+/// The environment variable by which cargo and the tests are told of a target directory that is not the usual one.
+const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
 
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// First install the system packages that tests use and that are missing (as root, with apt-get).
+    /// Install nothing; without it, what tests use and this machine lacks is installed first: system packages as root
+    /// with apt-get, Python packages in the target directory.
     #[arg(long)]
-    install: bool,
+    no_install: bool,
     /// Make a skipped test a failure.
     #[arg(long)]
     require_all: bool,
@@ -40,9 +41,12 @@ pub(crate) struct Options {
 /// Runs all stages and prints the report; success only if no stage failed.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let mut stages = Stages::default();
-    if options.install {
-        stages.run("install", install::install_missing);
-    }
+    let wish = if options.no_install { Wish::LookOnly } else { Wish::Install };
+    let mut left_out = Vec::new();
+    stages.run("set-up", || {
+        left_out = install::set_up(wish, &target_folder().join("lockkeeper-python"));
+        Ok(())
+    });
     stages.run("format", || cargo("fmt --all --check", &[]));
     stages.run("clippy", || cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[]));
     // The libraries' public documentation, as docs.rs shows it: there a link to something private is an error too.
@@ -58,12 +62,20 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         stages.leave_out("tests", "the build failed");
     }
     stages.print();
-    if !totals.skipped.is_empty() {
-        println!("\nskipped:");
-        totals.skipped.iter().for_each(|skip| println!("  {}: {}", skip.name, skip.reason));
-    }
+    print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
+    print_list("skipped", totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
     println!("\n{totals}");
     if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints what did not happen, and why; nothing if there is nothing.
+fn print_list<'a>(heading: &str, entries: impl Iterator<Item = (&'a String, &'a String)>) {
+    for (index, (what, why)) in entries.enumerate() {
+        if index == 0 {
+            println!("\n{heading}:");
+        }
+        println!("  {what}: {why}");
+    }
 }
 
 /// The stages run so far, for the report.
@@ -115,9 +127,6 @@ fn run_tests(options: &Options, totals: &mut Totals) -> Result<(), String> {
     let skips = tempfile::NamedTempFile::new().map_err(|error| format!("no temporary file for the skips: {error}"))?;
     let mut command = cargo_command("test --workspace --all-features --no-fail-fast");
     command.env(SKIPS_VARIABLE, skips.path());
-    if options.install {
-        command.env(INSTALL_VARIABLE, "1");
-    }
     let (tally, ended) = stream(command, io::stdout(), OUTPUT_DRAIN_MAX);
     let written_skips = fs::read(skips.path()).map_err(|error| format!("the file of skips is gone: {error}"))?;
     *totals = tally.totals(&String::from_utf8_lossy(&written_skips));
@@ -195,10 +204,23 @@ fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
 /// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
 fn cargo_command(arguments: &str) -> Command {
     println!("cargo {arguments}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments.split(' ')).current_dir(root);
+    command.args(arguments.split(' ')).current_dir(root());
+    if env::var_os(TARGET_VARIABLE).is_some() {
+        // Cargo would take it from the root, and each test from the folder of its crate.
+        command.env(TARGET_VARIABLE, target_folder());
+    }
     command
+}
+
+/// The target directory, by its whole path.
+fn target_folder() -> PathBuf {
+    let named = env::var_os(TARGET_VARIABLE).and_then(|folder| path::absolute(folder).ok());
+    named.unwrap_or_else(|| root().join("target"))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 fn succeeded(status: ExitStatus) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble a network of its own, so that it can be cut off from its peers.
-//! - [`peers`] drives Curator and kazoo as child processes.
+//! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
 //! - [`skip`] is how a test that lacks something says so by name; [`wait`] is how one waits for an event.
 //!
@@ -16,12 +16,14 @@
 mod claim;
 mod error;
 mod scratch;
+mod target;
 
 pub mod namespaces;
 pub mod peers;
 pub mod ports;
 pub mod process;
 pub mod proxy;
+pub mod python;
 pub mod skip;
 pub mod wait;
 pub mod zookeeper;

@@ -1,11 +1,10 @@
 //! Folders of things that take seconds to make and stay the same from run to run; kept in the target directory.
 
-use std::env;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result};
+use crate::{Error, Result, target};
 
 /// What a thing is made from: names and texts of files.
 pub(super) type Files = &'static [(&'static str, &'static str)];
@@ -50,7 +49,5 @@ pub(super) fn write(folder: &Path, files: Files) -> Result<()> {
 
 /// The folder of all these folders; what fills one may keep more there than is looked for.
 pub(super) fn folder() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    target.join("lockkeeper-faults")
+    target::folder().join("lockkeeper-faults")
 }

@@ -3,20 +3,22 @@
 //! What is left out on both, and why, stands in `kazoo_cluster.py`; `host` runs the servers, `run` the tests.
 
 mod host;
-mod install;
 mod run;
 
+use lockkeeper_faults::python::Packages;
 use lockkeeper_faults::zookeeper;
 
 use host::Host;
 
+/// kazoo with its tests, and what they need.
+const PACKAGES: Packages = Packages::new("kazoo-suite", include_str!("requirements.txt"));
 const NAME: &str = "whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here";
 /// How many of the tests pass at least on either; fewer means that they were not found.
 const PASSED_MIN: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here() {
-    if !zookeeper::availability().and(install::availability).or_skip(NAME) {
+    if !zookeeper::availability().and(|| PACKAGES.availability()).or_skip(NAME) {
         return;
     }
     let (apache, embedded) = tokio::join!(

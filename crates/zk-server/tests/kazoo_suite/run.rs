@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_faults::process::{self, Process};
 use tokio::net::TcpListener;
 
+use crate::PACKAGES;
 use crate::host::Host;
-use crate::install;
 
 /// How long all tests may take: three minutes are usual on Apache, which is slow to start, on two cores.
 const RUN_WITHIN: Duration = Duration::from_secs(600);
@@ -55,6 +55,7 @@ async fn pytest(host: &mut Host, names: &[String]) -> Outcomes {
     let control = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kazoo_suite");
     let log = File::create(&output).unwrap();
+    let packages = PACKAGES.folder().unwrap();
     let mut command = process::command("python3");
     command
         .args(["-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-q", "--tb=short"])
@@ -62,8 +63,8 @@ async fn pytest(host: &mut Host, names: &[String]) -> Outcomes {
         .args(["--rootdir", "."])
         .args(["--timeout", TEST_SECONDS_MAX])
         .args(names)
-        .current_dir(install::packages())
-        .env("PYTHONPATH", std::env::join_paths([install::packages(), plugins]).unwrap())
+        .current_dir(&packages)
+        .env("PYTHONPATH", std::env::join_paths([packages, plugins]).unwrap())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("KAZOO_SUITE_ADDRESS", host.address().to_string())
         .env("KAZOO_SUITE_CONTROL", control.local_addr().unwrap().port().to_string())

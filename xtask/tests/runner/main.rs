@@ -1,0 +1,98 @@
+//! `cargo xtask test` as a developer runs it, with stand-ins for cargo and for the programs that install: what it
+//! installs, what it leaves out, and how it ends.
+
+mod stage;
+
+use stage::{Stage, is_root};
+
+/// What the last lines of a run without a failure are.
+const ONE_PASSED: &str = "\n1 passed, 0 failed, 0 skipped\n";
+
+#[test]
+fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
+    const NAME: &str = "the_plain_command_installs_kazoo_into_an_empty_target_directory";
+    let stage = Stage::with_this_machines_programs();
+    if let Some(reason) = stage.cannot_reach_pypi() {
+        return stage::skip(NAME, &reason);
+    }
+    // Passes if Python finds kazoo where the tests look for it.
+    stage.cargo_tests(
+        r#"if PYTHONPATH="$CARGO_TARGET_DIR/lockkeeper-python/kazoo" python3 -c 'import kazoo.client'
+        then say 1 0; else say 0 1; fi"#,
+    );
+    let ended = stage.run(&["test"]);
+    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    assert!(ended.output.contains("missing: kazoo from PyPI"), "{ended:?}");
+    let again = stage.run(&["test"]);
+    assert!(again.output.contains("all 2 Python parts that tests use are in the target directory"), "{again:?}");
+}
+
+#[test]
+fn as_root_what_is_missing_is_installed_without_being_asked_for() {
+    if !is_root() {
+        return stage::skip("as_root_what_is_missing_is_installed_without_being_asked_for", "needs root");
+    }
+    let stage = Stage::bare();
+    stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get"; test "$1" != install || touch "$PROGRAMS/go""#);
+    let ended = stage.run(&["test"]);
+    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    let orders = stage.note("apt-get");
+    assert!(orders.starts_with("update\ninstall --yes --no-install-recommends "), "{orders}");
+    assert!(orders.lines().nth(1).is_some_and(|line| line.contains("golang-go")), "{orders}");
+    // What apt-get says it installed and is not there is left out with a reason; what is there is not.
+    assert!(ended.output.contains("left out: procps: it is installed, yet ps is not there"), "{ended:?}");
+    assert!(!ended.output.contains("left out: golang-go:"), "{ended:?}");
+}
+
+#[test]
+fn a_package_that_cannot_be_had_keeps_no_other_away() {
+    if !is_root() {
+        return stage::skip("a_package_that_cannot_be_had_keeps_no_other_away", "needs root");
+    }
+    let stage = Stage::bare();
+    let script = r#"case "$*" in *procps*) exit 100 ;; install*golang-go) touch "$PROGRAMS/go" ;; esac"#;
+    stage.program("apt-get", script);
+    let ended = stage.run(&["test"]);
+    assert!(ended.is_success, "{ended:?}");
+    assert!(ended.output.contains("left out: procps: apt-get install"), "{ended:?}");
+    assert!(!ended.output.contains("left out: golang-go:"), "{ended:?}");
+}
+
+#[test]
+fn nothing_is_installed_if_that_is_wished_and_what_is_missing_is_named_with_its_cure() {
+    let stage = Stage::bare();
+    stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get""#);
+    stage.program("python3", r#"echo "$*" >> "$NOTES/python3""#);
+    let ended = stage.run(&["test", "--no-install"]);
+    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    assert!(ended.output.contains("as --no-install says; as root: apt-get install"), "{ended:?}");
+    assert!(ended.output.contains("kazoo from PyPI: not installed, as --no-install says"), "{ended:?}");
+    assert!(!stage.has_note("apt-get") && !stage.has_note("python3"), "something was installed");
+}
+
+#[test]
+fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_what_was_skipped() {
+    const NAME: &str = "a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_what_was_skipped";
+    let stage = Stage::bare();
+    stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get""#);
+    stage.cargo_tests(r#"echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"; say 2 0"#);
+    let ended = match stage.run_as_another_user(&["test"]) {
+        Ok(ended) => ended,
+        Err(reason) => return stage::skip(NAME, &reason),
+    };
+    assert!(ended.is_success, "{ended:?}");
+    assert!(ended.output.contains("installing needs root; as root: apt-get install"), "{ended:?}");
+    assert!(
+        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n1 passed, 0 failed, 1 skipped\n"),
+        "{ended:?}"
+    );
+    assert!(!stage.has_note("apt-get"), "apt-get was called without being root");
+}
+
+#[test]
+fn a_run_that_requires_all_fails_for_a_skip() {
+    let stage = Stage::bare();
+    stage.cargo_tests(r#"echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"; say 2 0"#);
+    let ended = stage.run(&["test", "--no-install", "--require-all"]);
+    assert!(!ended.is_success && ended.output.ends_with("\n1 passed, 0 failed, 1 skipped\n"), "{ended:?}");
+}
