@@ -10,7 +10,7 @@ use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::errors::{errno_of, failed};
+use crate::errors::{ANOTHER_DIRECTORY, errno_of, failed};
 use crate::filesystem;
 use crate::shared_files::{self, Access};
 
@@ -29,7 +29,7 @@ impl Base {
     /// Opens the directory, makes it if it is missing, and refuses a file system that cannot carry locks.
     pub(crate) fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         if directory.as_os_str().is_empty() {
-            let message = "the directory of the locks has an empty name";
+            let message = format!("the directory of the locks has an empty name ({ANOTHER_DIRECTORY})");
             return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message));
         }
         let path = std::path::absolute(directory)
@@ -124,8 +124,8 @@ impl Base {
 
     fn not_writable(&self, name: &str, errno: Errno) -> Error {
         let message = format!(
-            "user {} may not write {} in {}, so it cannot take part in the locks there: use a directory of its own, or \
-             let its group write this one",
+            "user {} may not write {} in {}, so it cannot take part in the locks there: let its group write this \
+             directory, or use one of its own ({ANOTHER_DIRECTORY})",
             rustix::process::geteuid().as_raw(),
             name,
             self.path.display()

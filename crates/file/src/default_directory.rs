@@ -1,14 +1,15 @@
 //! Where the locks lie when nobody says where: one place for each user, found without the help of the environment, so
-//! that a cron job and a login shell of the same user meet in the same queue.
+//! that a cron job and a login shell of the same user meet in the same queue. Many a user that runs services has a home
+//! that is missing or that it cannot write; it has a place in `/var/tmp`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
-use rustix::fs::Mode;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 
-use crate::errors::failed;
+use crate::errors::{ANOTHER_DIRECTORY, failed};
 use crate::filesystem::{self, Verdict};
 
 /// Where root's locks lie: it outlives a reboot, and every user may see it.
@@ -17,7 +18,7 @@ const ROOT_DIRECTORY: &str = "/var/lib/lockkeeper";
 /// Where a user's locks lie, within the home.
 const HOME_DIRECTORY: &str = ".local/state/lockkeeper";
 
-/// Where the directory of a user without a local home lies: it is cleared less often than `/tmp`.
+/// Where the directory of a user without a fit home lies: it is cleared less often than `/tmp`.
 const FALLBACK_PARENT: &str = "/var/tmp";
 
 /// What the choice depends on.
@@ -41,8 +42,9 @@ enum Choice {
 /// Finds the directory to use when no service is named; `configured` is the value of `$LOCKKEEPER_DIR`.
 ///
 /// Without one it is `/var/lib/lockkeeper` for root, and `.local/state/lockkeeper` in the user's home by the password
-/// database, or by `$HOME` if the database does not know the user. A home on a file system that cannot carry locks, or
-/// none at all, gives `/var/tmp/lockkeeper-<uid>`, which is made here.
+/// database, or by `$HOME` if the database does not know the user. A home that is missing, that the user cannot write, or
+/// that lies on a file system that cannot carry locks counts as none; no home gives `/var/tmp/lockkeeper-<uid>`, which is
+/// made here, open to its user alone.
 ///
 /// # Errors
 ///
@@ -58,7 +60,7 @@ pub fn default_directory(configured: Option<&OsStr>) -> Result<PathBuf> {
         database_home: database_home.as_deref(),
         home_variable: home_variable.as_deref(),
     };
-    match choose(surroundings, is_local)? {
+    match choose(surroundings, |home| is_fit(home, user))? {
         Choice::Plain(directory) => Ok(directory),
         Choice::InSharedPlace(directory) => {
             claim(&directory, user)?;
@@ -67,14 +69,16 @@ pub fn default_directory(configured: Option<&OsStr>) -> Result<PathBuf> {
     }
 }
 
-fn choose(surroundings: Surroundings<'_>, is_local: impl FnOnce(&Path) -> bool) -> Result<Choice> {
+fn choose(surroundings: Surroundings<'_>, is_fit: impl FnOnce(&Path) -> bool) -> Result<Choice> {
     let Surroundings { configured, user, database_home, home_variable } = surroundings;
     if let Some(configured) = configured {
         let directory = Path::new(configured);
         if directory.is_absolute() {
             return Ok(Choice::Plain(directory.to_owned()));
         }
-        let message = format!("$LOCKKEEPER_DIR is {configured:?}, and has to be an absolute path");
+        let message = format!(
+            "LOCKKEEPER_DIR is {configured:?}, and has to be an absolute path; --connect file:DIR takes a relative one, too"
+        );
         return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message));
     }
     if user == 0 {
@@ -82,7 +86,7 @@ fn choose(surroundings: Surroundings<'_>, is_local: impl FnOnce(&Path) -> bool) 
     }
     let home = database_home.or_else(|| home_variable.map(Path::new)).filter(|home| home.is_absolute());
     Ok(match home {
-        Some(home) if is_local(home) => Choice::Plain(home.join(HOME_DIRECTORY)),
+        Some(home) if is_fit(home) => Choice::Plain(home.join(HOME_DIRECTORY)),
         _ => Choice::InSharedPlace(Path::new(FALLBACK_PARENT).join(format!("lockkeeper-{user}"))),
     })
 }
@@ -102,9 +106,28 @@ fn home_by_database(user: u32) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Tells whether a home can carry locks; one that does not exist is judged by the directory that it would be made in.
-fn is_local(home: &Path) -> bool {
-    home.ancestors().find_map(|ancestor| filesystem::of(ancestor).ok()).is_some_and(|verdict| verdict == Verdict::Local)
+/// Tells whether a home is there, can carry locks, and has the locks of this user or could have them.
+fn is_fit(home: &Path, user: u32) -> bool {
+    let directory = home.join(HOME_DIRECTORY);
+    let is_within = |path: &&Path| path.starts_with(home);
+    // What is there already, deepest first, decides: the rest would be made in it.
+    let Some(deepest) = directory.ancestors().take_while(is_within).find(|path| rustix::fs::lstat(*path).is_ok())
+    else {
+        return false;
+    };
+    let Ok(found) = rustix::fs::stat(deepest) else {
+        return false;
+    };
+    // A directory of the user's own was chosen before, so it stays the choice even if it cannot be written now.
+    let is_chosen = deepest == directory && found.st_uid == user;
+    FileType::from_raw_mode(found.st_mode).is_dir()
+        && filesystem::of(deepest) == Ok(Verdict::Local)
+        && (is_chosen || is_writable(deepest))
+}
+
+/// Tells whether this process can make something in a directory, by its effective user.
+fn is_writable(directory: &Path) -> bool {
+    rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Makes a directory where everybody may write, or makes sure that the one there is ours.
@@ -115,14 +138,14 @@ fn claim(directory: &Path, user: u32) -> Result<()> {
         Err(errno) => return Err(fail(errno)),
     }
     let found = rustix::fs::lstat(directory).map_err(fail)?;
-    let why = if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir() {
+    let why = if !FileType::from_raw_mode(found.st_mode).is_dir() {
         "is not a directory"
     } else if found.st_uid != user {
         "belongs to another user"
     } else {
         return Ok(());
     };
-    let message = format!("{} {why}: remove it, or set LOCKKEEPER_DIR to a directory of your own", directory.display());
+    let message = format!("{} {why}: have it removed ({ANOTHER_DIRECTORY})", directory.display());
     Err(Error::permanent(ErrorKind::Refused, Operation::Configure, message))
 }
 
@@ -167,10 +190,27 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_is_not_local_or_not_there_gives_a_place_in_var_tmp() {
+    fn a_home_that_is_unfit_or_not_known_gives_a_place_in_var_tmp() {
         let known = Surroundings { database_home: Some(Path::new("/net/joe")), ..USER };
         assert_eq!(choose(known, |home| home != Path::new("/net/joe")).unwrap(), fallback());
         assert_eq!(choose(USER, |_| true).unwrap(), fallback());
+    }
+
+    #[test]
+    fn a_home_is_fit_only_if_it_is_there_and_could_have_the_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let home = |name: &str| parent.path().join(name);
+        assert!(!is_fit(&home("missing"), user));
+        std::fs::write(home("file"), "").unwrap();
+        assert!(!is_fit(&home("file"), user));
+        assert!(!is_fit(Path::new("/proc"), user), "no locks on this file system");
+        std::fs::create_dir(home("ann")).unwrap();
+        assert!(is_fit(&home("ann"), user));
+        std::os::unix::fs::symlink("nowhere", home("ann/.local")).unwrap();
+        assert!(!is_fit(&home("ann"), user), "nothing can be made below a link that leads nowhere");
+        std::fs::create_dir_all(home("bob").join(HOME_DIRECTORY)).unwrap();
+        assert!(is_fit(&home("bob"), user));
     }
 
     #[test]
@@ -182,7 +222,11 @@ mod tests {
         claim(&real, user).unwrap();
         assert_eq!(rustix::fs::stat(&real).unwrap().st_mode & 0o7777, 0o700);
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        assert_eq!(claim(&link, user).unwrap_err().kind(), ErrorKind::Refused);
-        assert_eq!(claim(&real, user + 1).unwrap_err().kind(), ErrorKind::Refused);
+        for (directory, user) in [(&link, user), (&real, user + 1)] {
+            let error = claim(directory, user).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            let text = error.to_string();
+            assert!(text.contains("LOCKKEEPER_DIR") && text.contains("--connect file:DIR"), "{text}");
+        }
     }
 }

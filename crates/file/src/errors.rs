@@ -5,14 +5,16 @@ use std::path::Path;
 use lockkeeper_core::{Error, ErrorKind, Operation};
 use rustix::io::Errno;
 
+/// What helps where a directory is refused.
+pub(crate) const ANOTHER_DIRECTORY: &str = "LOCKKEEPER_DIR or --connect file:DIR names another directory";
+
 /// Describes a system call that failed: `what` was to be done with `path`.
 pub(crate) fn failed(operation: Operation, what: &str, path: &Path, errno: Errno) -> Error {
     let message = format!("cannot {what} {}", path.display());
+    let refused = |kind| Error::permanent(kind, operation, format!("{message} ({ANOTHER_DIRECTORY})"));
     let error = match errno {
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::permanent(ErrorKind::Refused, operation, message),
-        Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
-            Error::permanent(ErrorKind::InvalidConfig, operation, message)
-        }
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => refused(ErrorKind::Refused),
+        Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => refused(ErrorKind::InvalidConfig),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => {
             Error::transient(ErrorKind::LimitReached, operation, message)
         }
@@ -33,11 +35,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_permanent_and_names_the_path() {
+    fn a_refusal_is_permanent_and_names_the_path_and_the_cure() {
         for errno in [Errno::ACCESS, Errno::PERM, Errno::ROFS] {
             let error = failed(Operation::Join, "write to", Path::new("/var/lib/lockkeeper"), errno);
             assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent));
-            assert!(error.to_string().contains("/var/lib/lockkeeper"), "{error}");
+            let text = error.to_string();
+            for part in ["/var/lib/lockkeeper", "LOCKKEEPER_DIR", "--connect file:DIR"] {
+                assert!(text.contains(part), "{text}");
+            }
         }
     }
 

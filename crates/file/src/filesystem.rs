@@ -68,8 +68,9 @@ pub(crate) fn require_local(directory: &Path) -> Result<()> {
     };
     let name = name.map_or_else(|| format!("of an unknown type (0x{magic:X})"), |name| format!("of type {name}"));
     let message = format!(
-        "{} lies on a file system {name}, where locks of this machine cannot be relied on: use a directory on a local \
-         disk (ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs), or the URL of a lock service",
+        "{} lies on a file system {name}, where locks of this machine cannot be relied on: name a directory on a local \
+         disk (ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs) with LOCKKEEPER_DIR or --connect file:DIR, or the URL of \
+         a lock service",
         directory.display()
     );
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Connect, message))
@@ -108,6 +109,8 @@ mod tests {
         let error = require_local(Path::new("/proc")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
-        assert!(text.contains("proc") && text.contains("local disk"), "{text}");
+        for part in ["proc", "local disk", "LOCKKEEPER_DIR", "--connect file:DIR"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -38,7 +38,7 @@
 //! | URL | where the queue lives | feature |
 //! | --- | --- | --- |
 //! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
-//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users | `file` (default) |
+//! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default) |
 //! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
 //! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, say whom to trust and who we are | `zookeeper` and `tls` |
 //! | `memory:` | this process | always there |
