@@ -193,9 +193,11 @@ fn a_config_file_that_cannot_be_used_is_refused_by_its_name() {
     let place = Place::new();
     for (text, words) in [
         ("", &["names no service", "url = "][..]),
-        ("acquire_timeout = 3", &["names no service"]),
+        ("acquire_timeout = '3s'", &["names no service"]),
+        ("url = 'file:/x'\nacquire_timeout = 5000", &["line 2", "write 5000ms or 5000s"]),
+        ("url = 'zk://h1?session_timeout=30000'", &["`session_timeout`", "write 30000ms or 30000s"]),
         ("url = ''", &["names no service"]),
-        ("url = 'file:/x'\nsession_timeout = '20s'", &["line 2", "`session_timeout`"]),
+        ("url = 'file:/x'\nsession_timeout = '20s'", &["`session_timeout`"]),
         ("url = 'file:/x'\n[retry]\nbase_slep = 1", &["line 3", "`base_slep`"]),
         ("url = 'zookeper://h1'", &["`zookeper:`"]),
         ("url = \"file:/\u{1}\"", &[]),

@@ -16,7 +16,12 @@ struct Server {
 
 impl Server {
     fn start(place: &Place, arguments: &[&str]) -> Self {
-        let arguments = [&["server", "--listen", "127.0.0.1:0"], arguments].concat();
+        Self::start_as_told(place, &[&["--listen", "127.0.0.1:0"], arguments].concat())
+    }
+
+    /// Starts it without saying where to listen.
+    fn start_as_told(place: &Place, arguments: &[&str]) -> Self {
+        let arguments = [&["server"], arguments].concat();
         let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let line = in_time("it says where it listens", move || {
@@ -65,6 +70,33 @@ fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
             assert_eq!(server.stop(), Some(0));
         }
     }
+}
+
+#[test]
+fn a_config_file_says_what_the_options_do_not_and_names_no_service_by_it() {
+    let place = Place::new();
+    let store = place.file("data/x", "").parent().unwrap().join("store");
+    let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '100ms'", store.display());
+    let config = place.file(".config/lockkeeper/config.toml", &told);
+    let server = Server::start_as_told(&place, &[]);
+    assert!(store.is_dir());
+    let run = ["-v", "run", "--connect", &format!("{}?session_timeout=10s", server.url), "job", "--", "true"];
+    let ended = place.run(&run);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // 20 ticks of 100 ms leave less than this grace needs.
+    let too_long = place.run(&[&run[..4], &["--grace", "5s"], &run[4..]].concat());
+    assert_eq!(too_long.code, Some(125), "{too_long:?}");
+    assert_eq!(server.stop(), Some(0));
+    let elsewhere = store.with_file_name("elsewhere");
+    let server = Server::start_as_told(&place, &["--data-dir", elsewhere.to_str().unwrap()]);
+    assert!(elsewhere.is_dir());
+    assert_eq!(server.stop(), Some(0));
+    // Locks are files of this machine all the same.
+    let ended = place.run(&["-v", "run", "job", "--", "true"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains(&place.service()), "{ended:?}");
+    std::fs::write(&config, "[server]\nlisten = '127.0.0.1:0'\ntick = 100").unwrap();
+    let ended = place.run(&["server"]);
+    assert!(ended.code == Some(125) && ended.stderr.contains("write 100ms or 100s"), "{ended:?}");
 }
 
 /// What an operator sees of locks of every kind on a server, and does to them.

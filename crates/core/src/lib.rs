@@ -70,7 +70,7 @@ pub use contender::{
 };
 pub use counter::{Count, SharedCounter};
 pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
-pub use duration::parse_duration;
+pub use duration::{parse_duration, parse_duration_with_unit};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
 };

@@ -92,6 +92,24 @@ impl ServiceUrl {
         Self { scheme: scheme.to_owned(), user: None, password: None, hosts: Vec::new(), path, query: Vec::new() }
     }
 
+    /// Returns this URL with one more setting, unless it has that one already: its own goes first.
+    ///
+    /// ```
+    /// use lockkeeper_core::ServiceUrl;
+    ///
+    /// let url: ServiceUrl = "zk://h1?session_timeout=20s".parse()?;
+    /// let url = url.with_default("session_timeout", "5s").with_default("base", "/locks");
+    /// assert_eq!(url.to_string(), "zk://h1?session_timeout=20s&base=/locks");
+    /// # Ok::<(), lockkeeper_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_default(mut self, key: &str, value: &str) -> Self {
+        if self.query(key).is_none() {
+            self.query.push((key.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
     /// Returns the scheme, in lower case.
     pub fn scheme(&self) -> &str {
         &self.scheme

@@ -59,7 +59,7 @@ pub use lockkeeper_core::{
     MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation, Owner,
     OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result, Revocation, RwLock,
     SafeUntil, Semaphore, ServiceUrl, SharedCounter, SharedValue, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion,
-    Waiting, WriteGuard, kind, parse_duration,
+    Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_core::{clock, decide, memory, retry};
 
@@ -93,11 +93,20 @@ pub fn connect(url: &str) -> Result<Keeper> {
 ///
 /// As [`connect`].
 pub fn builder(url: &str) -> Result<KeeperBuilder> {
-    let url = ServiceUrl::parse(url)?;
+    builder_of(&ServiceUrl::parse(url)?)
+}
+
+/// Starts a keeper for the service of a URL that was parsed before, such as one that got
+/// [defaults](ServiceUrl::with_default) from elsewhere.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn builder_of(url: &ServiceUrl) -> Result<KeeperBuilder> {
     match url.scheme() {
-        "file" => file(&url),
-        "memory" => memory_service(&url),
-        "zk" | "zk+tls" => zookeeper(&url),
+        "file" => file(url),
+        "memory" => memory_service(url),
+        "zk" | "zk+tls" => zookeeper(url),
         other => {
             let message = format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST` and `zk+tls://HOST`"

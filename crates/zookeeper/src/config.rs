@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration_with_unit};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::path::ZnodePath;
 
@@ -32,7 +32,8 @@ const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys that a `zk:` URL may have; `zk+tls:` has more.
-const KEYS: [&str; 8] = ["session_timeout", "tick", "base", "layout", "election", "foreign", "acl", "connect_timeout"];
+const KEYS: [&str; 9] =
+    ["session_timeout", "connect_timeout", "operation_timeout", "tick", "base", "layout", "election", "foreign", "acl"];
 
 /// One server's name and port; the name is resolved at each attempt to reach it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,6 +71,8 @@ pub struct Config {
     pub(crate) session_timeout: Duration,
     pub(crate) tick: Option<Duration>,
     pub(crate) connect_timeout: Duration,
+    /// How long one request may take.
+    pub(crate) operation_timeout: Duration,
     pub(crate) base: ZnodePath,
     pub(crate) naming: Naming,
     pub(crate) foreign: ForeignPolicy,
@@ -82,8 +85,8 @@ pub struct Config {
 impl Config {
     /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`.
     ///
-    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `tick` (the ensemble's, if it is known), `base`
-    /// (`/lockkeeper`), `layout` (`curator` or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or
+    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `operation_timeout` (how long one request
+    /// may take; the session timeout), `tick` (the ensemble's, if it is known), `base` (`/lockkeeper`), `layout` (`curator` or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or
     /// `kazoo` in that layout), `foreign` (`refuse`, `ignore` or `wait`), `acl` (`open`, or `creator`: the nodes of locks are
     /// for the URL's user alone, as all who share them must then be).
     ///
@@ -136,6 +139,7 @@ impl Config {
             session_timeout,
             tick: duration(url, "tick")?,
             connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            operation_timeout: duration(url, "operation_timeout")?.unwrap_or(session_timeout),
             base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
             naming: Naming { layout, election: ElectionLayout::from_setting(url.query("election"), layout)? },
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
@@ -190,7 +194,7 @@ fn duration(url: &ServiceUrl, key: &str) -> Result<Option<Duration>> {
     let Some(text) = url.query(key) else {
         return Ok(None);
     };
-    match parse_duration(text) {
+    match parse_duration_with_unit(text) {
         Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
         Ok(_) => Err(invalid(format!("`{key}` is zero"))),
         Err(error) => Err(invalid(format!("`{key}`: {error}"))),
@@ -217,6 +221,7 @@ mod tests {
     #[test]
     fn a_url_without_settings_has_the_defaults() {
         let config = config("zk://h1").unwrap();
+        assert_eq!(config.operation_timeout, SESSION_TIMEOUT_DEFAULT);
         assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2181 }]);
         assert_eq!((config.session_timeout, config.tick), (SESSION_TIMEOUT_DEFAULT, None));
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
@@ -226,7 +231,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let url = "zk://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&tick=500ms&base=/x&layout=kazoo\
-                   &foreign=wait&connect_timeout=3s&election=selector";
+                   &foreign=wait&connect_timeout=3s&election=selector&operation_timeout=1500ms";
         let config = config(url).unwrap();
         assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/a/b", "/x"));
@@ -234,6 +239,7 @@ mod tests {
         assert_eq!(config.session_timeout, Duration::from_secs(6));
         assert_eq!(config.tick, Some(Duration::from_millis(500)));
         assert_eq!(config.connect_timeout, Duration::from_secs(3));
+        assert_eq!(config.operation_timeout, Duration::from_millis(1_500));
         let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
         assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
         assert!(!format!("{config:?}").contains("cret"));
@@ -293,7 +299,9 @@ mod tests {
             ("zk://h1?acl=mine", "acl"),
             ("zk://h1?acl=creator", "user"),
             ("zk://h1?session_timeout=10ms", "session timeout"),
-            ("zk://h1?tick=0", "tick"),
+            ("zk://h1?tick=0ms", "`tick` is zero"),
+            ("zk://h1?operation_timeout=0s", "`operation_timeout` is zero"),
+            ("zk://h1?session_timeout=30000", "write 30000ms or 30000s"),
             ("zk://h1?tick=soon", "tick"),
             ("zk://h1?sesion_timeout=3s", "sesion_timeout"),
             ("etcd://h1", "etcd"),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{BoxFuture, Keeper, LockKind, LossReason, MutexGuard};
+use lockkeeper_core::{Advice, BoxFuture, Keeper, LockKind, LossReason, MutexGuard};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
@@ -204,4 +204,23 @@ async fn a_session_dropped_while_nobody_answers_leaves_no_task_behind() {
     world.server.blackhole(false);
     world.pass(Duration::from_secs(1)).await;
     assert_eq!(tasks(), without_clients);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_takes_no_longer_than_the_operation_timeout_and_without_one_as_long_as_the_session() {
+    let took = async |settings: &str| {
+        let world = World::new().await;
+        let keeper = world.keeper(settings);
+        // There is a session, which a look uses too.
+        drop(keeper.mutex("door").unwrap().lock().await.unwrap());
+        assert_eq!(keeper.contenders("door").await.unwrap().len(), 0);
+        world.server.blackhole(true);
+        let begun = world.clock.now();
+        let error = keeper.contenders("door").await.unwrap_err();
+        assert_eq!(error.advice(), Advice::Transient, "{error}");
+        world.clock.now().saturating_duration_since(begun)
+    };
+    assert_eq!(took("?operation_timeout=1500ms").await, Duration::from_millis(1_500));
+    // The connection is given up before that, and the look is tried on the next one.
+    assert!(took("").await >= TIMEOUT);
 }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
+use crate::config::TICK_MIN;
 
 /// Run a command under a lock, and see who holds and who waits.
 #[derive(Debug, Parser)]
@@ -98,17 +99,18 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     #[command(after_help = "\
 Example: lockkeeper server --data-dir /srv/zookeeper
 It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one
-machine, run Apache ZooKeeper. TERM stops it in order.")]
+machine, run Apache ZooKeeper. TERM stops it in order.
+What is not said here is taken from [server] in the config file: listen, data_dir, tick.")]
     Server {
-        /// Where to listen, as in 127.0.0.1:2181; port 0 is any free one
-        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:2181")]
-        listen: SocketAddr,
+        /// Where to listen, as in 127.0.0.1:2181, which is the default; port 0 is any free one
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
         /// Where to keep the data; without it, in memory until the end
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
-        /// The tick: session timeouts lie between 2 and 20 of it, as in 500ms
-        #[arg(long, value_name = "DUR", default_value = "2s", value_parser = tick)]
-        tick: Duration,
+        /// The tick, by default 2s: session timeouts lie between 2 and 20 of it, as in 500ms
+        #[arg(long, value_name = "DUR", value_parser = tick)]
+        tick: Option<Duration>,
     },
     /// Print the completions for a shell
     #[command(after_help = "Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper")]
@@ -124,5 +126,5 @@ machine, run Apache ZooKeeper. TERM stops it in order.")]
 /// Reads a tick; one of less than a millisecond cannot be told to clients.
 fn tick(text: &str) -> Result<Duration, String> {
     let tick = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
-    if tick < Duration::from_millis(1) { Err("a tick has at least a millisecond".to_owned()) } else { Ok(tick) }
+    if tick < TICK_MIN { Err("a tick has at least a millisecond".to_owned()) } else { Ok(tick) }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::{check, look, orders, run, server, texts, wait, watch};
 use crate::args::{self, Cli, Command, Global, Request};
+use crate::config::ServerSettings;
 use crate::exit::Failure;
 use crate::output;
 use crate::voice::{Talk, say};
@@ -43,7 +44,9 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Freeze(args) => orders::freeze(&global, &args),
         Command::Thaw(args) => orders::thaw(&global, &args),
         Command::Capabilities => look::capabilities(&global),
-        Command::Server { listen, data_dir, tick } => server::server(listen, data_dir, tick),
+        Command::Server { listen, data_dir, tick } => {
+            server::server(&global, ServerSettings { listen, data_dir, tick })
+        }
         Command::Completions { shell } => texts::completions(shell),
         Command::Man => texts::man(),
     }

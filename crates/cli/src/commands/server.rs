@@ -1,19 +1,30 @@
 //! `server`: a ZooKeeper server for one machine, until a signal ends it.
 
 use std::error::Error;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lockkeeper_zk_server::{EmbeddedServer, ServerError};
 
 use super::dispatch::block_on;
+use crate::args::Global;
+use crate::config::ServerSettings;
 use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::voice::say;
 
+/// Where a server listens that is not told: where ZooKeeper's clients look for one, and for this machine alone.
+const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
+
+/// The tick of a server that is not told: ZooKeeper's own.
+const TICK_DEFAULT: Duration = Duration::from_secs(2);
+
 /// Serves until TERM, INT or HUP, and then stops in order: what was taken in is answered and stored.
-pub(super) fn server(listen: SocketAddr, data_dir: Option<PathBuf>, tick: Duration) -> Result<u8, Failure> {
+pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Failure> {
+    let from_file = ServerSettings::load(global)?;
+    let listen = options.listen.or(from_file.listen).unwrap_or(LISTEN_DEFAULT);
+    let tick = options.tick.or(from_file.tick).unwrap_or(TICK_DEFAULT);
+    let data_dir = options.data_dir.or(from_file.data_dir);
     block_on(async move {
         let mut interruption = Interruption::listen()?;
         let mut builder = EmbeddedServer::builder().listen(listen).tick(tick);

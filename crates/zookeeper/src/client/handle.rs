@@ -23,7 +23,7 @@ const DIAL_TIME_MIN: Duration = Duration::from_millis(500);
 ///
 /// Requests go out in the order of the calls, and each takes effect when it is made, not when its future is first polled.
 /// A lost connection is opened again for as long as the session lives; requests that were not sent wait for it until
-/// their deadline, the session timeout. Paths are relative to the chroot of the URL.
+/// their deadline, the operation timeout of the URL. Paths are relative to the chroot of the URL.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

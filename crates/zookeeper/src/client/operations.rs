@@ -16,7 +16,7 @@ impl Client {
     /// # Errors
     ///
     /// `NodeExists`; `NoNode` without a parent; `NoAuth`. Transient if there was no connection within the
-    /// session timeout; unknown if it was sent and its answer lost.
+    /// operation timeout; unknown if it was sent and its answer lost.
     ///
     /// # Cancellation
     ///
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The server's refusals. Transient if there was no connection within the session timeout, or it was lost
+    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -102,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The server's refusals. Transient if there was no connection within the session timeout, or it was lost
+    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -133,7 +133,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the session timeout, or it was lost
+    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -157,7 +157,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the session timeout, or it was lost
+    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -188,7 +188,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the session timeout, or it was lost
+    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -215,7 +215,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the session timeout, or it was lost
+    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -246,7 +246,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `BadVersion`, `NoAuth`. Transient if there was no connection within the session timeout;
+    /// `NoNode`, `BadVersion`, `NoAuth`. Transient if there was no connection within the operation timeout;
     /// unknown if it was sent and its answer lost.
     ///
     /// # Cancellation
@@ -276,7 +276,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the session timeout, or it was lost
+    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation
@@ -335,7 +335,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The server's refusals. Transient if there was no connection within the session timeout, or it was lost
+    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
     /// before the answer.
     ///
     /// # Cancellation

@@ -67,6 +67,8 @@ pub(crate) struct Link {
     clock: Arc<dyn Clock>,
     chroot: Chroot,
     timeout_wanted: Duration,
+    /// How long one request may take.
+    operation_time_max: Duration,
     anchor: AnchorConfig,
 }
 
@@ -90,6 +92,7 @@ impl Link {
             clock,
             chroot: Chroot::new(config.chroot.clone()),
             timeout_wanted: config.session_timeout,
+            operation_time_max: config.operation_timeout,
             anchor,
         }
     }
@@ -157,7 +160,7 @@ impl Link {
 
     /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
     pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, Some(self.timeout_wanted), None)
+        self.submit_call(request, path, Some(self.operation_time_max), None)
     }
 
     /// Sends a request that is never given up while the session lives.
@@ -172,7 +175,7 @@ impl Link {
             // Whoever waited may have given up.
             let _ = notice.send(happening);
         });
-        let call = self.submit_call(request, path, Some(self.timeout_wanted), Some(on_fire));
+        let call = self.submit_call(request, path, Some(self.operation_time_max), Some(on_fire));
         let fired = Fired::new(self.clone(), call.watch(), event);
         (call, fired)
     }

@@ -1,0 +1,155 @@
+//! The shape of a config file: its keys, read and checked. Which file is read is not decided here.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use lockkeeper::ServiceUrl;
+use lockkeeper::retry::RetryPolicy;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use super::EXAMPLE_URL;
+use super::monitor::{MonitorSettings, MonitorTable};
+use super::retry::RetryTable;
+use super::server::{ServerSettings, ServerTable};
+use crate::exit::Failure;
+
+/// What one config file says, each part of it if it is there.
+#[derive(Debug)]
+pub(super) struct ConfigFile {
+    pub(super) locks: Option<LockSettings>,
+    pub(super) server: Option<ServerSettings>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "checked with the rest of the file, and kept for the monitor"))]
+    pub(super) monitor: Option<MonitorSettings>,
+}
+
+/// What a config file says about locks.
+#[derive(Debug)]
+pub(super) struct LockSettings {
+    pub(super) url: String,
+    /// Settings of the service, by their names in its URL.
+    service: Vec<(&'static str, String)>,
+    pub(super) acquire_timeout: Option<Duration>,
+    pub(super) retry: Option<RetryPolicy>,
+}
+
+/// A config file as it is written. It has the keys that take effect, and every other is refused by its name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    url: Option<String>,
+    acquire_timeout: Option<Span>,
+    session_timeout: Option<Span>,
+    #[serde(alias = "connection_timeout")]
+    connect_timeout: Option<Span>,
+    operation_timeout: Option<Span>,
+    #[serde(alias = "base_path")]
+    base: Option<String>,
+    retry: Option<RetryTable>,
+    server: Option<ServerTable>,
+    monitor: Option<MonitorTable>,
+}
+
+impl ConfigFile {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
+        let place = path.display();
+        let mut table: Table = toml::from_str(text).map_err(|error| {
+            // Its own text quotes the file, which may hold a password.
+            let message = error.message();
+            match error.span().map(|span| line_at(text, span.start)) {
+                Some(line) => Failure::ours(format!("{place}, line {line}: {message}")),
+                None => Failure::ours(format!("{place}: {message}")),
+            }
+        })?;
+        let refuse = |what: String| Failure::ours(format!("{place}: {what}"));
+        let server = table.server.take().map(ServerTable::check).transpose().map_err(refuse)?;
+        let monitor = table.monitor.take().map(MonitorTable::check).transpose().map_err(refuse)?;
+        let names_no_service = table.says_nothing_of_locks() && (server.is_some() || monitor.is_some());
+        let locks = if names_no_service { None } else { Some(table.locks(path)?) };
+        Ok(Self { locks, server, monitor })
+    }
+}
+
+impl Table {
+    fn says_nothing_of_locks(&self) -> bool {
+        let Self { url, acquire_timeout, session_timeout, connect_timeout, operation_timeout, base, retry, .. } = self;
+        let spans = [acquire_timeout, session_timeout, connect_timeout, operation_timeout];
+        url.is_none() && base.is_none() && retry.is_none() && spans.into_iter().all(Option::is_none)
+    }
+
+    fn locks(self, path: &Path) -> Result<LockSettings, Failure> {
+        let place = path.display();
+        let Some(url) = self.url.filter(|url| !url.is_empty()) else {
+            return Err(Failure::ours(format!(
+                "the config file {place} names no service; add a line such as url = \"{EXAMPLE_URL}\""
+            )));
+        };
+        let retry = self.retry.map(RetryTable::policy).transpose();
+        let service = [
+            ("session_timeout", self.session_timeout.map(|span| span.text)),
+            ("connect_timeout", self.connect_timeout.map(|span| span.text)),
+            ("operation_timeout", self.operation_timeout.map(|span| span.text)),
+            ("base", self.base),
+        ];
+        Ok(LockSettings {
+            url,
+            service: service.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
+            acquire_timeout: self.acquire_timeout.map(|span| span.duration),
+            retry: retry.map_err(|what| Failure::ours(format!("{place}: {what}")))?,
+        })
+    }
+}
+
+impl LockSettings {
+    /// Whether it has settings that go into the service's URL.
+    pub(super) fn has_service_settings(&self) -> bool {
+        !self.service.is_empty()
+    }
+
+    /// Adds its settings of the service to a URL; the URL's own go first.
+    pub(super) fn complete(&self, url: ServiceUrl) -> ServiceUrl {
+        self.service.iter().fold(url, |url, (key, value)| url.with_default(key, value))
+    }
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|&byte| byte == b'\n').count()
+}
+
+/// A duration in a config file: a text with a unit, such as `"2.5s"`.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    /// As it is written.
+    text: String,
+    pub(super) duration: Duration,
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SpanVisitor;
+
+        impl Visitor<'_> for SpanVisitor {
+            type Value = Span;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a duration, such as \"500ms\", \"2.5s\" or \"1m30s\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+                let duration = lockkeeper::parse_duration_with_unit(text).map_err(E::custom)?;
+                Ok(Span { text: text.to_owned(), duration })
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Span, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Span, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(SpanVisitor)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where settings are looked for: the environment, and the config files. What a file says is not decided here.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::EXAMPLE_URL;
+use super::file::ConfigFile;
+use crate::exit::Failure;
+
+/// The longest config file, in bytes: hundreds of times what its keys need.
+const CONFIG_BYTES_MAX: u64 = 65_536;
+
+/// The config file of the whole machine.
+const SYSTEM_CONFIG: &str = "/etc/lockkeeper/config.toml";
+
+pub(super) const URL_VARIABLE: &str = "LOCKKEEPER_URL";
+
+const CONFIG_VARIABLE: &str = "LOCKKEEPER_CONFIG";
+
+/// Where settings are looked for.
+pub(super) struct Places<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(super) system_config: &'a Path,
+}
+
+impl Places<'static> {
+    /// Those of this process and this machine.
+    pub(super) fn here() -> Self {
+        Self { variable: &|name| std::env::var_os(name), system_config: Path::new(SYSTEM_CONFIG) }
+    }
+}
+
+impl Places<'_> {
+    /// Returns the URL of the environment, if there is one.
+    pub(super) fn url(&self) -> Result<Option<String>, Failure> {
+        let Some(url) = (self.variable)(URL_VARIABLE) else { return Ok(None) };
+        if url.is_empty() {
+            return Err(Failure::ours(format!(
+                "{URL_VARIABLE} is empty; unset it for the default service, or name one, such as {EXAMPLE_URL}"
+            )));
+        }
+        let url = url.into_string().map_err(|_| Failure::ours(format!("{URL_VARIABLE} is not UTF-8")))?;
+        Ok(Some(url))
+    }
+
+    /// Finds a part of the config: in the file that is named and in no other, or else in the first file that has it.
+    pub(super) fn find<Part>(
+        &self,
+        option: Option<&Path>,
+        part: impl Fn(ConfigFile) -> Option<Part>,
+    ) -> Result<Option<(PathBuf, Part)>, Failure> {
+        if let Some(path) = self.named(option)? {
+            let text = read(&path).map_err(|error| unreadable(&path, &error))?;
+            return Ok(part(ConfigFile::parse(&text, &path)?).map(|part| (path, part)));
+        }
+        for path in self.user_config().into_iter().chain([self.system_config.to_owned()]) {
+            match read(&path) {
+                Ok(text) => {
+                    if let Some(part) = part(ConfigFile::parse(&text, &path)?) {
+                        return Ok(Some((path, part)));
+                    }
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(unreadable(&path, &error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the file that was named, if one was.
+    fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+        match (option, (self.variable)(CONFIG_VARIABLE)) {
+            (Some(path), _) => Ok(Some(path.to_owned())),
+            (None, Some(path)) if path.is_empty() => {
+                Err(Failure::ours(format!("{CONFIG_VARIABLE} is empty; unset it, or name a config file")))
+            }
+            (None, path) => Ok(path.map(PathBuf::from)),
+        }
+    }
+
+    /// Returns the place of the user's config file. A relative path says nothing, as the XDG specification has it.
+    fn user_config(&self) -> Option<PathBuf> {
+        let directory = |name| (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let config_home =
+            directory("XDG_CONFIG_HOME").or_else(|| directory("HOME").map(|home| home.join(".config")))?;
+        Some(config_home.join("lockkeeper/config.toml"))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > CONFIG_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    Failure::ours(format!(
+        "cannot read the config file {path}: {error}; mend that, or name another with --config or {CONFIG_VARIABLE}"
+    ))
+}

@@ -1,0 +1,104 @@
+//! What is settled on: the service with its settings, for locks; and what a server is told.
+
+use std::time::Duration;
+
+use lockkeeper::retry::RetryPolicy;
+use lockkeeper::{KeeperBuilder, ServiceUrl};
+
+use super::places::{Places, URL_VARIABLE};
+use super::server::ServerSettings;
+use crate::args::Global;
+use crate::exit::Failure;
+
+/// The files of this machine, in the directory that the library chooses.
+const DEFAULT_URL: &str = "file:";
+
+/// What was settled on for locks.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(super) url: ServiceUrl,
+    /// Where the URL was found, for what is said when it cannot be used; `None` for the default.
+    origin: Option<String>,
+    pub(super) retry: Option<RetryPolicy>,
+    /// How long to wait for a lock when the command line does not say.
+    pub(crate) acquire_timeout: Option<Duration>,
+}
+
+impl Settings {
+    /// Settles on a service, by the options, this process's environment and the config files of this machine.
+    pub(crate) fn load(global: &Global) -> Result<Self, Failure> {
+        Self::settle(global, &Places::here())
+    }
+
+    pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
+        let config = places.find(global.config.as_deref(), |file| file.locks)?;
+        let from_environment = places.url()?;
+        let (url, origin) = if let Some(url) = &global.connect {
+            (url.clone(), Some("--connect".to_owned()))
+        } else if let Some(url) = from_environment {
+            (url, Some(URL_VARIABLE.to_owned()))
+        } else if let Some((path, locks)) = &config {
+            (locks.url.clone(), Some(path.display().to_string()))
+        } else {
+            (DEFAULT_URL.to_owned(), None)
+        };
+        let is_option = global.connect.is_some();
+        let url = match &origin {
+            Some(origin) => checked(&url, origin, is_option)?,
+            None => ServiceUrl::parse(&url)?,
+        };
+        let Some((path, locks)) = config else {
+            return Ok(Self { url, origin, retry: None, acquire_timeout: None });
+        };
+        let path = path.display().to_string();
+        let origin = match origin {
+            Some(origin) if origin != path && locks.has_service_settings() => {
+                Some(format!("{origin} with the settings of {path}"))
+            }
+            origin => origin,
+        };
+        let url = locks.complete(url);
+        Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
+    }
+
+    /// Starts a keeper for the service, with these settings.
+    pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
+        let builder = lockkeeper::builder_of(&self.url).map_err(|error| match &self.origin {
+            Some(origin) => Failure::ours(format!("{origin}: {error}")),
+            None => Failure::from(error),
+        })?;
+        Ok(match &self.retry {
+            Some(retry) => builder.retry(retry.clone()),
+            None => builder,
+        })
+    }
+}
+
+impl ServerSettings {
+    /// Reads what the config files say of `lockkeeper server`; nothing if none of them does.
+    pub(crate) fn load(global: &Global) -> Result<Self, Failure> {
+        Self::settle(global, &Places::here())
+    }
+
+    pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
+        let found = places.find(global.config.as_deref(), |file| file.server)?;
+        Ok(found.map(|(_, settings)| settings).unwrap_or_default())
+    }
+}
+
+/// Reads a URL, and refuses one that should not stand where it was found.
+fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, Failure> {
+    let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error}")))?;
+    if is_option && parsed.password().is_some() {
+        return Err(Failure::ours(format!(
+            "--connect: a password on a command line is seen by everybody; give this URL in {URL_VARIABLE} or in a config file"
+        )));
+    }
+    // The place of a URL that goes along with a user or a machine must not depend on where one stands.
+    if !is_option && url.strip_prefix("file:").is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
+        return Err(Failure::ours(format!(
+            "{origin}: `{url}` would be another directory wherever one stands; write its path from the root"
+        )));
+    }
+    Ok(parsed)
+}

@@ -1,0 +1,295 @@
+//! The settings of a machine of its own: which of them count, and what is said of those that cannot be used.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lockkeeper::retry::RetryPolicy;
+
+use super::file::ConfigFile;
+use super::monitor::MonitorSettings;
+use super::places::Places;
+use super::{ServerSettings, Settings};
+use crate::args::Global;
+use crate::exit::Failure;
+
+/// A machine of its own: variables, and files under a temporary directory.
+struct Machine {
+    directory: tempfile::TempDir,
+    variables: BTreeMap<&'static str, OsString>,
+    global: Global,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let variables = BTreeMap::from([("HOME", directory.path().join("person").into_os_string())]);
+        Self { directory, variables, global: Global::default() }
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.variables.insert(name, value.into());
+    }
+
+    fn settle(&self) -> Result<Settings, String> {
+        self.with_places(|places| Settings::settle(&self.global, places))
+    }
+
+    fn server(&self) -> Result<ServerSettings, String> {
+        self.with_places(|places| ServerSettings::settle(&self.global, places))
+    }
+
+    fn with_places<T>(&self, settle: impl FnOnce(&Places<'_>) -> Result<T, Failure>) -> Result<T, String> {
+        let system_config = self.directory.path().join("etc/config.toml");
+        let places = Places { variable: &|name| self.variables.get(name).cloned(), system_config: &system_config };
+        settle(&places).map_err(|failure| failure.message)
+    }
+
+    fn url(&self) -> String {
+        self.settle().unwrap().url.to_string()
+    }
+
+    fn refusal(&self) -> String {
+        self.settle().unwrap_err()
+    }
+}
+
+#[test]
+fn options_go_before_the_environment_and_that_before_files() {
+    let mut machine = Machine::new();
+    machine.file("etc/config.toml", "url = 'file:/system'");
+    assert_eq!(machine.url(), "file:/system");
+    machine.file("person/.config/lockkeeper/config.toml", "url = 'file:/person'");
+    assert_eq!(machine.url(), "file:/person");
+    machine.file("xdg/lockkeeper/config.toml", "url = 'file:/xdg'");
+    let config_home = machine.directory.path().join("xdg");
+    machine.set("XDG_CONFIG_HOME", config_home);
+    assert_eq!(machine.url(), "file:/xdg");
+    let path = machine.file("by-variable.toml", "url = 'file:/variable'");
+    machine.set("LOCKKEEPER_CONFIG", path);
+    assert_eq!(machine.url(), "file:/variable");
+    machine.global.config = Some(machine.file("by-option.toml", "url = 'file:/option'"));
+    assert_eq!(machine.url(), "file:/option");
+    machine.set("LOCKKEEPER_URL", "file:/url");
+    assert_eq!(machine.url(), "file:/url");
+    machine.global.connect = Some("file:here".to_owned());
+    assert_eq!(machine.url(), "file:here");
+}
+
+#[test]
+fn relative_directories_of_the_environment_are_not_looked_at() {
+    let mut machine = Machine::new();
+    machine.file("etc/config.toml", "url = 'file:/system'");
+    machine.set("XDG_CONFIG_HOME", "xdg");
+    machine.set("HOME", "");
+    assert_eq!(machine.url(), "file:/system");
+}
+
+#[test]
+fn the_settings_of_a_file_take_effect_whoever_names_the_service() {
+    let mut machine = Machine::new();
+    machine.file(
+        "etc/config.toml",
+        "url = 'file:/x'\nacquire_timeout = '2.5s'\n[retry]\nbase_sleep = '2s'\nmax_sleep = '1m'\nmax_retries = 7",
+    );
+    machine.global.connect = Some("memory:".to_owned());
+    let settings = machine.settle().unwrap();
+    assert_eq!(settings.acquire_timeout, Some(Duration::from_millis(2_500)));
+    let expected = RetryPolicy::exponential_backoff(Duration::from_secs(2), Duration::from_secs(60), 7);
+    assert_eq!(settings.retry, Some(expected));
+    assert!(settings.keeper().is_ok());
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_name_and_the_cure() {
+    for (text, words) in [
+        ("", vec!["names no service", "url = "]),
+        ("url = ''", vec!["names no service", "url = "]),
+        ("acquire_timeout = '1s'", vec!["names no service"]),
+        ("base = '/x'\n[server]", vec!["names no service"]),
+        ("[retry]\n[monitor]", vec!["names no service"]),
+        ("url = 'file:/x'\nsesion_timeout = 3", vec!["line 2", "`sesion_timeout`", "`acquire_timeout`"]),
+        ("url = 'file:/x'\n[retry]\nmax_tries = 3", vec!["line 3", "`max_tries`", "`max_retries`"]),
+        ("url = 'file:/x'\nacquire_timeout = 'soon'", vec!["line 2", "`soon` is not a duration"]),
+        ("url = 'file:/x'\nacquire_timeout = -1", vec!["line 2", "`-1` is not a duration"]),
+        ("url = 'file:/x'\nacquire_timeout = true", vec!["line 2", "a duration, such as"]),
+        ("url = 'file:/x'\nacquire_timeout = 5000", vec!["line 2", "write 5000ms or 5000s"]),
+        ("url = 'file:/x'\nacquire_timeout = '5000'", vec!["line 2", "write 5000ms or 5000s"]),
+        ("url = 'file:/x'\nacquire_timeout = 2.5", vec!["line 2", "write 2.5ms or 2.5s"]),
+        ("url = 'zk://h1'\n[retry]\nbase_sleep = 1", vec!["line 3", "write 1ms or 1s"]),
+        ("url = 'zk://h1'\nbase = '/x'\nbase_path = '/y'", vec!["duplicate field `base`"]),
+        ("url = 'file:/x'\n[retry]\nbase_sleep = '0s'", vec!["retry.base_sleep"]),
+        ("url = 'file:/x'\n[retry]\nbase_sleep = '3s'\nmax_sleep = '2s'", vec!["retry.max_sleep"]),
+        ("url = 'file:/x'\n[retry]\npolicy = 'often'", vec!["line 3", "`often`", "`until-elapsed`"]),
+        ("url = 'file:/x'\n[retry]\npolicy = 'n-times'", vec!["needs retry.max_retries"]),
+        ("url = 'file:/x'\n[retry]\npolicy = 'until-elapsed'", vec!["needs retry.max_elapsed"]),
+        ("url = 'file:/x'\n[retry]\npolicy = 'forever'\nmax_retries = 3", vec!["\"forever\" has no retry.max_retries"]),
+        ("url = 'file:/x'\n[retry]\nmax_elapsed = '3s'", vec!["max_elapsed", "\"until-elapsed\""]),
+        ("url = 'file:/x", vec!["line 1"]),
+        ("url = 'file:locks'", vec!["`file:locks`", "from the root"]),
+        ("[server]\nlisten = 'here'", vec!["line 2"]),
+        ("[server]\nport = 2181", vec!["line 2", "`port`", "`listen`"]),
+        ("[server]\ntick = 2000", vec!["line 2", "write 2000ms or 2000s"]),
+        ("[server]\ntick = '0.1ms'", vec!["server.tick"]),
+        ("[server]\ndata_dir = 'data'", vec!["server.data_dir", "`data`", "from the root"]),
+        ("[monitor]\nenable = true", vec!["line 2", "`enable`", "`enabled`"]),
+        ("[monitor]\ninterval = '0s'", vec!["monitor.interval is zero"]),
+        ("[monitor]\ninterval = 30", vec!["line 2", "write 30ms or 30s"]),
+        ("[monitor]\ncontention_threshold = 0", vec!["line 2"]),
+        ("[monitor]\nlong_hold_threshold = '0ms'", vec!["monitor.long_hold_threshold is zero"]),
+    ] {
+        let mut machine = Machine::new();
+        let path = machine.file("named.toml", text);
+        machine.global.config = Some(path.clone());
+        let refusal = machine.refusal();
+        assert!(refusal.contains(path.to_str().unwrap()), "{text}: {refusal}");
+        assert!(!refusal.trim_end().contains('\n'), "{text}: {refusal}");
+        for word in words {
+            assert!(refusal.contains(word), "{text}: {refusal}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_named_must_be_there_and_readable() {
+    let mut machine = Machine::new();
+    machine.global.config = Some("/nowhere/x.toml".into());
+    assert!(machine.refusal().contains("/nowhere/x.toml"));
+    machine.global.config = None;
+    machine.set("LOCKKEEPER_CONFIG", "/");
+    assert!(machine.refusal().contains("LOCKKEEPER_CONFIG"));
+    let path = machine.file("long.toml", &"#".repeat(65_537));
+    machine.set("LOCKKEEPER_CONFIG", path);
+    assert!(machine.refusal().contains("65536 bytes"));
+    machine.set("LOCKKEEPER_CONFIG", "");
+    assert!(machine.refusal().contains("LOCKKEEPER_CONFIG is empty"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_passed_over() {
+    let machine = Machine::new();
+    machine.file("etc/config.toml", "url = 'file:/system'");
+    let user_config = machine.directory.path().join("person/.config/lockkeeper/config.toml");
+    std::fs::create_dir_all(&user_config).unwrap();
+    assert!(machine.refusal().contains(user_config.to_str().unwrap()));
+}
+
+#[test]
+fn an_empty_url_is_refused_and_no_password_is_quoted() {
+    let mut machine = Machine::new();
+    machine.set("LOCKKEEPER_URL", "");
+    assert!(machine.refusal().contains("LOCKKEEPER_URL is empty"));
+    machine.set("LOCKKEEPER_URL", "file:locks");
+    assert!(machine.refusal().contains("from the root"));
+    machine.set("LOCKKEEPER_URL", "postgres://ann:secret@db/app");
+    let failure = machine.settle().unwrap().keeper().unwrap_err().message;
+    assert!(failure.starts_with("LOCKKEEPER_URL: ") && !failure.contains("secret"), "{failure}");
+    machine.global.connect = Some("postgres://ann:secret@db/app".to_owned());
+    let refusal = machine.refusal();
+    assert!(refusal.contains("LOCKKEEPER_URL") && !refusal.contains("secret"), "{refusal}");
+    machine.global.connect = None;
+    let path = machine.file("x.toml", "url = 'postgres://ann:secret@db/app\n");
+    machine.set("LOCKKEEPER_CONFIG", path);
+    assert!(!machine.refusal().contains("secret"));
+}
+
+#[test]
+fn a_file_sets_the_service_and_the_keys_of_the_url_go_first() {
+    let mut machine = Machine::new();
+    machine.file(
+        "etc/config.toml",
+        "url = 'zk://h1?session_timeout=6s'\nsession_timeout = '30s'\nconnection_timeout = '3s'\n\
+         operation_timeout = '1500ms'\nbase_path = '/fleet'",
+    );
+    let own = "session_timeout=6s";
+    let others = "connect_timeout=3s&operation_timeout=1500ms&base=/fleet";
+    assert_eq!(machine.url(), format!("zk://h1?{own}&{others}"));
+    assert!(machine.settle().unwrap().keeper().is_ok());
+    machine.set("LOCKKEEPER_URL", "zk://h2?base=/mine&connect_timeout=1s");
+    let expected = "zk://h2?base=/mine&connect_timeout=1s&session_timeout=30s&operation_timeout=1500ms";
+    assert_eq!(machine.url(), expected);
+    assert!(machine.settle().unwrap().keeper().is_ok());
+}
+
+#[test]
+fn a_setting_that_the_chosen_service_does_not_have_is_refused_by_name() {
+    let mut machine = Machine::new();
+    let path = machine.file("etc/config.toml", "url = 'file:/x'\nsession_timeout = '20s'");
+    let path = path.to_str().unwrap();
+    let refusal = machine.settle().unwrap().keeper().unwrap_err().message;
+    assert!(refusal.starts_with(path) && refusal.contains("`session_timeout`"), "{refusal}");
+    machine.global.connect = Some("memory:".to_owned());
+    let refusal = machine.settle().unwrap().keeper().unwrap_err().message;
+    let start = format!("--connect with the settings of {path}: ");
+    assert!(refusal.starts_with(&start) && refusal.contains("`session_timeout`"), "{refusal}");
+    machine.global.connect = Some("zk://h1?session_timeout=20".to_owned());
+    let refusal = machine.settle().unwrap().keeper().unwrap_err().message;
+    assert!(refusal.contains("write 20ms or 20s"), "{refusal}");
+}
+
+#[test]
+fn every_retry_policy_is_made_of_its_keys() {
+    let seconds = Duration::from_secs;
+    for (text, expected) in [
+        ("", RetryPolicy::forever(seconds(1), seconds(10))),
+        ("max_retries = 3", RetryPolicy::exponential_backoff(seconds(1), seconds(10), 3)),
+        ("policy = 'exponential'\nmax_retries = 3", RetryPolicy::exponential_backoff(seconds(1), seconds(10), 3)),
+        ("policy = 'forever'\nbase_sleep = '20s'", RetryPolicy::forever(seconds(20), seconds(20))),
+        ("policy = 'n-times'\nmax_retries = 5\nbase_sleep = '2s'", RetryPolicy::n_times(5, seconds(2))),
+        ("policy = 'until-elapsed'\nmax_elapsed = '1m30s'", RetryPolicy::until_elapsed(seconds(90), seconds(1))),
+    ] {
+        let machine = Machine::new();
+        machine.file("etc/config.toml", &format!("url = 'memory:'\n[retry]\n{text}"));
+        assert_eq!(machine.settle().unwrap().retry, Some(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_file_with_only_a_server_or_a_monitor_names_no_service_and_hides_none() {
+    for text in ["[server]\nlisten = '127.0.0.1:0'", "[monitor]\nenabled = false"] {
+        let mut machine = Machine::new();
+        machine.file("person/.config/lockkeeper/config.toml", text);
+        assert_eq!(machine.url(), "file:", "{text}");
+        machine.file("etc/config.toml", "url = 'file:/system'");
+        assert_eq!(machine.url(), "file:/system", "the locks of the rest of the machine are elsewhere: {text}");
+        machine.global.config = Some(machine.file("named.toml", text));
+        assert_eq!(machine.url(), "file:", "a file that is named is the only one: {text}");
+    }
+}
+
+#[test]
+fn the_server_of_a_file_is_found_beside_the_locks_of_another() {
+    let machine = Machine::new();
+    assert_eq!(machine.server().unwrap(), ServerSettings::default());
+    machine.file("person/.config/lockkeeper/config.toml", "url = 'file:/x'");
+    machine.file("etc/config.toml", "[server]\nlisten = '[::1]:0'\ndata_dir = '/srv/zookeeper'\ntick = '500ms'");
+    let expected = ServerSettings {
+        listen: Some("[::1]:0".parse().unwrap()),
+        data_dir: Some("/srv/zookeeper".into()),
+        tick: Some(Duration::from_millis(500)),
+    };
+    assert_eq!(machine.server().unwrap(), expected);
+    machine.file("person/.config/lockkeeper/config.toml", "[server]\ntick = 500");
+    assert!(machine.server().unwrap_err().contains("write 500ms or 500s"));
+}
+
+#[test]
+fn what_a_file_says_of_the_monitor_is_kept() {
+    let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'";
+    let file = ConfigFile::parse(text, "x.toml".as_ref()).unwrap();
+    let expected = MonitorSettings {
+        is_enabled: Some(true),
+        interval: Some(Duration::from_secs(30)),
+        contention_threshold: std::num::NonZeroU32::new(20),
+        long_hold_threshold: Some(Duration::from_secs(5_400)),
+    };
+    assert_eq!((file.locks.is_none(), file.monitor), (true, Some(expected)));
+}
