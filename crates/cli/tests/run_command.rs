@@ -153,6 +153,21 @@ fn a_signal_that_the_caller_ignores_is_ignored_by_the_command() {
 }
 
 #[test]
+fn a_caller_that_ignores_the_end_of_its_children_gets_the_exit_code_too() {
+    let place = Place::new();
+    let inner = place.script(&[], "exit 7");
+    // A shell does not let go of SIGCHLD.
+    let mut outer = Command::new("python3");
+    outer.args([
+        "-c",
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])",
+    ]);
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.env("LOCKKEEPER_DIR", place.locks.path()).current_dir(place.notes.path());
+    assert_eq!(run(&mut outer).status.code(), Some(7));
+}
+
+#[test]
 fn signals_reach_the_command_and_its_group_and_the_code_comes_back() {
     for (name, signal) in [
         ("TERM", Signal::TERM),
@@ -344,6 +359,60 @@ fn no_process_of_ours_is_left_when_the_runner_has_ended() {
     assert_eq!(state(place.note("watchdog")), None);
 }
 
+/// The processes whose parent is `parent`.
+fn children(parent: i32) -> Vec<i32> {
+    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_run_that_waits_has_no_process_left_when_it_gives_up_or_is_killed() {
+    let place = Place::new();
+    let mut holder = place.script(&[], "echo $$ > child; while [ ! -e end ]; do sleep 0.01; done").spawn().unwrap();
+    place.note("child");
+    let waiting = |options: &[&str]| {
+        let waiter = place.script(options, "true").stderr(Stdio::null()).spawn().unwrap();
+        let watchdog = eventually("it has a watchdog", || children(waiter.id().cast_signed()).first().copied());
+        (waiter, watchdog)
+    };
+    let (mut gives_up, watchdog) = waiting(&["-w", "500ms"]);
+    assert_eq!(ended(&mut gives_up).code(), Some(124));
+    assert_eq!(state(watchdog), None);
+    let (mut gives_up, watchdog) = waiting(&["-w", "500ms"]);
+    send(watchdog, Signal::STOP);
+    assert_eq!(ended(&mut gives_up).code(), Some(124));
+    assert_eq!(state(watchdog), None);
+    let (mut killed, watchdog) = waiting(&[]);
+    killed.kill().unwrap();
+    ended(&mut killed);
+    eventually("its watchdog ends", || (!is_alive(watchdog)).then_some(()));
+    fs::write(place.notes.path().join("end"), "").unwrap();
+    assert!(ended(&mut holder).success());
+}
+
+#[test]
+fn the_command_is_the_only_program_that_is_executed() {
+    let place = Place::new();
+    let script = "echo $PPID > watchdog; echo $$ > child; while [ ! -e end ]; do sleep 0.01; done";
+    let mut runner = place.script(&[], script).spawn().unwrap();
+    place.note("child");
+    let command_line = |pid: i32| fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    assert_eq!(command_line(place.note("watchdog")), command_line(runner.id().cast_signed()));
+    fs::write(place.notes.path().join("end"), "").unwrap();
+    assert!(ended(&mut runner).success());
+}
+
+#[test]
+fn the_one_file_of_the_command_works_wherever_it_lies() {
+    let place = Place::new();
+    let elsewhere = place.notes.path().join("lk");
+    fs::copy(env!("CARGO_BIN_EXE_lockkeeper"), &elsewhere).unwrap();
+    let mut copied = Command::new(&elsewhere);
+    copied.args(["run", "lock", "--", "sh", "-c", "rm lk; exit 7"]).current_dir(place.notes.path());
+    copied.env("LOCKKEEPER_DIR", place.locks.path());
+    assert_eq!(run(&mut copied).status.code(), Some(7), "also when it was deleted meanwhile");
+}
+
 #[test]
 fn the_runner_answers_whether_the_lock_is_held() {
     let place = Place::new();
@@ -369,9 +438,7 @@ fn ask(address: &str) -> std::io::Result<String> {
 
 #[test]
 fn a_hidden_step_started_by_hand_refuses() {
-    for step in ["__watchdog", "__launch"] {
-        let output = run(lockkeeper(Path::new("/nonexistent")).args([step, "true"]));
-        assert_eq!(output.status.code(), Some(125), "{step}");
-        assert_eq!(lines(&output.stderr).len(), 1, "{step}");
-    }
+    let output = run(lockkeeper(Path::new("/nonexistent")).args(["__watchdog", "true"]));
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(lines(&output.stderr).len(), 1);
 }

@@ -19,7 +19,7 @@ use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use run::{OnLoss, Outcome, Supervision};
+use run::{OnLoss, Outcome, StandBy, Supervision};
 use run_support::terminal::{CTRL_D, CTRL_Z, Terminal};
 use run_support::{ended, eventually, is_alive, now, number_in, send};
 
@@ -63,11 +63,14 @@ fn main() -> ExitCode {
 /// The process that holds the imagined lock: `SERVICE ON-LOSS COMMAND…`; lost once a file named `lost` is there.
 fn runner(arguments: Vec<String>) -> ExitCode {
     let [service, on_loss, command @ ..] = arguments.as_slice() else { panic!("too few arguments") };
+    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+    let stand_by = StandBy::fork(&command).unwrap();
     let renews = service == "renews";
     let first_end = SystemClock.now().saturating_add(HOLD);
     let safe_until = move || SafeUntil::At(if renews { SystemClock.now().saturating_add(HOLD) } else { first_end });
     let supervision = Supervision {
-        command: command.iter().map(OsString::from).collect(),
+        stand_by: Some(stand_by),
+        command,
         environment: vec![("IN_TEST".into(), "yes".into())],
         lifeline: None,
         safe_until: Box::new(safe_until),

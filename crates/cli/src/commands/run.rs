@@ -24,7 +24,7 @@ use crate::interruption::Interruption;
 use crate::log;
 use crate::output::one_line;
 use crate::run::hold_socket::{self, Answer, HoldSocket};
-use crate::run::{OnLoss, Outcome, Stop, Supervision, settle_grace, supervise};
+use crate::run::{OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 use crate::wait_line::narrate;
 
@@ -33,6 +33,9 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let name = QueueName::new(&args.name)?;
     check(&args)?;
     let settings = Settings::load(global)?;
+    // Before there is a second thread or an open file.
+    let stand_by = StandBy::fork(&args.command)
+        .map_err(|error| Failure::ours(format!("cannot start a process that watches over the command: {error}")))?;
     let voice = Arc::new(Voice::new(if args.quiet { Talk::Quiet } else { talk(global) }));
     log::listen(voice.clone());
     let keeper = settings.keeper()?.owner(owner(&args.command)).observer(voice.clone()).build();
@@ -42,7 +45,7 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let patience = Patience::new(&args, settings.acquire_timeout);
     let claim = Claim::new(&keeper, &args)?;
     let run = Run { keeper, claim, voice, args, held };
-    block_on(run.complete(patience))?
+    block_on(run.complete(patience, stand_by))?
 }
 
 /// Refuses options that contradict one another.
@@ -102,8 +105,8 @@ pub(super) enum GivenUp {
 }
 
 impl Run {
-    async fn complete(self, patience: Patience) -> Result<u8, Failure> {
-        let ended = self.turns(patience).await;
+    async fn complete(self, patience: Patience, stand_by: StandBy) -> Result<u8, Failure> {
+        let ended = self.turns(patience, stand_by).await;
         let frozen = if matches!(ended, Ok(None)) { self.frozen().await } else { None };
         if self.args.restart || !matches!(ended, Ok(Some(_))) {
             self.leave().await;
@@ -115,25 +118,26 @@ impl Run {
     }
 
     /// Has one turn after the other, as long as the command is to be run anew; `None` if the patience was at its end.
-    async fn turns(&self, patience: Patience) -> Result<Option<Ended>, Failure> {
+    async fn turns(&self, patience: Patience, stand_by: StandBy) -> Result<Option<Ended>, Failure> {
+        let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
         loop {
             let acquired = self.acquire(patience).await;
             self.voice.hush();
             let Some(holding) = acquired? else { return Ok(None) };
-            let ended = self.turn(holding).await?;
+            let ended = self.turn(holding, stand_by.take()).await?;
             let Some(why) = why_again(&ended).filter(|_| self.args.restart) else { return Ok(Some(ended)) };
             self.pause(&why, pauses.after(ended.lasted)).await?;
         }
     }
 
     /// Runs the command under the lock, and gives the lock back.
-    async fn turn(&self, holding: Holding) -> Result<Ended, Failure> {
+    async fn turn(&self, holding: Holding, stand_by: Option<StandBy>) -> Result<Ended, Failure> {
         let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
         let mut interruption = if self.args.restart { Some(Interruption::listen()?) } else { None };
         let supervised = match self.grace(holding.hold().notice()) {
-            Ok(grace) => self.supervised(holding.hold(), grace, granted_at).await,
+            Ok(grace) => self.supervised(holding.hold(), grace, granted_at, stand_by).await,
             Err(failure) => Err(failure),
         };
         if let Ok((Outcome::Exited(_) | Outcome::Signaled(_), None)) = supervised {
@@ -264,11 +268,13 @@ impl Run {
         hold: &Hold,
         grace: Duration,
         granted_at: BootInstant,
+        stand_by: Option<StandBy>,
     ) -> Result<(Outcome, Option<GivenUp>), Failure> {
         let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
         let supervision = Supervision {
+            stand_by,
             command: self.args.command.clone(),
             environment: self.environment(hold, address),
             lifeline: hold.lifeline(),

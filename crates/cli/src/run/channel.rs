@@ -1,11 +1,13 @@
-//! The messages between runner, watchdog and launcher, and how they travel.
+//! The messages between the runner on one side and the watchdog and its launcher on the other, and how they travel.
 //!
 //! A pair of connected sockets that keep messages apart: either side sees at once that the other has died, however it
 //! died, and open files can travel along, so no descriptor has to survive an `exec` where the command could see it.
 
+use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use lockkeeper::SafeUntil;
@@ -20,6 +22,10 @@ const FILES_MAX: usize = 2;
 
 /// Every message is one tag and two numbers.
 const MESSAGE_BYTES: usize = 17;
+
+/// The longest environment that travels: the kernel takes no variable of more than 128 KiB, and no socket's buffer is
+/// smaller by default.
+const ENVIRONMENT_BYTES_MAX: usize = 160 * 1024;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,7 +52,7 @@ pub(super) enum Foreground {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
-    /// Runner → watchdog, first of all, with stdin and the lifeline.
+    /// Runner → watchdog, with stdin and the lifeline, once it has the environment and the first deadline.
     Begin { grace: Duration, foreground: Foreground },
     /// Runner → watchdog: until when the hold may be believed, from now on.
     SafeUntil(SafeUntil),
@@ -54,13 +60,11 @@ pub(super) enum Message {
     Signal(i32),
     /// Runner → watchdog: the lock is lost or to be given up: end the command, within this time if the grace is longer.
     End { within: Duration },
-    /// Watchdog → launcher, with stdin: become the command, if this is still your parent.
-    Go { parent: i32 },
-    /// Launcher → watchdog → runner: the command cannot be executed.
+    /// Launcher → runner: the command cannot be executed.
     NotExecuted { errno: i32 },
-    /// Watchdog → runner: the command cannot even be tried.
+    /// Watchdog or launcher → runner: the command cannot even be tried.
     NotLaunched { errno: i32 },
-    /// Watchdog → runner: the command's process id, before it starts.
+    /// Launcher → runner: the command's process id, before it starts.
     Launched { pid: i32 },
     /// Watchdog → runner: the command was stopped by this signal.
     Stopped { signal: i32 },
@@ -124,6 +128,50 @@ pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
     Ok(Some((message, files)))
 }
 
+/// Sends the variables that are added to a command's environment: runner → watchdog, first of all.
+///
+/// # Errors
+///
+/// The other side is gone, or the variables are longer than an environment may be.
+pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsString)]) -> io::Result<()> {
+    // Each ends with a zero byte, which no variable has; the first byte keeps an empty list apart from an end.
+    let mut bytes = vec![b'E'];
+    for (name, value) in variables {
+        for part in [name.as_bytes(), b"=", value.as_bytes(), b"\0"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    if bytes.len() > ENVIRONMENT_BYTES_MAX {
+        return Err(rustix::io::Errno::TOOBIG.into());
+    }
+    rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives what [`send_environment`] sends, however long it takes to come; `None` when the other side is gone.
+///
+/// # Errors
+///
+/// `InvalidData` for what no side of ours sends.
+pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Vec<(OsString, OsString)>>> {
+    let mut bytes = vec![0; ENVIRONMENT_BYTES_MAX];
+    let count = loop {
+        match rustix::net::recv(&socket, bytes.as_mut_slice(), RecvFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            other => break other?.0,
+        }
+    };
+    let Some((b'E', list)) = bytes[..count].split_first() else { return Err(io::ErrorKind::InvalidData.into()) };
+    let variable = |bytes: &[u8]| {
+        let equals = bytes.iter().position(|&byte| byte == b'=')?;
+        let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some((part(&bytes[..equals]), part(&bytes[equals + 1..])))
+    };
+    let variables = list.split(|&byte| byte == 0).filter(|bytes| !bytes.is_empty()).map(variable);
+    variables.collect::<Option<_>>().map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// Stands for [`SafeUntil::ProcessEnd`]; five centuries after boot.
 const NO_DEADLINE: u64 = u64::MAX;
 
@@ -134,14 +182,13 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::SafeUntil(SafeUntil::ProcessEnd) => (1, NO_DEADLINE, 0),
         Message::Signal(signal) => (2, number(signal), 0),
         Message::End { within } => (3, nanos(within), 0),
-        Message::Go { parent } => (4, number(parent), 0),
-        Message::NotExecuted { errno } => (5, number(errno), 0),
-        Message::NotLaunched { errno } => (6, number(errno), 0),
-        Message::Launched { pid } => (7, number(pid), 0),
-        Message::Stopped { signal } => (8, number(signal), 0),
-        Message::Ended { end: End::Exited(code), cause } => (9, number(code), u64::from(cause == Cause::Watchdog)),
+        Message::NotExecuted { errno } => (4, number(errno), 0),
+        Message::NotLaunched { errno } => (5, number(errno), 0),
+        Message::Launched { pid } => (6, number(pid), 0),
+        Message::Stopped { signal } => (7, number(signal), 0),
+        Message::Ended { end: End::Exited(code), cause } => (8, number(code), u64::from(cause == Cause::Watchdog)),
         Message::Ended { end: End::Signaled(signal), cause } => {
-            (10, number(signal), u64::from(cause == Cause::Watchdog))
+            (9, number(signal), u64::from(cause == Cause::Watchdog))
         }
     };
     let mut bytes = [tag; MESSAGE_BYTES];
@@ -174,13 +221,12 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         1 => Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(first))),
         2 => Message::Signal(small.ok()?),
         3 => Message::End { within: Duration::from_nanos(first) },
-        4 => Message::Go { parent: small.ok()? },
-        5 => Message::NotExecuted { errno: small.ok()? },
-        6 => Message::NotLaunched { errno: small.ok()? },
-        7 => Message::Launched { pid: small.ok()? },
-        8 => Message::Stopped { signal: small.ok()? },
-        9 => Message::Ended { end: End::Exited(small.ok()?), cause },
-        10 => Message::Ended { end: End::Signaled(small.ok()?), cause },
+        4 => Message::NotExecuted { errno: small.ok()? },
+        5 => Message::NotLaunched { errno: small.ok()? },
+        6 => Message::Launched { pid: small.ok()? },
+        7 => Message::Stopped { signal: small.ok()? },
+        8 => Message::Ended { end: End::Exited(small.ok()?), cause },
+        9 => Message::Ended { end: End::Signaled(small.ok()?), cause },
         _ => return None,
     })
 }
@@ -199,7 +245,6 @@ mod tests {
             Message::SafeUntil(SafeUntil::ProcessEnd),
             Message::Signal(15),
             Message::End { within: Duration::from_millis(1_500) },
-            Message::Go { parent: i32::MAX },
             Message::NotExecuted { errno: 2 },
             Message::NotLaunched { errno: 11 },
             Message::Launched { pid: 4_121 },
@@ -216,6 +261,27 @@ mod tests {
             assert_eq!(receive(&there, RecvFlags::empty()).unwrap().unwrap().0, message);
         }
         assert!(receive(&there, RecvFlags::empty()).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_environment_arrives_as_it_was_sent() {
+        let (here, there) = pair().unwrap();
+        let text = OsString::from;
+        let long = "x".repeat(ENVIRONMENT_BYTES_MAX / 2);
+        for variables in [
+            vec![],
+            vec![(text("NAME"), text("a=b")), (text("EMPTY"), text("")), (text("LINES"), text("one\ntwo"))],
+            vec![(text("NOT_UTF_8"), OsString::from_vec(vec![0xff])), (text("LONG"), text(&long))],
+        ] {
+            send_environment(&here, &variables).unwrap();
+            assert_eq!(receive_environment(&there).unwrap(), Some(variables));
+        }
+        let too_long = vec![(text("A"), text(&long)), (text("B"), text(&long))];
+        assert_eq!(send_environment(&here, &too_long).unwrap_err().kind(), io::ErrorKind::ArgumentListTooLong);
+        send(&here, Message::Signal(15), &[]).unwrap();
+        assert_eq!(receive_environment(&there).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(here);
+        assert_eq!(receive_environment(&there).unwrap(), None);
     }
 
     #[test]

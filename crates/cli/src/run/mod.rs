@@ -1,8 +1,8 @@
 //! Running a command under a lock: the command never outlives the hold, and the hold never ends before the command.
 //!
-//! Three processes take part, all of this one binary. The *runner* holds the lock and renews it. The *watchdog* starts
-//! the command and ends it when the runner dies or the hold runs out. The *launcher* is the command before it is one:
-//! it ties its life to the watchdog's and then executes the command in its own place.
+//! Three processes take part, and two programs are executed: this one and the command. The *runner* holds the lock and
+//! renews it. The *watchdog*, a fork of the runner, starts the command and ends it when the runner dies or the hold runs
+//! out. The *launcher*, its fork, is the command before it is one: it ties its life to the watchdog's and executes.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -10,7 +10,9 @@
 //! | `runner` | the runner's loop: signals, renewals, loss, the end of the watchdog |
 //! | `terminal` | who has the terminal; Ctrl-Z |
 //! | `signals` | which signals reach the command |
-//! | `watchdog`, `launcher` | the two hidden steps |
+//! | `stand_by` | making a watchdog before it is needed |
+//! | `watchdog` | the watchdog's loop |
+//! | `launcher` | from the watchdog to the command |
 //! | `ending` | which grace fits, when to ask the command to end and when to kill it: pure |
 //! | `group` | the command's processes, in its group and strayed from it: kill them, see them gone |
 //! | `processes` | the process table |
@@ -29,6 +31,7 @@ mod launcher;
 mod processes;
 mod runner;
 mod signals;
+mod stand_by;
 mod supervision;
 mod terminal;
 mod watchdog;
@@ -40,34 +43,31 @@ use std::process::ExitCode;
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
 pub(crate) use signals::ignored;
+pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
 
-/// Runs this process as the watchdog or the launcher if its first argument says so.
+/// What a process of ours gives when it fails: what the command line gives for a failure of ours.
+const FAILED: u8 = 125;
+
+/// Runs this process as the watchdog if its first argument says so.
 ///
-/// `main` calls it first of all: each command under a lock passes through both steps, so neither pays for parsing
-/// options or for an asynchronous runtime. Both refuse to run when a person starts them.
+/// `main` calls it first of all, so that a watchdog pays neither for parsing options nor for an asynchronous runtime. It
+/// refuses to run when a person starts it.
 pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    let step = arguments.nth(1)?;
-    if step == watchdog::STEP {
-        Some(watchdog::run(arguments.collect()))
-    } else if step == launcher::STEP {
-        Some(launcher::run(arguments))
-    } else {
-        None
-    }
+    let is_watchdog = arguments.nth(1)? == watchdog::STEP;
+    is_watchdog.then(|| ExitCode::from(watchdog::run(&arguments.collect::<Vec<_>>())))
 }
 
-/// Ends a hidden step.
-fn step_ended(result: io::Result<()>) -> ExitCode {
-    const FAILED: u8 = 125; // what the command line gives for a failure of ours
+/// Ends a watchdog.
+fn step_ended(result: io::Result<()>) -> u8 {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever started this step is gone, and with it whoever wants to know.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(FAILED),
+        Ok(()) => 0,
+        // Whoever started it is gone, and with it whoever wants to know.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILED,
         Err(error) => {
             say(&format!("a step of `lockkeeper run`, which only it can start, failed: {error}"));
-            ExitCode::from(FAILED)
+            FAILED
         }
     }
 }

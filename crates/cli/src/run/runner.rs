@@ -6,9 +6,7 @@ use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::os::unix::process::CommandExt;
 use std::pin::pin;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lockkeeper::SafeUntil;
@@ -26,6 +24,7 @@ use super::channel::{self, Cause, End, Message};
 use super::ending::take_over_at;
 use super::group::{Group, names};
 use super::signals::Signals;
+use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
 use super::watchdog::STUBBORN_MS;
 use super::{OnLoss, Outcome, Stop, Supervision, say};
@@ -113,30 +112,23 @@ enum Failure {
 
 impl Runner {
     fn start(supervision: Supervision, terminal: Terminal) -> io::Result<Self> {
-        let Supervision { command, environment, lifeline, safe_until, grace, on_loss } = supervision;
+        let Supervision { stand_by, command, environment, lifeline, safe_until, grace, on_loss } = supervision;
         let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
-        let (ours, theirs) = channel::pair()?;
-        let watchdog = Command::new("/proc/self/exe")
-            .arg0("lockkeeper")
-            .arg(super::watchdog::STEP)
-            .args(command)
-            .envs(environment)
-            .stdin(Stdio::from(theirs))
-            .process_group(0)
-            .spawn()?;
-
+        let stand_by = stand_by.map_or_else(|| StandBy::execute(&command), Ok)?;
+        channel::send_environment(&stand_by, &environment)?;
         let stdin = rustix::stdio::stdin();
         let mut files = vec![stdin.as_fd()];
         files.extend(lifeline.as_ref().map(AsFd::as_fd));
         let until = if on_loss == OnLoss::Warn { SafeUntil::ProcessEnd } else { safe_until() };
+        channel::send(&stand_by, Message::SafeUntil(until), &[])?;
+        channel::send(&stand_by, Message::Begin { grace, foreground: terminal.at_start() }, &files)?;
+        let (watchdog, ours) = stand_by.begin();
         let ours = StdUnixStream::from(ours);
         ours.set_nonblocking(true)?;
-        channel::send(&ours, Message::SafeUntil(until), &[])?;
-        channel::send(&ours, Message::Begin { grace, foreground: terminal.at_start() }, &files)?;
 
         Ok(Self {
             program,
-            watchdog: Pid::from_child(&watchdog),
+            watchdog,
             channel: UnixStream::from_std(ours)?,
             terminal,
             safe_until,

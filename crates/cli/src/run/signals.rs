@@ -19,8 +19,6 @@ const PASSED_ON: [Signal; 7] =
 /// The signals that this process hears from now on instead of being ended or stopped by them.
 pub(super) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
-    /// Kept only where ignored: an ignored SIGCHLD would be inherited, and a watchdog would learn no exit code.
-    _children: Option<unix::Signal>,
 }
 
 impl Signals {
@@ -43,8 +41,7 @@ impl Signals {
                 streams.push((signal, listen(signal)?));
             }
         }
-        let _children = if ignored.contains(Signal::CHILD) { Some(listen(Signal::CHILD)?) } else { None };
-        Ok(Self { streams, _children })
+        Ok(Self { streams })
     }
 
     /// Waits for the next one; several of a kind may be heard as one, as the kernel does it.

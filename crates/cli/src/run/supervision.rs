@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use lockkeeper::SafeUntil;
 
+use super::StandBy;
+
 /// What happens to the command when its lock is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OnLoss {
@@ -17,6 +19,8 @@ pub(crate) enum OnLoss {
 
 /// A command to run under a hold.
 pub(crate) struct Supervision {
+    /// The watchdog that was made for this command; without one, one is made now.
+    pub(crate) stand_by: Option<StandBy>,
     /// The command and its arguments.
     pub(crate) command: Vec<OsString>,
     /// Added to the inherited environment.

@@ -7,9 +7,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use lockkeeper::SafeUntil;
@@ -19,12 +17,13 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, setpgid, wait, waitid};
 
 use super::alarm::Alarm;
 use super::channel::{self, Cause, End, Foreground, Message};
 use super::ending::{Progress, Situation, Step, decide};
 use super::group::{Group, WATCHDOG_NAME, names};
+use super::launcher::Launch;
 use super::say;
 
 /// The first argument that makes this binary the watchdog.
@@ -36,23 +35,26 @@ const LOOK_MS: u32 = 10;
 /// After how long a group that was killed and is still there is worth a line, in milliseconds.
 pub(super) const STUBBORN_MS: u64 = 2_000;
 
-/// Watches over the command `command`; stdin is the runner's socket.
-pub(super) fn run(command: Vec<OsString>) -> ExitCode {
+/// Watches over the command `command`; stdin is the way to the runner. Returns the exit code.
+pub(super) fn run(command: &[OsString]) -> u8 {
     super::step_ended(start(command))
 }
 
-fn start(command: Vec<OsString>) -> io::Result<()> {
+fn start(command: &[OsString]) -> io::Result<()> {
     SigSet::all().thread_block()?;
+    setpgid(None, None)?;
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(WATCHDOG_NAME)?;
     let runner = rustix::stdio::stdin();
+    // A runner that does not get the lock ends without a word.
+    let Some(environment) = channel::receive_environment(runner)? else { return Ok(()) };
     let mut safe_until = SafeUntil::ProcessEnd;
     loop {
         match channel::receive(runner, RecvFlags::empty())? {
             Some((Message::SafeUntil(until), _)) => safe_until = until,
             Some((Message::Begin { grace, foreground }, files)) => {
                 let situation = Situation { safe_until, grace, must_end: false, progress: Progress::Running };
-                return match Watchdog::launch(command, files, foreground, situation) {
+                return match Watchdog::launch(command, &environment, files, foreground, situation) {
                     Ok(watchdog) => watchdog.watch(),
                     Err(error) => channel::send(
                         runner,
@@ -70,8 +72,6 @@ fn start(command: Vec<OsString>) -> io::Result<()> {
 struct Watchdog {
     /// `None` once the runner is gone.
     runner: Option<BorrowedFd<'static>>,
-    /// Where the launcher says why it could not become the command.
-    launcher: OwnedFd,
     /// Keeps the place in the queue until this process ends.
     lifeline: Option<OwnedFd>,
     /// Readable when a child has ended or stopped.
@@ -88,9 +88,10 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the launcher in a group of its own and gives it the word to go on.
+    /// Starts the command.
     fn launch(
-        command: Vec<OsString>,
+        command: &[OsString],
+        environment: &[(OsString, OsString)],
         files: Vec<OwnedFd>,
         foreground: Foreground,
         situation: Situation,
@@ -101,28 +102,9 @@ impl Watchdog {
         mask.add(nix::sys::signal::Signal::SIGCHLD);
         let children = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let alarm = Alarm::new()?;
-
-        let (launcher, socket) = channel::pair()?;
-        let child = Command::new("/proc/self/exe")
-            .arg0("lockkeeper")
-            .arg(super::launcher::STEP)
-            .args(command)
-            .stdin(Stdio::from(socket))
-            .process_group(0)
-            .spawn()?;
-        let leader = Pid::from_child(&child);
-        if foreground == Foreground::Take {
-            // We are in the background and SIGTTOU is blocked, so this is allowed. A terminal that hung up meanwhile
-            // tells the command so itself.
-            let _ = rustix::termios::tcsetpgrp(&stdin, leader);
-        }
-        let runner = rustix::stdio::stdin();
-        // In this order: a runner that outlives us knows which group to end. Without the word the launcher ends.
-        channel::send(runner, Message::Launched { pid: leader.as_raw_pid() }, &[])?;
-        channel::send(&launcher, Message::Go { parent: getpid().as_raw_pid() }, &[stdin.as_fd()])?;
+        let leader = Launch { command, environment, stdin: &stdin, foreground }.start()?;
         Ok(Self {
-            runner: Some(runner),
-            launcher,
+            runner: Some(rustix::stdio::stdin()),
             lifeline: files.next(),
             children,
             alarm,
@@ -175,14 +157,6 @@ impl Watchdog {
         if matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT) {
             // A stopped process would not see it before it is continued.
             self.group.signal(Signal::CONT);
-        }
-    }
-
-    /// Tells the runner why the command could not be executed, if that is so.
-    fn hear_launcher(&self) {
-        // A launcher that became the command has closed its end and said nothing.
-        if let Ok(Some((message, _))) = channel::receive(&self.launcher, RecvFlags::DONTWAIT) {
-            self.tell(message);
         }
     }
 
@@ -283,7 +257,6 @@ impl Watchdog {
     }
 
     fn report(mut self, end: End) -> io::Result<()> {
-        self.hear_launcher();
         self.reap();
         // Before the word, so that a runner that has heard it finds the place free but for its own hold.
         drop(self.lifeline.take());

@@ -1,0 +1,95 @@
+//! A watchdog in waiting: made before the lock is asked for, told what to do once the lock is held.
+//!
+//! The first one is a fork of this process, made while it has one thread and hardly anything else: a program that is
+//! executed costs several times as much. Later ones, of `--restart`, are this program executed anew, since a process
+//! with a runtime must not be forked.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use fork::Fork;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::channel;
+use super::watchdog;
+
+/// A watchdog that waits for its word to start a command.
+#[derive(Debug)]
+pub(crate) struct StandBy {
+    watchdog: Waiting,
+    channel: OwnedFd,
+}
+
+/// A process that has started nothing; it ends with this value, unless that is taken from it.
+#[derive(Debug)]
+struct Waiting(Option<Pid>);
+
+impl StandBy {
+    /// Forks a watchdog for `command` off this process, which must have a single thread; returns in the runner alone.
+    ///
+    /// The watchdog inherits what is open: call this before any file is opened that it must not keep open.
+    ///
+    /// # Errors
+    ///
+    /// Too many processes or open files.
+    pub(crate) fn fork(command: &[OsString]) -> io::Result<Self> {
+        // A caller that ignores SIGCHLD would keep both of us from learning how our children end.
+        fork::ensure_waitable_children()?;
+        let (ours, theirs) = channel::pair()?;
+        match fork::fork()? {
+            Fork::Parent(pid) => Ok(Self { watchdog: Waiting(Pid::from_raw(pid)), channel: ours }),
+            Fork::Child => {
+                drop(ours);
+                let code = match rustix::stdio::dup2_stdin(&theirs) {
+                    Ok(()) => {
+                        drop(theirs);
+                        watchdog::run(command)
+                    }
+                    Err(error) => super::step_ended(Err(error.into())),
+                };
+                std::process::exit(code.into())
+            }
+        }
+    }
+
+    /// Executes this program as a watchdog for `command`.
+    ///
+    /// # Errors
+    ///
+    /// Too many processes or open files, or `/proc` does not show this program.
+    pub(super) fn execute(command: &[OsString]) -> io::Result<Self> {
+        let (ours, theirs) = channel::pair()?;
+        let watchdog = Command::new("/proc/self/exe")
+            .arg0("lockkeeper")
+            .arg(watchdog::STEP)
+            .args(command)
+            .stdin(Stdio::from(theirs))
+            .spawn()?;
+        Ok(Self { watchdog: Waiting(Some(Pid::from_child(&watchdog))), channel: ours })
+    }
+
+    /// Returns the watchdog and the way to it once it is told to begin, so that its end is the caller's to see.
+    pub(super) fn begin(mut self) -> (Pid, OwnedFd) {
+        let watchdog = self.watchdog.0.take().expect("it is taken here alone, with its owner");
+        (watchdog, self.channel)
+    }
+}
+
+impl AsFd for StandBy {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(watchdog) = self.0 {
+            // Killed rather than told, as it may be stopped, and must not outlive us.
+            let _ = kill_process(watchdog, Signal::KILL);
+            let _ = waitid(WaitId::Pid(watchdog), WaitIdOptions::EXITED);
+        }
+    }
+}
