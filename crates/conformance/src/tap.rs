@@ -113,6 +113,10 @@ impl Session for TapSession {
         self.inner.notice()
     }
 
+    fn is_held_up(&self, queue: &QueueName) -> bool {
+        self.inner.is_held_up(queue)
+    }
+
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         self.tap.paced(self.inner.view(queue))
     }

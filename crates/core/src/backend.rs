@@ -127,6 +127,12 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Tells whether what was asked of a queue and is not answered yet waits for another process that is just entering
+    /// it, and not for the service: then whoever has no time left knows that the lock was not to be had.
+    fn is_held_up(&self, _queue: &QueueName) -> bool {
+        false
+    }
+
     /// Lists a queue, without the contenders that are known to be dead.
     ///
     /// # Errors

@@ -293,6 +293,11 @@ impl Shared {
         Ok(session)
     }
 
+    /// Tells whether what was asked of a queue waits for another process that is just entering it.
+    pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
+        self.slot().as_ref().is_some_and(|session| session.is_held_up(queue))
+    }
+
     /// Waits until the keeper is closed, and says so.
     pub(crate) async fn until_closed(&self) -> Error {
         let mut changes = self.closed.subscribe();

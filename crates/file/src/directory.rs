@@ -200,7 +200,7 @@ impl QueueDirectory {
     }
 
     /// Takes the queue's lock.
-    pub(crate) fn lock(&mut self, patience: Patience) -> Result<Locked, Errno> {
+    pub(crate) fn lock(&mut self, patience: Patience<'_>) -> Result<Locked, Errno> {
         if !shared_files::lock(&self.enter, patience)? {
             return Ok(Locked::Busy);
         }

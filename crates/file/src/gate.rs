@@ -18,7 +18,8 @@ use crate::inner::Inner;
 use crate::joining::{Joined, Joining};
 use crate::locked;
 use crate::pipe::Vitality;
-use crate::shared_files::Patience;
+use crate::shared_files::{HeldUp, Patience};
+use crate::table::Table;
 use crate::value::Writing;
 
 /// How often an entry starts over because the directory was removed from under it: it takes another process that comes
@@ -27,6 +28,10 @@ const REOPENS_MAX: u32 = 1_000;
 
 /// How many calls of one session may wait to get into one lock's queues; each is a caller with a future of its own.
 const PENDING_MAX: usize = 100_000;
+
+/// How often, in calls that are handed to a thread, those of them that were withdrawn are taken out: a process that was
+/// stopped on its way into the queue may hold them all up for long.
+const PENDING_PURGE: usize = 1_024;
 
 /// How often a reaper looks again at a lock that emptied while it looked.
 const REAPS_MAX: u32 = 16;
@@ -56,6 +61,8 @@ pub(crate) enum Attempt<T> {
 pub(crate) struct Gate {
     lock: QueueName,
     state: Mutex<State>,
+    /// Whether the thread that serves it waits for another process.
+    held_up: HeldUp,
 }
 
 #[derive(Debug, Default)]
@@ -75,9 +82,24 @@ enum Pending {
     Write(Writing, oneshot::Sender<Result<Option<ValueVersion>>>),
 }
 
+impl Pending {
+    /// Tells whether it was not withdrawn.
+    fn is_wanted(&self, table: &Table) -> bool {
+        match self {
+            Self::Join(joining, _) => joining.tickets().all(|ticket| table.is_wanted(ticket)),
+            Self::Write(writing, _) => table.is_wanted(writing.ticket),
+        }
+    }
+}
+
 impl Gate {
     pub(crate) fn new(lock: QueueName) -> Self {
-        Self { lock, state: Mutex::default() }
+        Self { lock, state: Mutex::default(), held_up: HeldUp::default() }
+    }
+
+    /// Tells whether what was called for waits for another process.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.held_up.is_so()
     }
 
     /// Makes entries, or has them made.
@@ -117,6 +139,10 @@ impl Gate {
         session: &Arc<Inner>,
         pending: Pending,
     ) -> Result<()> {
+        if (state.pending.len() + 1).is_multiple_of(PENDING_PURGE) {
+            let table = session.table();
+            state.pending.retain(|pending| pending.is_wanted(&table));
+        }
         if state.pending.len() >= PENDING_MAX {
             let message = format!("{PENDING_MAX} calls of this session wait to get into the queue already");
             return Err(Error::transient(ErrorKind::LimitReached, Operation::Join, message));
@@ -132,6 +158,7 @@ impl Gate {
 
     /// Does what waits, until there is nothing; on a thread that may wait.
     pub(crate) fn serve(&self, session: &Arc<Inner>, counter: &Mutex<Counter>) {
+        let patience = Patience::Unbounded(&self.held_up);
         let mut directory = locked(&self.state).directory.take();
         let mut next = self.next_pending(session, &mut directory);
         while let Some(pending) = next {
@@ -139,10 +166,9 @@ impl Gate {
             // there to be removed. Whoever asked may have gone; then the ticket is withdrawn, or will be.
             match pending {
                 Pending::Join(joining, report) => {
-                    let attempt =
-                        self.attempt(session, &mut directory, Operation::Join, Patience::Unbounded, |directory| {
-                            joining.join(session, directory, counter, Patience::Unbounded)
-                        });
+                    let attempt = self.attempt(session, &mut directory, Operation::Join, patience, |directory| {
+                        joining.join(session, directory, counter, patience)
+                    });
                     let outcome = conclude(attempt, Operation::Join).unwrap_or_else(|| Err(restless(Operation::Join)));
                     next = self.next_pending(session, &mut directory);
                     if outcome.is_err() {
@@ -151,10 +177,9 @@ impl Gate {
                     let _ = report.send(outcome);
                 }
                 Pending::Write(writing, report) => {
-                    let attempt =
-                        self.attempt(session, &mut directory, Operation::Value, Patience::Unbounded, |directory| {
-                            writing.write(session, directory, counter)
-                        });
+                    let attempt = self.attempt(session, &mut directory, Operation::Value, patience, |directory| {
+                        writing.write(session, directory, counter, patience)
+                    });
                     let outcome =
                         conclude(attempt, Operation::Value).unwrap_or_else(|| Err(restless(Operation::Value)));
                     next = self.next_pending(session, &mut directory);
@@ -218,7 +243,7 @@ impl Gate {
         session: &Inner,
         slot: &mut Option<QueueDirectory>,
         operation: Operation,
-        patience: Patience,
+        patience: Patience<'_>,
         act: impl Fn(&QueueDirectory) -> Result<Attempt<T>>,
     ) -> Result<Attempt<T>> {
         let fail = |what, errno| failed(operation, what, &self.path(session), errno);

@@ -50,7 +50,7 @@ impl Joining {
         session: &Inner,
         directory: &QueueDirectory,
         counter: &Mutex<Counter>,
-        patience: Patience,
+        patience: Patience<'_>,
     ) -> Result<Attempt<Joined>> {
         let listing = match directory.list() {
             Err(Errno::NOENT) => return Ok(Attempt::Removed),
@@ -87,7 +87,7 @@ impl Joining {
         session: &Inner,
         present: &mut Vec<EntryName>,
         counter: &Mutex<Counter>,
-        patience: Patience,
+        patience: Patience<'_>,
     ) -> Result<Option<Vec<EntryName>>> {
         let mut names = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {

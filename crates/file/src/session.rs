@@ -70,6 +70,10 @@ impl Session for FileSession {
         self.inner.bond()
     }
 
+    fn is_held_up(&self, queue: &QueueName) -> bool {
+        self.inner.table().is_held_up(queue)
+    }
+
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         ready(self.inner.view(queue))
     }

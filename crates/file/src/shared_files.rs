@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockkeeper_core::Ticket;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
@@ -20,12 +21,30 @@ const TRIES_MAX: u32 = 64;
 const LOCK_TRIES: u32 = 4;
 
 /// Whether a call may wait for other processes or for the disk.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Patience {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience<'a> {
     /// It may not: it runs on a thread of the runtime.
     Now,
-    /// It may.
-    Unbounded,
+    /// It may, and notes while it waits for another process.
+    Unbounded(&'a HeldUp),
+}
+
+/// Whether a thread waits for a flock that another process has, which may be stopped and keep it for as long as it likes.
+#[derive(Debug, Default)]
+pub(crate) struct HeldUp(AtomicBool);
+
+impl HeldUp {
+    /// Tells whether it waits now.
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.0.store(true, Ordering::Release);
+        let outcome = wait();
+        self.0.store(false, Ordering::Release);
+        outcome
+    }
 }
 
 /// The modes that files and directories get, so that whoever may write the directory above takes part, and nobody else
@@ -224,10 +243,7 @@ pub(crate) fn temporary_name() -> Result<String, Errno> {
 }
 
 /// Takes an exclusive flock; `false` if somebody else has it and `patience` does not allow to wait.
-pub(crate) fn lock(file: &OwnedFd, patience: Patience) -> Result<bool, Errno> {
-    if patience == Patience::Unbounded {
-        return rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map(|()| true);
-    }
+pub(crate) fn lock(file: &OwnedFd, patience: Patience<'_>) -> Result<bool, Errno> {
     for attempt in 1..=LOCK_TRIES {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
@@ -236,7 +252,12 @@ pub(crate) fn lock(file: &OwnedFd, patience: Patience) -> Result<bool, Errno> {
             Err(errno) => return Err(errno),
         }
     }
-    Ok(false)
+    match patience {
+        Patience::Now => Ok(false),
+        Patience::Unbounded(held_up) => held_up.during(|| {
+            rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map(|()| true)
+        }),
+    }
 }
 
 /// Gives a flock back.

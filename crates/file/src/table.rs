@@ -145,8 +145,12 @@ impl Table {
 
     /// Withdraws a ticket; returns a queue that is to be retired as well, if any.
     pub(crate) fn withdraw(&mut self, queue: &QueueName, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
+        let is_written = matches!(self.places.get(&ticket), Some((_, Place::Writing(_))));
+        let is_held_up = is_written && self.is_held_up(queue);
         match self.places.get_mut(&ticket).filter(|(place_of, _)| place_of == queue) {
             None => (Leaving::Unknown, None),
+            // It has written nothing yet, and nobody knows when it could.
+            Some((_, Place::Writing(_))) if is_held_up => (Leaving::Over, self.forget(ticket)),
             Some((_, Place::Entering(reports) | Place::Writing(reports))) => {
                 let (report, undone) = oneshot::channel();
                 reports.push(report);
@@ -168,6 +172,16 @@ impl Table {
             }
             _ => None,
         }
+    }
+
+    /// Tells whether something is still to be done, or was done, under this ticket.
+    pub(crate) fn is_wanted(&self, ticket: Ticket) -> bool {
+        self.places.contains_key(&ticket)
+    }
+
+    /// Tells whether what was asked of a queue waits for another process.
+    pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
+        self.queues.get(&queue.with_part(Part::Line)).is_some_and(|slot| slot.gate.is_held_up())
     }
 
     /// Tells whether a place of ours stands under this ticket.

@@ -94,6 +94,7 @@ impl Writing {
         session: &Inner,
         directory: &QueueDirectory,
         counter: &Mutex<Counter>,
+        patience: Patience<'_>,
     ) -> Result<Attempt<Option<ValueVersion>>> {
         let path = session.base().queue_path(&self.queue);
         let fail = |what, errno| failed(Operation::Value, what, &path, errno);
@@ -113,9 +114,13 @@ impl Writing {
         directory.tidy(&listing);
         let floor = listing.contenders.last().map_or(0, |last| last.token().as_u64());
         let floor = floor.max(found.and_then(|ValueVersion(version)| u64::try_from(version).ok()).unwrap_or(0));
-        let Numbering::Number(version) = locked(counter).next(floor, Patience::Unbounded)? else {
+        let Numbering::Number(version) = locked(counter).next(floor, patience)? else {
             return Ok(Attempt::Busy);
         };
+        // From here on nothing waits for another process, so a session that is being closed waits for this.
+        if !session.table().is_wanted(self.ticket) {
+            return Ok(Attempt::Withdrawn);
+        }
         let name = value_name(self.queue.part());
         let lasts = self.queue.part() == Part::Line;
         let replaced = match &self.value {

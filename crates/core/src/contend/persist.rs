@@ -1,5 +1,6 @@
 //! Attempts until one succeeds, fails for good, or the time is up.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use super::refusal::{check_standing, unanswered};
@@ -54,19 +55,24 @@ impl Patience {
     }
 }
 
+/// How often whoever has no patience looks whether another process holds it up: one that is just entering the queue needs
+/// microseconds, unless it was stopped in the midst of that.
+const HELD_UP_LOOK: Duration = Duration::from_millis(250);
+
 /// Has something granted, or finds that the patience is at its end: `None`.
 ///
 /// # Errors
 ///
 /// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had:
-/// nobody knows then whether the lock was free. Without patience nothing is tried again.
+/// nobody knows then whether the lock was free, unless it was another process on its way into the queue that held us up.
+/// Without patience nothing is tried again.
 pub(crate) async fn grant_by<A: Attempt>(
     shared: &Shared,
     attempt: &A,
     patience: Patience,
 ) -> Result<Option<A::Granted>> {
     let deadline = match patience {
-        Patience::None => return attempt.try_once(shared).await,
+        Patience::None => return try_unless_held_up(shared, attempt).await,
         Patience::Until(deadline) => Some(deadline),
         Patience::Endless => None,
     };
@@ -84,9 +90,26 @@ pub(crate) async fn grant_by<A: Attempt>(
         () = time_is_up => None,
     };
     match (granted, progress) {
+        (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
         (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
         (granted, _) => Ok(granted),
+    }
+}
+
+/// Takes something if nothing is to be waited for, another process on its way into the queue among it.
+async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
+    let mut trying = pin!(attempt.try_once(shared));
+    loop {
+        tokio::select! {
+            biased;
+            granted = &mut trying => return granted,
+            () = shared.clock.sleep_until(shared.clock.now().saturating_add(HELD_UP_LOOK)) => {
+                if shared.is_held_up(attempt.queue()) {
+                    return Ok(None);
+                }
+            }
+        }
     }
 }
 

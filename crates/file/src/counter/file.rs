@@ -66,7 +66,7 @@ impl Counter {
     }
 
     /// Takes the next number above `floor`.
-    pub(crate) fn next(&mut self, floor: u64, patience: Patience) -> Result<Numbering> {
+    pub(crate) fn next(&mut self, floor: u64, patience: Patience<'_>) -> Result<Numbering> {
         for _ in 0..REOPENS_MAX {
             self.open()?;
             let file = self.file.as_ref().expect("the counter was just opened");
@@ -94,7 +94,14 @@ impl Counter {
 }
 
 /// Reads, counts and writes; under the flock.
-fn take(file: &OwnedFd, path: &Path, base: &Base, boot: BootId, floor: u64, patience: Patience) -> Result<Numbering> {
+fn take(
+    file: &OwnedFd,
+    path: &Path,
+    base: &Base,
+    boot: BootId,
+    floor: u64,
+    patience: Patience<'_>,
+) -> Result<Numbering> {
     let read = |errno| failed(Operation::Join, "read the counter", path, errno);
     let write = |errno| failed(Operation::Join, "write the counter", path, errno);
     let mut content = [0; RECORD_BYTES + 1];
@@ -102,7 +109,7 @@ fn take(file: &OwnedFd, path: &Path, base: &Base, boot: BootId, floor: u64, pati
     let current = Record::parse(&content[..length]).map_err(|_| damaged(path))?;
     let taken = record::take(current, boot, floor, base.clock().unix_time()).map_err(|_| exhausted(path))?;
     if taken.needs_flush {
-        if patience == Patience::Now {
+        if matches!(patience, Patience::Now) {
             return Ok(Numbering::Busy);
         }
         // Whoever finds this record knows that the flush was not seen to succeed, and flushes before the first number.
@@ -146,6 +153,7 @@ mod tests {
     use lockkeeper_core::clock::SystemClock;
 
     use super::*;
+    use crate::shared_files::HeldUp;
 
     fn counter(directory: &Path) -> Counter {
         let base = Arc::new(Base::open(directory, Arc::new(SystemClock)).unwrap());
@@ -153,7 +161,7 @@ mod tests {
     }
 
     fn number(counter: &mut Counter) -> u64 {
-        match counter.next(0, Patience::Unbounded).unwrap() {
+        match counter.next(0, Patience::Unbounded(&HeldUp::default())).unwrap() {
             Numbering::Number(number) => number,
             Numbering::Busy => panic!("a call that may wait said that it is busy"),
         }
@@ -193,7 +201,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE_NAME);
         std::fs::write(&path, "17\n").unwrap();
-        let error = counter(directory.path()).next(0, Patience::Unbounded).unwrap_err();
+        let error = counter(directory.path()).next(0, Patience::Unbounded(&HeldUp::default())).unwrap_err();
         assert_eq!(error.advice(), Advice::Permanent);
         let text = error.to_string();
         assert!(text.contains(path.to_str().unwrap()) && text.contains("delete it"), "{text}");

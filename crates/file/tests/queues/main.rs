@@ -3,6 +3,7 @@
 
 mod changes;
 mod frozen;
+mod held_up;
 mod requests;
 #[path = "../support/mod.rs"]
 mod support;

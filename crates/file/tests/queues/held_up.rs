@@ -1,0 +1,124 @@
+//! Another process that was stopped on its way into a queue, or while it took its number: it keeps the flock for as long as
+//! it likes. Timeouts are met all the same, and nothing is left of those who gave up.
+
+#![expect(clippy::disallowed_methods, reason = "these tests measure how long an answer takes")]
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockkeeper_core::{Expected, Keeper};
+use rustix::fs::FlockOperation;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::{backend, session, soon};
+use crate::{LOCK, directory_of, lock, names_in};
+
+/// Within what whoever does not wait is answered.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// How long the others wait.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// How exactly.
+const EXACTNESS: Duration = Duration::from_millis(50);
+
+/// The files whose flocks are in the way of whoever enters.
+const FLOCKS: [&str; 2] = ["counter", "queues/q/.enter"];
+
+/// A directory that has a counter already, with the queue's directory.
+fn used_directory() -> TempDir {
+    let directory = tempdir().unwrap();
+    std::fs::create_dir_all(directory_of(directory.path())).unwrap();
+    drop(held(directory.path(), FLOCKS[1]));
+    let counter = session(directory.path());
+    drop(counter);
+    directory
+}
+
+/// Takes a flock as another process does: by an opening of its own.
+fn held(directory: &Path, file: &str) -> File {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(directory.join(file)).unwrap();
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    file
+}
+
+fn keeper(directory: &Path) -> Keeper {
+    Keeper::builder(Arc::new(backend(directory))).build()
+}
+
+#[tokio::test]
+async fn whoever_does_not_wait_and_whoever_waits_so_long_is_answered_in_time() {
+    for flock in FLOCKS {
+        let directory = used_directory();
+        let stopped = held(directory.path(), flock);
+        let keeper = keeper(directory.path());
+        let (mutex, lock, permits) =
+            (keeper.mutex(LOCK).unwrap(), keeper.rw_lock(LOCK).unwrap(), keeper.semaphore(LOCK, 2).unwrap());
+        let asked_at = Instant::now();
+        assert!(soon(mutex.try_lock()).await.unwrap().is_none(), "{flock}");
+        assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
+        let asked_at = Instant::now();
+        assert!(soon(permits.try_acquire()).await.unwrap().is_none(), "{flock}");
+        assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
+        let asked_at = Instant::now();
+        let (mutex, reader, writer, permit) = tokio::join!(
+            mutex.lock_timeout(WAIT),
+            lock.read_timeout(WAIT),
+            lock.write_timeout(WAIT),
+            permits.acquire_timeout(WAIT)
+        );
+        let took = asked_at.elapsed();
+        assert!(mutex.unwrap().is_none() && reader.unwrap().is_none(), "{flock}");
+        assert!(writer.unwrap().is_none() && permit.unwrap().is_none(), "{flock}");
+        assert!((WAIT..WAIT + EXACTNESS).contains(&took), "{flock}: {took:?}");
+        // What nobody wants any more is not waited for either.
+        let asked_at = Instant::now();
+        soon(keeper.close()).await.unwrap();
+        assert!(asked_at.elapsed() < EXACTNESS, "{flock}: {:?}", asked_at.elapsed());
+        drop(stopped);
+    }
+}
+
+#[tokio::test]
+async fn whoever_gave_up_leaves_nothing_and_takes_nothing_once_the_way_is_free() {
+    for flock in FLOCKS {
+        let directory = used_directory();
+        let keeper = keeper(directory.path());
+        let mutex = keeper.mutex(LOCK).unwrap();
+        let stopped = held(directory.path(), flock);
+        for _ in 0..3 {
+            assert!(soon(mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+        }
+        let patient = tokio::spawn({
+            let mutex = mutex.clone();
+            async move { mutex.lock().await }
+        });
+        assert!(soon(mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+        drop(stopped);
+        let guard = soon(patient).await.unwrap().unwrap();
+        assert_eq!(keeper.contenders(LOCK).await.unwrap().len(), 1, "{flock}: {:?}", names_in(directory.path()));
+        soon(guard.release()).await.unwrap();
+        assert!(soon(mutex.try_lock()).await.unwrap().is_some(), "{flock}");
+        soon(keeper.close()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_could_not_be_written_before_the_session_was_closed_is_never_written() {
+    for flock in FLOCKS {
+        let directory = used_directory();
+        let stopped = held(directory.path(), flock);
+        let ours = session(directory.path());
+        let writing = ours.set_value(&lock(), Expected::Any, Some(b"x".as_slice().into()));
+        // The thread has begun to wait; before, closing waits for the write.
+        while !ours.is_held_up(&lock()) {
+            tokio::task::yield_now().await;
+        }
+        soon(ours.close()).await.unwrap();
+        drop(stopped);
+        assert!(soon(writing).await.is_err(), "{flock}");
+        assert_eq!(session(directory.path()).value(&lock()).await.unwrap(), None, "{flock}");
+    }
+}
