@@ -5,12 +5,18 @@
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{ContenderId, Event, Observer};
 use rustix::stdio::stderr;
 
 use crate::output::{brief, one_line};
 use crate::run::in_foreground;
+
+/// How often it is said that a failure is still met by trying again, in seconds: often enough for whoever looks at a log,
+/// and seldom enough for the log.
+const RETRY_MENTION_S: u64 = 60;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -36,6 +42,8 @@ struct State {
     is_shown: bool,
     /// Our own place in the queue.
     contender: Option<ContenderId>,
+    /// When it was last said that something is tried again.
+    retry_mentioned_at: Option<BootInstant>,
 }
 
 impl Voice {
@@ -74,6 +82,18 @@ impl Voice {
         }
     }
 
+    /// Tells whether it is time to say to everybody that something is tried again, and notes that it is said.
+    fn is_retry_due(&self, event: &Event, now: BootInstant) -> bool {
+        let Event::Retrying { attempt, .. } = event else { return false };
+        let last = &mut self.state().retry_mentioned_at;
+        let is_long_ago = |at: BootInstant| now.saturating_duration_since(at) >= Duration::from_secs(RETRY_MENTION_S);
+        let is_due = *attempt == 1 || last.is_none_or(is_long_ago);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+
     /// Shows a text in the live line; in the background, where the terminal is somebody else's, nothing.
     pub(crate) fn show(&self, text: &str) {
         if !in_foreground(stderr()) {
@@ -106,7 +126,7 @@ impl Observer for Voice {
         if let Event::Joined { contender, .. } = event {
             self.state().contender = Some(contender.clone());
         }
-        if let Some((talk, text)) = describe(event)
+        if let Some((talk, text)) = describe(event, self.is_retry_due(event, SystemClock.now()))
             && self.talk >= talk
         {
             self.say(&text);
@@ -114,16 +134,16 @@ impl Observer for Voice {
     }
 }
 
-/// Puts an event into words, and says who is to hear them.
-fn describe(event: &Event) -> Option<(Talk, String)> {
+/// Puts an event into words, and says who is to hear them; of tries in a row, everybody hears only of those that are due.
+fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
     match event {
         Event::Joined { lock, ahead, .. } => Some((Talk::Verbose, format!("{lock}: joined the queue, {ahead} ahead"))),
         Event::Rejoining { lock, reason } => Some((
             Talk::Normal,
             format!("{lock}: the place in the queue was lost ({reason}); joining again at its end"),
         )),
-        Event::Retrying { lock, attempt, delay, error } => {
-            let talk = if *attempt == 1 { Talk::Normal } else { Talk::Verbose };
+        Event::Retrying { lock, delay, error, .. } => {
+            let talk = if is_retry_due { Talk::Normal } else { Talk::Verbose };
             let lock = if error.lock().is_some() { String::new() } else { format!("{lock}: ") };
             Some((talk, format!("{lock}{error}; trying again in {}ms", delay.as_millis())))
         }
@@ -150,22 +170,25 @@ pub(crate) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use lockkeeper::{Error, ErrorKind, Operation, QueueName};
 
     use super::*;
 
     #[test]
-    fn a_failure_that_may_pass_is_told_once_to_everybody() {
+    fn a_failure_that_may_pass_is_told_to_everybody_at_once_and_then_once_a_minute() {
         let lock = QueueName::new("x").unwrap();
         let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "nobody answers").at(&lock);
-        let retrying = |attempt| {
+        let voice = Voice::new(Talk::Quiet);
+        let retrying = |attempt, second: u64| {
             let delay = Duration::from_millis(700);
-            describe(&Event::Retrying { lock: lock.clone(), attempt, delay, error: error.clone() }).unwrap()
+            let event = Event::Retrying { lock: lock.clone(), attempt, delay, error: error.clone() };
+            let now = BootInstant::from_nanos(0).saturating_add(Duration::from_secs(second));
+            describe(&event, voice.is_retry_due(&event, now)).unwrap()
         };
-        assert_eq!(retrying(1), (Talk::Normal, "x: connect: nobody answers; trying again in 700ms".to_owned()));
-        assert_eq!(retrying(2).0, Talk::Verbose);
+        assert_eq!(retrying(1, 0), (Talk::Normal, "x: connect: nobody answers; trying again in 700ms".to_owned()));
+        let told: Vec<u64> = (1..300).filter(|&second| retrying(second as u32 + 1, second).0 == Talk::Normal).collect();
+        assert_eq!(told, [60, 120, 180, 240]);
+        assert_eq!(retrying(1, 301).0, Talk::Normal, "it is another failure");
     }
 
     #[test]

@@ -14,13 +14,30 @@ pub(crate) fn failed(operation: Operation, what: &str, path: &Path, errno: Errno
     let refused = |kind| Error::permanent(kind, operation, format!("{message} ({ANOTHER_DIRECTORY})"));
     let error = match errno {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => refused(ErrorKind::Refused),
-        Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => refused(ErrorKind::InvalidConfig),
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => {
+        // Something else lies where a file or a directory of ours should.
+        Errno::NOTDIR
+        | Errno::LOOP
+        | Errno::NAMETOOLONG
+        | Errno::ISDIR
+        | Errno::SPIPE
+        | Errno::NXIO
+        | Errno::NODEV
+        | Errno::INVAL => refused(ErrorKind::InvalidConfig),
+        Errno::NOSYS | Errno::OPNOTSUPP => refused(ErrorKind::Unsupported),
+        Errno::MFILE => Error::permanent(ErrorKind::LimitReached, operation, format!("{message} ({})", file_limit())),
+        Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::NOBUFS => {
             Error::transient(ErrorKind::LimitReached, operation, message)
         }
         _ => Error::transient(ErrorKind::Backend, operation, message),
     };
     error.caused_by(std::io::Error::from(errno))
+}
+
+/// What helps where this process may open no more files: time does not, since what it has open is its own.
+fn file_limit() -> String {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = limit.map_or_else(String::new, |most| format!(" more than {most}"));
+    format!("this process may not open{most} files: raise the limit, ulimit -n")
 }
 
 /// The errno of a failure of the standard library; `EIO` if it had none.
@@ -47,9 +64,20 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_is_worth_another_try() {
-        for errno in [Errno::MFILE, Errno::NOSPC, Errno::IO] {
+    fn a_shortage_of_the_machine_is_worth_another_try_and_one_of_this_process_is_not() {
+        for errno in [Errno::NFILE, Errno::NOSPC, Errno::IO] {
             assert_eq!(failed(Operation::Join, "make", Path::new("/x"), errno).advice(), Advice::Transient);
+        }
+        let error = failed(Operation::Join, "make", Path::new("/x"), Errno::MFILE);
+        assert_eq!(error.advice(), Advice::Permanent);
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
+    }
+
+    #[test]
+    fn what_lies_in_the_place_of_a_file_does_not_go_with_time() {
+        for errno in [Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::SPIPE, Errno::NXIO, Errno::INVAL] {
+            let error = failed(Operation::Join, "open", Path::new("/x"), errno);
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));
         }
     }
 }

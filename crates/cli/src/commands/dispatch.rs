@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lockkeeper::Keeper;
+use rustix::process::{Resource, getrlimit};
 use tokio::runtime;
 use tokio::time::timeout;
 
@@ -71,6 +72,17 @@ pub(super) fn talk(global: &Global) -> Talk {
     if global.verbose { Talk::Verbose } else { Talk::Normal }
 }
 
+/// Refuses to begin where too few files may be opened.
+fn require_files() -> Result<(), Failure> {
+    let free: Result<Vec<_>, _> =
+        (0..RUNTIME_FILES).map(|_| rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0)).collect();
+    free.map(drop).map_err(|error| {
+        let limit = getrlimit(Resource::Nofile).current;
+        let most = limit.map_or_else(String::new, |most| format!(" more than {most}"));
+        Failure::ours(format!("this process may not open{most} files: raise the limit, ulimit -n: {error}"))
+    })
+}
+
 /// How long the end may wait for the service to be told; then that is left to the session.
 pub(super) const CLOSE_MAX: Duration = Duration::from_secs(5);
 
@@ -87,8 +99,13 @@ pub(super) fn block_on_closing<Output>(
     })
 }
 
+/// How many files are to be free before the asynchronous runtime is started: it panics if it cannot open its own, and
+/// opens six.
+const RUNTIME_FILES: usize = 8;
+
 /// Runs a future to its end on this thread. What it left under way is not waited for.
 pub(super) fn block_on<Output>(future: impl Future<Output = Output>) -> Result<Output, Failure> {
+    require_files()?;
     let runtime = runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

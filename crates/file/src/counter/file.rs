@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::record::{self, BootId, Ceiling, RECORD_BYTES, Record};
 use crate::base::Base;
-use crate::errors::failed;
+use crate::errors::{errno_of, failed};
 use crate::shared_files::{self, Patience};
 
 /// The counter's name in the base directory.
@@ -28,7 +29,10 @@ pub(crate) fn boot_id() -> Result<BootId> {
         let message = format!("cannot read {BOOT_ID_PATH}, without which a reboot cannot be told: mount /proc");
         Error::permanent(ErrorKind::Unsupported, Operation::Connect, message)
     };
-    let text = std::fs::read_to_string(BOOT_ID_PATH).map_err(|source| cannot().caused_by(source))?;
+    let text = std::fs::read_to_string(BOOT_ID_PATH).map_err(|source| match errno_of(&source) {
+        errno @ (Errno::MFILE | Errno::NFILE) => failed(Operation::Connect, "read", Path::new(BOOT_ID_PATH), errno),
+        _ => cannot().caused_by(source),
+    })?;
     BootId::parse(text.trim()).ok_or_else(cannot)
 }
 
@@ -60,7 +64,13 @@ impl Counter {
     /// Opens the file, and makes it if it is missing; fails if we may not write there.
     pub(crate) fn open(&mut self) -> Result<()> {
         if self.file.is_none() {
-            self.file = Some(self.base.open_shared_file(FILE_NAME)?);
+            let file = self.base.open_shared_file(FILE_NAME)?;
+            let found = rustix::fs::fstat(&file)
+                .map_err(|errno| failed(Operation::Connect, "look at the counter", &self.path, errno))?;
+            if !FileType::from_raw_mode(found.st_mode).is_file() {
+                return Err(misplaced(&self.path));
+            }
+            self.file = Some(file);
         }
         Ok(())
     }
@@ -126,6 +136,14 @@ fn take(
 fn store(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(file, bytes, 0))?;
     if written == bytes.len() { Ok(()) } else { Err(Errno::NOSPC) }
+}
+
+fn misplaced(path: &Path) -> Error {
+    let message = format!(
+        "{} is where the counter has to be, and is not a regular file: remove it, and a counter is made there",
+        path.display()
+    );
+    Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
 }
 
 fn damaged(path: &Path) -> Error {
@@ -194,6 +212,29 @@ mod tests {
         let before = number(&mut counter);
         counter.boot = BootId::parse("00000000-0000-0000-0000-000000000000").unwrap();
         assert_eq!(number(&mut counter), before + record::CEILING_STEP);
+    }
+
+    #[test]
+    fn something_else_in_the_counters_place_is_refused_with_its_name_and_the_cure() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let refused = |cure: &str| {
+            let error = counter(directory.path()).next(0, Patience::Now).unwrap_err();
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(path.to_str().unwrap()) && text.contains(cure), "{text}");
+        };
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        refused("remove it");
+        std::fs::remove_file(&path).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        refused("cannot open");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refused("cannot open");
+        std::fs::remove_dir(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        refused("cannot open");
     }
 
     #[test]

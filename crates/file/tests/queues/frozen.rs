@@ -96,7 +96,8 @@ async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
     let opened = || {
         let files = fs::read_dir("/proc/self/fd").unwrap();
         let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-        targets.filter(|target| target.starts_with(directory.path())).count()
+        // The thread that made the entry may still be ending, with its own opening of the counter.
+        targets.filter(|target| target.starts_with(directory.path()) && !target.ends_with("counter")).count()
     };
     let mut counts = Vec::new();
     for _ in 0..3 {
