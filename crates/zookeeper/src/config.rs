@@ -1,6 +1,7 @@
 //! What a service URL says about ZooKeeper, checked once; nothing is opened here.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,19 +36,45 @@ const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 const KEYS: [&str; 9] =
     ["session_timeout", "connect_timeout", "operation_timeout", "tick", "base", "layout", "election", "foreign", "acl"];
 
-/// One server's name and port; the name is resolved at each attempt to reach it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// One server's name and port, and one of the addresses behind the name once it was resolved.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
 pub struct Server {
     /// Its name or address.
     pub name: String,
     /// Its port.
     pub port: u16,
+    /// The address to be dialled; `None` before the name was resolved, and where a [`Dial`] resolves no names.
+    pub address: Option<IpAddr>,
 }
 
+impl Server {
+    /// Names a server that was not resolved.
+    pub fn new(name: impl Into<String>, port: u16) -> Self {
+        Self { name: name.into(), port, address: None }
+    }
+
+    /// Returns the same server behind this address.
+    #[must_use]
+    pub fn at(&self, address: IpAddr) -> Self {
+        Self { address: Some(address), ..self.clone() }
+    }
+
+    /// Whether `way` is this server, behind whichever address.
+    pub(crate) fn is_reached_by(&self, way: &Self) -> bool {
+        (&self.name, self.port) == (&way.name, way.port)
+    }
+}
+
+/// `h1:2181`, or `h1:2181 at 10.0.0.1` where the address says more than the name.
 impl fmt::Display for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
-        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
+        write!(formatter, "{open}{}{close}:{}", self.name, self.port)?;
+        match self.address {
+            Some(address) if self.name.parse() != Ok(address) => write!(formatter, " at {address}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -120,10 +147,8 @@ impl Config {
                 "a `{scheme}:` URL names at least one server, as in {scheme}://h1:2181,h2:2181"
             )));
         }
-        let server = |host: &lockkeeper_core::url::Host| Server {
-            name: host.name.clone(),
-            port: host.port.unwrap_or(PORT_DEFAULT),
-        };
+        let server =
+            |host: &lockkeeper_core::url::Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
         let session_timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
         if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&session_timeout) {
             return Err(invalid(format!(
@@ -222,7 +247,7 @@ mod tests {
     fn a_url_without_settings_has_the_defaults() {
         let config = config("zk://h1").unwrap();
         assert_eq!(config.operation_timeout, SESSION_TIMEOUT_DEFAULT);
-        assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2181 }]);
+        assert_eq!(config.servers, [Server::new("h1", 2181)]);
         assert_eq!((config.session_timeout, config.tick), (SESSION_TIMEOUT_DEFAULT, None));
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
         assert_eq!((config.naming, config.foreign), (Naming::default(), ForeignPolicy::Refuse));

@@ -4,10 +4,14 @@ use std::fmt;
 use std::io;
 
 use lockkeeper_core::BoxFuture;
+use lockkeeper_zk_proto::client::DisconnectReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::config::Server;
+
+/// How many addresses of one name are tried: as many as a URL may name servers.
+const ADDRESSES_MAX: usize = lockkeeper_core::url::HOSTS_MAX;
 
 /// A byte stream to a server.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -18,6 +22,28 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 ///
 /// A stream may hold back what was written until it is flushed.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
+    /// Finds the addresses of a server, each as the same server [`at`](Server::at) it. Each is dialled by itself and has a
+    /// share of the time to connect. Without names to be resolved that is the server as it stands.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the name from being resolved.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The addresses are dialled in their order.
+    ///
+    /// # On connection loss
+    ///
+    /// Does not apply.
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        Box::pin(std::future::ready(Ok(vec![server.clone()])))
+    }
+
     /// Opens a connection to a server.
     ///
     /// # Errors
@@ -39,43 +65,85 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>>;
 }
 
-/// TCP without Nagle's delay; names are resolved at each attempt, and all their addresses are tried in turn.
+/// TCP without Nagle's delay; names are resolved anew for each round through the servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpDial;
 
 impl Dial for TcpDial {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        resolve_name(server)
+    }
+
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let server = server.clone();
         Box::pin(async move { Ok(Box::new(connect_tcp(&server).await?) as Box<dyn Stream>) })
     }
 }
 
-/// Connects to the first address of a server that answers.
-pub(crate) async fn connect_tcp(server: &Server) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in lookup_host((server.name.as_str(), server.port)).await? {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // A request that waits for company would cost a lock 40 ms.
-                stream.set_nodelay(true)?;
-                return Ok(stream);
+/// Asks the machine's resolver for the addresses of a server.
+pub(crate) fn resolve_name(server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+    let server = server.clone();
+    Box::pin(async move {
+        let mut ways: Vec<Server> = Vec::new();
+        for address in lookup_host((server.name.as_str(), server.port)).await?.take(ADDRESSES_MAX) {
+            let way = server.at(address.ip());
+            if !ways.contains(&way) {
+                ways.push(way);
             }
-            Err(error) => failure = error,
         }
-    }
-    Err(failure)
+        match ways.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+            false => Ok(ways),
+        }
+    })
+}
+
+/// Connects to a server's address, or to the first of its addresses that answers if it was not resolved.
+pub(crate) async fn connect_tcp(server: &Server) -> io::Result<TcpStream> {
+    let stream = match server.address {
+        Some(address) => TcpStream::connect((address, server.port)).await?,
+        None => TcpStream::connect((server.name.as_str(), server.port)).await?,
+    };
+    // A request that waits for company would cost a lock 40 ms.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Why a server could not be used.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) why: String,
-    /// Whether it will not pass by itself.
-    pub(crate) is_lasting: bool,
+    pub(crate) nature: FailureNature,
+}
+
+/// What a failure says of the next attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FailureNature {
+    /// There was no answer in time: the next one may come.
+    Silence,
+    /// The server, or the way to it, refused; that may pass.
+    Refusal,
+    /// It will not pass until somebody changes something.
+    Lasting,
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self { why: error.to_string(), is_lasting: error.kind() == io::ErrorKind::InvalidData }
+        let nature = match error.kind() {
+            io::ErrorKind::InvalidData => FailureNature::Lasting,
+            io::ErrorKind::TimedOut => FailureNature::Silence,
+            _ => FailureNature::Refusal,
+        };
+        Self { why: error.to_string(), nature }
+    }
+}
+
+impl From<DisconnectReason> for Failure {
+    fn from(reason: DisconnectReason) -> Self {
+        let nature = match reason {
+            DisconnectReason::HandshakeTimeout | DisconnectReason::Silent => FailureNature::Silence,
+            _ => FailureNature::Refusal,
+        };
+        Self { why: reason.to_string(), nature }
     }
 }

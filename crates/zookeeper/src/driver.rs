@@ -13,25 +13,22 @@ use tokio::task::JoinSet;
 
 use crate::alarm::Alarm;
 use crate::config::Server;
-use crate::dial::{Dial, Failure, Stream};
-use crate::hosts::Hosts;
+use crate::dial::{Dial, Failure, FailureNature, Stream};
+use crate::hosts::{Hosts, Share};
 use crate::link::Link;
 
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
-
-/// How long a connection must have lasted to count as of use, so that a server which hangs up on everybody is not dialled
-/// in a busy loop.
-const STEADY: Duration = Duration::from_secs(1);
 
 /// Moves the bytes of one session for as long as it lives.
 pub(crate) struct Driver {
     link: Arc<Link>,
     dial: Arc<dyn Dial>,
     hosts: Hosts,
+    share: Share,
+    /// Whether some way of this round has let its time pass without an answer, which may come the next time.
+    is_round_silent: bool,
     clock: Arc<dyn Clock>,
-    /// How long one server may take to accept a connection.
-    dial_time_max: Duration,
     alarm: Alarm,
     chores: JoinSet<()>,
 }
@@ -46,28 +43,34 @@ impl Drop for Ending {
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, hosts: Hosts, dial_time_max: Duration) -> Self {
+    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, hosts: Hosts, share: Share) -> Self {
         let clock = link.clock().clone();
-        Self { link, dial, hosts, dial_time_max, alarm: Alarm::new(clock.clone()), clock, chores: JoinSet::new() }
+        let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
+        Self { link, dial, hosts, share, is_round_silent: false, clock, alarm, chores }
     }
 
-    /// Runs until the session is over.
+    /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
         let _ending = Ending(self.link.clone());
         while !self.link.is_over() {
-            let (pause, server) = self.hosts.next();
-            let Some(dialled) = self.dial(pause, &server).await else {
+            if self.hosts.is_round_over() && self.begin_round().await.is_none() {
                 break;
-            };
-            match dialled {
-                Ok(stream) => {
-                    let begun = self.clock.now();
-                    self.serve(stream, &server).await;
-                    if self.clock.now().saturating_duration_since(begun) >= STEADY {
-                        self.hosts.succeeded();
+            }
+            if let Some(way) = self.hosts.next() {
+                let Some(dialled) = self.dial(&way).await else {
+                    break;
+                };
+                match dialled {
+                    Ok(stream) => {
+                        let lasted = self.serve(stream, &way).await;
+                        self.hosts.broke(&way, lasted);
                     }
+                    Err(error) => self.fail(&way, error.into()),
                 }
-                Err(error) => self.link.note_failure(&server, error.into()),
+            }
+            if self.link.is_opening() && self.hosts.is_round_over() && !self.is_round_silent {
+                // Whether and when to try again is for the retry policy of whoever asked for a session.
+                break;
             }
         }
         // What goes on by itself hears that the session is over, and says so to whoever asked for it.
@@ -76,28 +79,51 @@ impl Driver {
         while self.chores.join_next().await.is_some() {}
     }
 
-    /// Dials one server, while time goes on for requests that wait; `None` if the session is over meanwhile.
-    async fn dial(&mut self, pause: Duration, server: &Server) -> Option<io::Result<Box<dyn Stream>>> {
-        let (clock, dial, limit) = (self.clock.clone(), self.dial.clone(), self.dial_time_max);
-        let dialling = async move {
+    /// Resolves the names of all servers, after a pause if there was a round before; `None` if the session is over
+    /// meanwhile.
+    async fn begin_round(&mut self) -> Option<()> {
+        let (pause, limit) = (self.hosts.pause(), self.share.dial_max(self.hosts.servers().len()));
+        let (clock, dial, servers) = (self.clock.clone(), self.dial.clone(), self.hosts.servers().to_vec());
+        let resolving = async move {
             if !pause.is_zero() {
                 clock.sleep_until(clock.now().saturating_add(pause)).await;
             }
-            tokio::select! {
-                biased;
-                dialled = dial.dial(server) => dialled,
-                () = clock.sleep_until(clock.now().saturating_add(limit)) => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {limit:?}")))
-                }
-            }
+            resolve_all(&dial, &clock, servers, limit).await
         };
-        tokio::pin!(dialling);
+        let resolved = self.attend(resolving).await?;
+        self.is_round_silent = false;
+        let mut ways = Vec::new();
+        let mut unresolved = Vec::new();
+        for (server, resolved) in resolved {
+            match resolved {
+                Ok(addresses) => ways.extend(addresses),
+                Err(error) => unresolved.push((server, error)),
+            }
+        }
+        self.link.forget_failures_but(&ways);
+        for (server, error) in unresolved {
+            self.fail(&server, error.into());
+        }
+        self.hosts.begin_round(ways);
+        Some(())
+    }
+
+    /// Dials one way, for as long as its share of the time; `None` if the session is over meanwhile.
+    async fn dial(&mut self, way: &Server) -> Option<io::Result<Box<dyn Stream>>> {
+        let limit = self.share.dial_max(self.hosts.ways().len());
+        let (clock, dialling) = (self.clock.clone(), self.dial.dial(way));
+        self.attend(async move { within(&clock, limit, "no connection", dialling).await }).await
+    }
+
+    /// Waits for something, while time goes on for requests that wait; `None` if the session is over meanwhile.
+    async fn attend<T>(&mut self, work: impl Future<Output = T> + Send) -> Option<T> {
+        tokio::pin!(work);
         loop {
             self.run_chores();
             self.alarm.set(self.link.poll_timeout());
             tokio::select! {
                 biased;
-                dialled = &mut dialling => return Some(dialled),
+                done = &mut work => return Some(done),
                 () = self.link.woken() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
@@ -107,19 +133,30 @@ impl Driver {
         }
     }
 
-    /// Serves one connection until it is of no more use.
+    /// Notes why a way could not be used.
+    fn fail(&mut self, way: &Server, failure: Failure) {
+        self.is_round_silent |= failure.nature == FailureNature::Silence;
+        self.link.note_failure(way, failure);
+    }
+
+    /// Serves one connection until it is of no more use; answers for how long requests went out on it.
     ///
     /// Bytes that have arrived are taken before the timer is looked at, so that a process that was stopped does not give
     /// up a good connection.
-    async fn serve(&mut self, stream: Box<dyn Stream>, server: &Server) {
+    async fn serve(&mut self, stream: Box<dyn Stream>, way: &Server) -> Duration {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut input = BytesMut::with_capacity(READ_BYTES_MAX);
         let mut output = Bytes::new();
         let mut is_flushed = true;
         let mut broken = None;
-        self.link.handle_connected();
+        let mut arrived_at = None;
+        self.link.handle_connected(self.share.handshake_max(self.hosts.ways().len()));
         while self.link.is_attached() {
             self.run_chores();
+            if arrived_at.is_none() && self.link.status_now().phase.is_online() {
+                arrived_at = Some(self.clock.now());
+                self.hosts.arrived(way);
+            }
             if is_flushed {
                 output = self.link.poll_transmit();
                 is_flushed = output.is_empty();
@@ -146,12 +183,13 @@ impl Driver {
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
         }
-        let trouble = self.link.take_trouble().map(|why| Failure { why, is_lasting: false });
+        let trouble = self.link.take_trouble();
         // What the stream says of itself is more than that it broke, unless it says that it just ended.
         let broken = broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(Failure::from);
         if let Some(failure) = broken.or(trouble) {
-            self.link.note_failure(server, failure);
+            self.fail(way, failure);
         }
+        arrived_at.map_or(Duration::ZERO, |at| self.clock.now().saturating_duration_since(at))
     }
 
     /// Starts what was asked to go on by itself, and forgets what is done.
@@ -160,6 +198,42 @@ impl Driver {
             self.chores.spawn(chore);
         }
         while self.chores.try_join_next().is_some() {}
+    }
+}
+
+/// Asks for the addresses of all servers at once; each has its answer or its failure.
+async fn resolve_all(
+    dial: &Arc<dyn Dial>,
+    clock: &Arc<dyn Clock>,
+    servers: Vec<Server>,
+    limit: Duration,
+) -> Vec<(Server, io::Result<Vec<Server>>)> {
+    let mut resolving = JoinSet::new();
+    for (at, server) in servers.into_iter().enumerate() {
+        let (clock, lookup) = (clock.clone(), dial.resolve(&server));
+        resolving.spawn(async move { (at, server, within(&clock, limit, "the name was not resolved", lookup).await) });
+    }
+    let mut resolved = Vec::new();
+    while let Some(lookup) = resolving.join_next().await {
+        resolved.extend(lookup);
+    }
+    resolved.sort_by_key(|(at, ..)| *at);
+    resolved.into_iter().map(|(_, server, resolved)| (server, resolved)).collect()
+}
+
+/// Waits for something no longer than `limit`; `missing` says what there is not by then.
+async fn within<T>(
+    clock: &Arc<dyn Clock>,
+    limit: Duration,
+    missing: &str,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = clock.sleep_until(clock.now().saturating_add(limit)) => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, format!("{missing} within {limit:?}")))
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! What the client makes of other ways to its servers than TCP, under time that the test governs.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, BoxFuture};
+use lockkeeper_core::retry::RetryPolicy;
+use lockkeeper_core::{Advice, Backend, BoxFuture, Keeper};
 use lockkeeper_zk_server::EmbeddedServer;
-use lockkeeper_zookeeper::{Client, ClientError, ClientErrorKind, Config, Dial, NewNode, Server, Stream};
+use lockkeeper_zookeeper::{
+    Client, ClientError, ClientErrorKind, Config, Dial, NewNode, Server, Stream, ZooKeeperBackend,
+};
 use tokio::io::{AsyncRead, AsyncWriteExt, BufStream, ReadBuf};
 
 /// Streams that let go of nothing until they are flushed.
@@ -37,13 +41,14 @@ async fn a_stream_that_holds_back_what_is_not_flushed_carries_a_session() {
     }
 }
 
-/// Fails as the name of the server says, at once or on a stream that was opened.
+/// Fails as the name of the server says, at once or on a stream that was opened, or never answers.
 #[derive(Debug)]
 struct FailingDial;
 
 impl Dial for FailingDial {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let dialled: io::Result<Box<dyn Stream>> = match server.name.as_str() {
+            "silent" => return Box::pin(std::future::pending()),
             "lasting" => Err(io::Error::new(io::ErrorKind::InvalidData, "a lasting failure")),
             "passing" => Err(io::Error::new(io::ErrorKind::ConnectionReset, "a passing failure")),
             _ => Ok(Box::new(broken_stream())),
@@ -76,13 +81,123 @@ impl<R: AsyncRead + Unpin> AsyncRead for Failing<R> {
     }
 }
 
-async fn refusal(hosts: &str) -> ClientError {
-    let config = Config::from_url(&format!("zk://{hosts}?connect_timeout=3s").parse().unwrap()).unwrap();
+fn config(hosts: &str) -> Config {
+    Config::from_url(&format!("zk://{hosts}?connect_timeout=3s").parse().unwrap()).unwrap()
+}
+
+/// What came of an attempt that failed, and after how long.
+async fn failed_attempt(hosts: &str) -> (ClientError, Duration) {
     let clock = Arc::new(TestClock::new());
     let begun = clock.now();
-    let error = Client::connect_over(&config, Arc::new(FailingDial), clock.clone()).await.expect_err(hosts);
-    assert!(clock.now().saturating_duration_since(begun) <= Duration::from_millis(3_100), "{hosts}");
+    let error = Client::connect_over(&config(hosts), Arc::new(FailingDial), clock.clone()).await.expect_err(hosts);
+    (error, clock.now().saturating_duration_since(begun))
+}
+
+async fn refusal(hosts: &str) -> ClientError {
+    let (error, took) = failed_attempt(hosts).await;
+    assert!(took <= Duration::from_millis(3_100), "{hosts}: {took:?}");
     error
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_every_server_refuses_ends_at_once_and_one_silent_server_is_waited_for() {
+    for hosts in ["passing:1", "passing:1,lasting:2,stream:3", "stream:1"] {
+        let (error, took) = failed_attempt(hosts).await;
+        assert_eq!(took, Duration::ZERO, "{error}");
+        assert!(error.to_string().starts_with("no session from "), "{error}");
+    }
+    let (error, took) = failed_attempt("passing:1,silent:2").await;
+    assert_eq!(took, Duration::from_secs(3), "{error}");
+    for word in ["no session within 3s from ", "passing:1 (a passing failure)", "silent:2 (no connection within 1.5s)"]
+    {
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_refuse_are_asked_as_often_as_the_retry_policy_says_and_no_longer() {
+    let clock = Arc::new(TestClock::new());
+    let backend = ZooKeeperBackend::with(config("passing:1,passing:2"), Arc::new(FailingDial), clock.clone());
+    let second = Duration::from_secs(1);
+    let retry = RetryPolicy::n_times(3, second);
+    let keeper = Keeper::builder(Arc::new(backend)).clock(clock.clone()).retry(retry).build();
+    let begun = clock.now();
+    let error = keeper.mutex("door").unwrap().lock().await.unwrap_err();
+    let took = clock.now().saturating_duration_since(begun);
+    assert_eq!(error.advice(), Advice::Transient, "{error}");
+    assert!(took >= 3 * second / 2 && took <= 3 * second + Duration::from_millis(50), "{took:?}");
+}
+
+/// One name with these addresses, of which those that end in 1 swallow what is sent to them, those that end in 2 refuse,
+/// and the others lead to a server.
+#[derive(Clone, Debug)]
+struct ManyAddresses {
+    server: Arc<EmbeddedServer>,
+    addresses: Vec<IpAddr>,
+    dialled: Arc<Mutex<Vec<IpAddr>>>,
+}
+
+impl ManyAddresses {
+    async fn new(last_bytes: &[u8]) -> Self {
+        let server = Arc::new(EmbeddedServer::builder().without_listener().start().await.unwrap());
+        let addresses = last_bytes.iter().map(|&last| IpAddr::from([10, 0, 0, last])).collect();
+        Self { server, addresses, dialled: Arc::default() }
+    }
+
+    fn dialled(&self) -> Vec<u8> {
+        let last_byte = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.octets()[3],
+            IpAddr::V6(_) => unreachable!("there are none"),
+        };
+        std::mem::take(&mut *self.dialled.lock().unwrap()).into_iter().map(last_byte).collect()
+    }
+}
+
+impl Dial for ManyAddresses {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        let ways = self.addresses.iter().map(|&address| server.at(address)).collect();
+        Box::pin(std::future::ready(Ok(ways)))
+    }
+
+    fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let address = server.address.expect("it was resolved");
+        self.dialled.lock().unwrap().push(address);
+        let dialled: io::Result<Box<dyn Stream>> = match self.dialled.lock().unwrap().last() {
+            Some(IpAddr::V4(address)) if address.octets()[3] % 10 == 1 => return Box::pin(std::future::pending()),
+            Some(IpAddr::V4(address)) if address.octets()[3] % 10 == 2 => Err(io::ErrorKind::ConnectionRefused.into()),
+            _ => Ok(Box::new(self.server.connect_duplex())),
+        };
+        Box::pin(std::future::ready(dialled))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_swallows_packets_costs_its_share_of_the_time_and_the_next_one_is_tried() {
+    let dial = ManyAddresses::new(&[1, 2, 3]).await;
+    let clock = Arc::new(TestClock::new());
+    let begun = clock.now();
+    let client = Client::connect_over(&config("many"), Arc::new(dial.clone()), clock.clone()).await.unwrap();
+    assert_eq!(dial.dialled(), [1, 2, 3]);
+    assert_eq!(clock.now().saturating_duration_since(begun), Duration::from_secs(1));
+    client.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_with_less_patience_than_one_address_takes_leaves_the_next_address_to_the_next_caller() {
+    let dial = ManyAddresses::new(&[1, 11, 21, 3]).await;
+    let clock = Arc::new(TestClock::new());
+    let config = Config::from_url(&"zk://many".parse().unwrap()).unwrap();
+    let backend = ZooKeeperBackend::with(config, Arc::new(dial.clone()), clock.clone());
+    for _ in 0..3 {
+        let opening = tokio::time::timeout(Duration::from_millis(100), backend.session());
+        assert!(opening.await.is_err());
+    }
+    let session = backend.session().await.unwrap();
+    assert_eq!(dial.dialled(), [1, 11, 21, 3]);
+    // Whoever comes next is not sent back to the silent ones.
+    let another = backend.session().await.unwrap();
+    assert_eq!(dial.dialled(), [3]);
+    drop((session, another));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Connections come and go, and the session ends once.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::client::config::SessionConfig;
 use crate::client::event::{
@@ -15,6 +16,11 @@ use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_FIRST, XID_SET_W
 use crate::time::Timestamp;
 
 impl ClientSession {
+    /// Gives the connections from now on this long to answer the handshake.
+    pub const fn limit_handshakes(&mut self, handshake_timeout: Duration) {
+        self.config.handshake_timeout = handshake_timeout;
+    }
+
     /// Takes note that there is a connection; the handshake is ready to be transmitted.
     ///
     /// A connection that was there before is given up. Does nothing once the session is over.

@@ -10,14 +10,11 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
 
 use crate::config::{Config, Server};
-use crate::dial::{Dial, Failure};
+use crate::dial::{Dial, Failure, FailureNature};
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Share, Trail};
 use crate::link::{Link, Phase};
-
-/// The least time one server gets to accept a connection, however many there are.
-const DIAL_TIME_MIN: Duration = Duration::from_millis(500);
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
 ///
@@ -58,8 +55,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// After the configuration's connection timeout: transient, naming the servers that were tried; permanent
-    /// ([`ClientErrorKind::Untrusted`]) if none of them can be reached until somebody changes something. Permanent at once
+    /// As soon as every server has refused, or after the configuration's connection timeout if one is silent: transient,
+    /// naming the servers that were tried; permanent ([`ClientErrorKind::Untrusted`]) if none of them can be reached until
+    /// somebody changes something. Permanent at once
     /// if the credentials were refused, if a file of the configuration cannot be used, or outside a tokio runtime.
     ///
     /// # Cancellation
@@ -103,12 +101,13 @@ impl Client {
         dial: Arc<dyn Dial>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let client = Self::start(config, dial, clock)?;
+        let client = Self::start(config, dial, clock, Arc::new(Trail::new(random())))?;
         client.until_open(config).await?;
         Ok(client)
     }
 
-    /// Waits until there is a session, for at most the configuration's connection timeout.
+    /// Waits until there is a session: until every server has refused, and for at most the configuration's connection
+    /// timeout.
     pub(crate) async fn until_open(&self, config: &Config) -> Result<(), ClientError> {
         let link = self.link();
         let clock = link.clock();
@@ -121,12 +120,21 @@ impl Client {
         match settled {
             Some(phase) if phase.is_online() => Ok(()),
             _ if link.is_refused() => Err(ClientError::of_refusal(ErrorCode::AuthFailed, OpCode::CreateSession, "")),
-            _ => Err(unreachable_in_time(config, &link.failures())),
+            Some(_) => Err(unreachable(config, &link.failures(), "no session")),
+            None => {
+                let outcome = format!("no session within {:?}", config.connect_timeout);
+                Err(unreachable(config, &link.failures(), &outcome))
+            }
         }
     }
 
     /// Starts the task that opens a session and keeps it.
-    pub(crate) fn start(config: &Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+    pub(crate) fn start(
+        config: &Config,
+        dial: Arc<dyn Dial>,
+        clock: Arc<dyn Clock>,
+        trail: Arc<Trail>,
+    ) -> Result<Self, ClientError> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             let message = "a session is kept by a task, and there is no tokio runtime to run it";
             return Err(ClientError::new(
@@ -137,12 +145,9 @@ impl Client {
                 message,
             ));
         };
-        // The order of the servers guards nothing: without randomness they are tried as they stand.
-        let hosts = Hosts::new(config.servers.clone(), getrandom::u64().unwrap_or(0));
-        let servers = u32::try_from(config.servers.len()).unwrap_or(u32::MAX).max(1);
-        let dial_time_max = (config.connect_timeout.min(config.session_timeout / 3) / servers).max(DIAL_TIME_MIN);
+        let hosts = Hosts::new(config.servers.clone(), random(), trail);
         let link = Arc::new(Link::new(config, clock));
-        runtime.spawn(Driver::new(link.clone(), dial, hosts, dial_time_max).run());
+        runtime.spawn(Driver::new(link.clone(), dial, hosts, Share::new(config)).run());
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 
@@ -219,20 +224,30 @@ impl Client {
     }
 }
 
-fn unreachable_in_time(config: &Config, failures: &BTreeMap<String, Failure>) -> ClientError {
-    let tried = |server: &Server| {
-        let server = server.to_string();
-        let why = failures.get(&server).map_or("no answer", |failure| failure.why.as_str());
-        format!("{server} ({why})")
-    };
-    let is_hopeless = |server: &Server| failures.get(&server.to_string()).is_some_and(|failure| failure.is_lasting);
-    let (kind, advice) = match config.servers.iter().all(is_hopeless) {
+/// Spreads attempts and guards nothing: without randomness servers are tried as they stand.
+pub(crate) fn random() -> u64 {
+    getrandom::u64().unwrap_or(0)
+}
+
+/// Says which ways were tried, and what came of each.
+fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &str) -> ClientError {
+    let (mut tried, mut is_hopeless) = (Vec::new(), true);
+    for server in &config.servers {
+        let before = tried.len();
+        for (way, failure) in failures.iter().filter(|(way, _)| server.is_reached_by(way)) {
+            tried.push(format!("{way} ({})", failure.why));
+            is_hopeless &= failure.nature == FailureNature::Lasting;
+        }
+        if tried.len() == before {
+            tried.push(format!("{server} (no answer)"));
+            is_hopeless = false;
+        }
+    }
+    let (kind, advice) = match is_hopeless {
         true => (ClientErrorKind::Untrusted, Advice::Permanent),
         false => (ClientErrorKind::ConnectionLost, Advice::Transient),
     };
-    let servers: Vec<_> = config.servers.iter().map(tried).collect();
-    let limit = config.connect_timeout;
-    let message = format!("no session within {limit:?} from {}", servers.join(", "));
+    let message = format!("{outcome} from {}", tried.join(", "));
     ClientError::new(kind, advice, OpCode::CreateSession, "", message)
 }
 

@@ -326,9 +326,12 @@ impl Link {
 
 /// What the driver alone does.
 impl Link {
-    pub(crate) fn handle_connected(&self) {
+    pub(crate) fn handle_connected(&self, handshake_max: Duration) {
         let now = self.now();
-        self.with(|state| state.machine.handle_connected(now));
+        self.with(|state| {
+            state.machine.limit_handshakes(handshake_max);
+            state.machine.handle_connected(now);
+        });
     }
 
     pub(crate) fn handle_disconnected(&self) {
@@ -399,18 +402,29 @@ impl Link {
     }
 
     /// Returns why the last connection failed, if it came that far.
-    pub(crate) fn take_trouble(&self) -> Option<String> {
+    pub(crate) fn take_trouble(&self) -> Option<Failure> {
         self.state().trouble.take()
     }
 
     /// Notes why a server could not be used.
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
-        self.state().failures.insert(server.to_string(), failure);
+        self.state().failures.insert(server.clone(), failure);
     }
 
-    /// Returns each server that could not be used, and why.
-    pub(crate) fn failures(&self) -> BTreeMap<String, Failure> {
+    /// Forgets why other ways than these could not be used: names lead elsewhere as time goes by.
+    pub(crate) fn forget_failures_but(&self, ways: &[Server]) {
+        self.state().failures.retain(|failed, _| ways.contains(failed));
+    }
+
+    /// Whether no server has made the session yet, and nobody has ended it.
+    pub(crate) fn is_opening(&self) -> bool {
+        let state = self.state();
+        !state.is_done && state.machine.credentials().is_none()
+    }
+
+    /// Returns each way that could not be used, and why.
+    pub(crate) fn failures(&self) -> BTreeMap<Server, Failure> {
         self.state().failures.clone()
     }
 

@@ -11,6 +11,7 @@ use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
 
+use crate::config::Server;
 use crate::dial::Failure;
 use crate::link::session::{Phase, Status, instant};
 
@@ -74,9 +75,9 @@ pub(super) struct State {
     pub(super) is_done: bool,
     pub(super) is_refused: bool,
     /// Why the last connection failed.
-    pub(super) trouble: Option<String>,
-    /// Why each server could not be used last, by its name.
-    pub(super) failures: BTreeMap<String, Failure>,
+    pub(super) trouble: Option<Failure>,
+    /// Why each way could not be used last.
+    pub(super) failures: BTreeMap<Server, Failure>,
     /// What the bond was told last.
     published: Option<(bool, SafeUntil)>,
 }
@@ -132,7 +133,7 @@ impl State {
                     status.send_replace(Status { phase: Phase::Restored, epoch: epoch.number() });
                 }
                 Event::Disconnected { epoch, reason, .. } => {
-                    self.trouble = Some(reason.to_string());
+                    self.trouble = Some(reason.into());
                     status.send_replace(Status { phase: Phase::Offline, epoch: epoch.number() });
                 }
                 Event::Reply(reply) => self.route_reply(reply),

@@ -9,9 +9,10 @@ use lockkeeper_core::{
     Session, StoppedHolder,
 };
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::config::Config;
 use crate::dial::Dial;
+use crate::hosts::Trail;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -37,6 +38,8 @@ pub struct ZooKeeperBackend {
     config: Arc<Config>,
     dial: Arc<dyn Dial>,
     clock: Arc<dyn Clock>,
+    /// Where the attempts of all sessions stopped.
+    trail: Arc<Trail>,
     onlooker: Arc<Onlooker>,
 }
 
@@ -56,8 +59,9 @@ impl ZooKeeperBackend {
     /// Takes a service over other connections and by another clock, which should be the keeper's too.
     pub fn with(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
         let config = Arc::new(config);
-        let onlooker = Arc::new(Onlooker::new(config.clone(), dial.clone(), clock.clone()));
-        Self { config, dial, clock, onlooker }
+        let trail = Arc::new(Trail::new(client::random()));
+        let onlooker = Arc::new(Onlooker::new(config.clone(), dial.clone(), clock.clone(), trail.clone()));
+        Self { config, dial, clock, trail, onlooker }
     }
 }
 
@@ -72,7 +76,7 @@ impl Backend for ZooKeeperBackend {
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
         let (config, onlooker) = (self.config.clone(), self.onlooker.clone());
-        let started = Client::start(&config, self.dial.clone(), self.clock.clone());
+        let started = Client::start(&config, self.dial.clone(), self.clock.clone(), self.trail.clone());
         Box::pin(async move {
             let fail = |error: crate::ClientError| error.into_core(Operation::Connect, None);
             let client = started.map_err(fail)?;

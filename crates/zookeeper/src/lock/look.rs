@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::error::ClientError;
+use crate::hosts::Trail;
 use crate::link::Link;
 use crate::lock::{inspect, names};
 
@@ -19,14 +20,15 @@ pub(super) struct Onlooker {
     config: Arc<Config>,
     dial: Arc<dyn Dial>,
     clock: Arc<dyn Clock>,
+    trail: Arc<Trail>,
     client: Mutex<Option<Client>>,
     /// The session that was opened last for locks; servers limit the connections of one address.
     lent: StdMutex<Weak<Link>>,
 }
 
 impl Onlooker {
-    pub(super) fn new(config: Arc<Config>, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        Self { config, dial, clock, client: Mutex::default(), lent: StdMutex::default() }
+    pub(super) fn new(config: Arc<Config>, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>, trail: Arc<Trail>) -> Self {
+        Self { config, dial, clock, trail, client: Mutex::default(), lent: StdMutex::default() }
     }
 
     /// Lets looks go over a lock's session for as long as that stands.
@@ -51,7 +53,8 @@ impl Onlooker {
         if let Some(client) = slot.as_ref().filter(|client| !client.link().is_over()) {
             return Ok(client.link().clone());
         }
-        let client = Client::connect_over(&self.config, self.dial.clone(), self.clock.clone()).await?;
+        let client = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone())?;
+        client.until_open(&self.config).await?;
         let link = client.link().clone();
         *slot = Some(client);
         Ok(link)

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig};
 
 use crate::config::Server;
-use crate::dial::{Dial, Stream, connect_tcp};
+use crate::dial::{Dial, Stream, connect_tcp, resolve_name};
 use crate::tls::settings::TlsSettings;
 
 /// TLS 1.3 or 1.2 over TCP. A server is believed only if an authority that we trust vouches for its name.
@@ -31,16 +31,25 @@ impl TlsDial {
         let config = settings.identified(settings.trusting(builder)?)?;
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), name: settings.server_name.clone() })
     }
+
+    /// Returns the name that the server's certificate is to be for.
+    fn name_of(&self, server: &Server) -> io::Result<ServerName<'static>> {
+        self.name.clone().map_or_else(|| name_of(server), Ok)
+    }
 }
 
 impl Dial for TlsDial {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        match self.name_of(server) {
+            Ok(_) => resolve_name(server),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let (server, connector, name) = (server.clone(), self.connector.clone(), self.name.clone());
+        let (server, connector, name) = (server.clone(), self.connector.clone(), self.name_of(server));
         Box::pin(async move {
-            let name = match name {
-                Some(name) => name,
-                None => name_of(&server)?,
-            };
+            let name = name?;
             let stream = connect_tcp(&server).await?;
             let shaken = connector.connect(name.clone(), stream).await;
             let stream = shaken.map_err(|error| of_handshake(error, &name))?;
