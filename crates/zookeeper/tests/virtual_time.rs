@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use lockkeeper_core::{Advice, BoxFuture, Keeper, LockKind, LossReason, MutexGuar
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -32,6 +34,37 @@ impl Dial for DuplexDial {
     }
 }
 
+/// Leads to servers whose data went back: once `has_lost_data` they hang up on every session that they do not know, and
+/// say nothing.
+#[derive(Debug)]
+struct ForgetfulDial {
+    server: Arc<EmbeddedServer>,
+    has_lost_data: Arc<AtomicBool>,
+}
+
+/// The bytes of a handshake up to the end of the session's number, and where that begins.
+const HANDSHAKE_BYTES: usize = 28;
+const SESSION_AT: usize = 20;
+
+impl Dial for ForgetfulDial {
+    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let (server, has_lost_data) = (self.server.clone(), self.has_lost_data.clone());
+        let (ours, mut theirs) = tokio::io::duplex(4096);
+        tokio::spawn(async move {
+            let mut handshake = [0; HANDSHAKE_BYTES];
+            theirs.read_exact(&mut handshake).await?;
+            let is_known = handshake[SESSION_AT..].iter().any(|&byte| byte != 0);
+            if !(is_known && has_lost_data.load(Ordering::SeqCst)) {
+                let mut behind = server.connect_duplex();
+                behind.write_all(&handshake).await?;
+                tokio::io::copy_bidirectional(&mut theirs, &mut behind).await?;
+            }
+            io::Result::Ok(())
+        });
+        Box::pin(std::future::ready(Ok(Box::new(ours) as Box<dyn Stream>)))
+    }
+}
+
 impl World {
     async fn new() -> Self {
         let asked = Asked::default();
@@ -44,8 +77,12 @@ impl World {
     }
 
     fn keeper(&self, settings: &str) -> Keeper {
+        self.keeper_over(settings, Arc::new(DuplexDial(self.server.clone())))
+    }
+
+    fn keeper_over(&self, settings: &str, dial: Arc<dyn Dial>) -> Keeper {
         let config = Config::from_url(&format!("zk://embedded{settings}").parse().unwrap()).unwrap();
-        let backend = ZooKeeperBackend::with(config, Arc::new(DuplexDial(self.server.clone())), self.clock.clone());
+        let backend = ZooKeeperBackend::with(config, dial, self.clock.clone());
         Keeper::builder(Arc::new(backend)).clock(self.clock.clone()).build()
     }
 
@@ -223,4 +260,30 @@ async fn a_request_takes_no_longer_than_the_operation_timeout_and_without_one_as
     assert_eq!(took("?operation_timeout=1500ms").await, Duration::from_millis(1_500));
     // The connection is given up before that, and the look is tried on the next one.
     assert!(took("").await >= TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_that_no_server_goes_on_with_is_given_up_and_the_next_call_opens_another() {
+    let world = World::new().await;
+    let has_lost_data = Arc::new(AtomicBool::new(false));
+    let keeper = || {
+        let dial = ForgetfulDial { server: world.server.clone(), has_lost_data: has_lost_data.clone() };
+        world.keeper_over("", Arc::new(dial))
+    };
+    let (ann, onlooker) = (keeper(), keeper());
+    let mutex = ann.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    assert!(onlooker.contenders("reports").await.unwrap().is_empty());
+    world.pass(Duration::from_secs(60)).await;
+    // The servers are gone, and come back without their data.
+    has_lost_data.store(true, Ordering::SeqCst);
+    for session in world.server.session_ids().await {
+        world.server.expire_session(session).await;
+    }
+    world.pass(TIMEOUT + Duration::from_secs(1)).await;
+    let before = world.clock.now();
+    let guard = mutex.try_lock().await.unwrap().expect("nobody has it");
+    assert_eq!(onlooker.contenders("reports").await.unwrap().len(), 1);
+    assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the answers");
+    guard.release().await.unwrap();
 }

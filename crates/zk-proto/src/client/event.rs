@@ -214,6 +214,9 @@ pub enum LossReason {
     AuthFailed,
     /// We closed it.
     Closed,
+    /// No server went on with it for a whole timeout, so that it has most likely ended, and nobody says so: a service whose
+    /// data went back hangs up on whoever has seen more.
+    OutOfReach,
 }
 
 /// Tells why a request was not taken on; it took no effect.
@@ -297,6 +300,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "the session has expired",
             Self::AuthFailed => "the credentials were refused",
             Self::Closed => "the session was closed",
+            Self::OutOfReach => "no server went on with the session within its timeout",
         })
     }
 }

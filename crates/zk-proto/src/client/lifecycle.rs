@@ -25,7 +25,7 @@ impl ClientSession {
     ///
     /// A connection that was there before is given up. Does nothing once the session is over.
     pub fn handle_connected(&mut self, now: Timestamp) {
-        self.fail_connection(DisconnectReason::Closed);
+        self.fail_connection(now, DisconnectReason::Closed);
         if matches!(self.phase, Phase::Over(_)) {
             return;
         }
@@ -47,14 +47,16 @@ impl ClientSession {
         });
         match (frame, &mut self.phase) {
             (Ok(frame), Phase::Handshake(handshake)) => handshake.frame = Some(frame),
-            (Err(error), _) => self.fail_connection(DisconnectReason::Protocol(ProtocolError::Frame(error))),
+            (Err(error), _) => self.fail_connection(now, DisconnectReason::Protocol(ProtocolError::Frame(error))),
             (Ok(_), _) => (),
         }
     }
 
     /// Takes note that the connection is gone.
-    pub fn handle_disconnected(&mut self) {
-        self.fail_connection(DisconnectReason::Closed);
+    ///
+    /// The session is given up a whole timeout later, unless a server goes on with it before.
+    pub fn handle_disconnected(&mut self, now: Timestamp) {
+        self.fail_connection(now, DisconnectReason::Closed);
     }
 
     /// Goes online with the session the server has granted.
@@ -62,6 +64,7 @@ impl ClientSession {
         let Phase::Handshake(Handshake { deframer, .. }) = std::mem::replace(&mut self.phase, Phase::Offline) else {
             return;
         };
+        self.reach_deadline = None;
         let timeout = granted.timeout_least;
         let origin = if self.credentials.is_some() { Origin::Resumed } else { Origin::New };
         if let Some(before) = &self.credentials {
@@ -107,10 +110,13 @@ impl ClientSession {
     }
 
     /// Gives the connection up, if there is one, and tells what becomes of the requests sent on it.
-    pub(super) fn fail_connection(&mut self, reason: DisconnectReason) {
-        let stage = match self.phase {
+    pub(super) fn fail_connection(&mut self, now: Timestamp, reason: DisconnectReason) {
+        let stage = match &self.phase {
             Phase::Handshake(_) => Stage::Handshake,
-            Phase::Online(_) => Stage::Online,
+            Phase::Online(online) => {
+                self.reach_deadline = Some(now.after(online.timeout));
+                Stage::Online
+            }
             Phase::Offline | Phase::Over(_) => return,
         };
         self.phase = Phase::Offline;
@@ -152,6 +158,14 @@ impl ClientSession {
             Closing::No => LossReason::Expired,
             Closing::Asked => LossReason::Closed,
         });
+    }
+
+    /// When the session is given up as things are: not while it is being closed, which its driver bounds.
+    pub(super) fn reach_deadline(&self) -> Option<Timestamp> {
+        match (&self.phase, self.closing) {
+            (Phase::Offline | Phase::Handshake(_), Closing::No) => self.reach_deadline,
+            _ => None,
+        }
     }
 
     fn fail_in_flight(&mut self, why: WhyUnanswered) {

@@ -33,7 +33,7 @@ impl ClientSession {
         while let Some(frame) = self.next_frame() {
             let handled = frame.map_err(DisconnectReason::from).and_then(|frame| self.handle_frame(now, frame));
             if let Err(reason) = handled {
-                self.fail_connection(reason);
+                self.fail_connection(now, reason);
             }
         }
     }

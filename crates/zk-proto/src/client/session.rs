@@ -43,6 +43,8 @@ pub struct ClientSession {
     pub(super) last_zxid: i64,
     pub(super) engagement: Engagement,
     pub(super) closing: Closing,
+    /// When the session is given up unless a server goes on with it; `None` while one does, and before the first.
+    pub(super) reach_deadline: Option<Timestamp>,
     pub(super) anchor: Anchor,
     pub(super) auths: Vec<StoredAuth>,
     pub(super) watches: WatchRegistry,
@@ -149,6 +151,7 @@ impl ClientSession {
             last_zxid: 0,
             engagement: Engagement::Idle,
             closing: Closing::No,
+            reach_deadline: None,
             anchor: Anchor::new(config.anchor),
             auths: Vec::new(),
             watches: WatchRegistry::new(),

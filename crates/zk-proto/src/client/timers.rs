@@ -1,6 +1,6 @@
 //! What happens because time passes.
 
-use crate::client::event::{DisconnectReason, Event, RequestError, RequestId, WhyUnanswered, WhyUnsent};
+use crate::client::event::{DisconnectReason, Event, LossReason, RequestError, RequestId, WhyUnanswered, WhyUnsent};
 use crate::client::outbox::Aside;
 use crate::client::session::{ClientSession, Control, Online, Phase};
 use crate::time::Timestamp;
@@ -19,11 +19,11 @@ impl ClientSession {
             Phase::Handshake(handshake) => Some(handshake.deadline),
             Phase::Online(online) => [self.ping_due(online), self.silence_deadline(online)].into_iter().flatten().min(),
         };
-        [deadline, connection].into_iter().flatten().min()
+        [deadline, connection, self.reach_deadline()].into_iter().flatten().min()
     }
 
-    /// Takes note of the time: gives up requests at their deadlines and connections that have gone silent, and has a
-    /// ping sent when one is due.
+    /// Takes note of the time: gives up requests at their deadlines, connections that have gone silent and a session
+    /// that no server went on with, and has a ping sent when one is due.
     ///
     /// Calling it early or often does no harm.
     pub fn handle_timeout(&mut self, now: Timestamp) {
@@ -31,12 +31,15 @@ impl ClientSession {
             self.deadlines.pop_first();
             self.give_up(id);
         }
+        if self.reach_deadline().is_some_and(|deadline| deadline <= now) {
+            self.lose(LossReason::OutOfReach);
+        }
         match &self.phase {
             Phase::Handshake(handshake) if handshake.deadline <= now => {
-                self.fail_connection(DisconnectReason::HandshakeTimeout);
+                self.fail_connection(now, DisconnectReason::HandshakeTimeout);
             }
             Phase::Online(online) if self.silence_deadline(online).is_some_and(|deadline| deadline <= now) => {
-                self.fail_connection(DisconnectReason::Silent);
+                self.fail_connection(now, DisconnectReason::Silent);
             }
             Phase::Online(online) if self.ping_due(online).is_some_and(|due| due <= now) => self.push_ping(now),
             _ => (),

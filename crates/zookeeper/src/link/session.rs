@@ -11,7 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
-use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, RequestId, SessionConfig, SessionState, SubmitError};
+use lockkeeper_zk_proto::client::{
+    AnchorConfig, Engagement, LossReason as MachineLoss, RequestId, SessionConfig, SessionState, SubmitError,
+};
 use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
@@ -335,7 +337,8 @@ impl Link {
     }
 
     pub(crate) fn handle_disconnected(&self) {
-        self.with(|state| state.machine.handle_disconnected());
+        let now = self.now();
+        self.with(|state| state.machine.handle_disconnected(now));
     }
 
     pub(crate) fn handle_bytes(&self, bytes: &[u8]) {
@@ -430,7 +433,8 @@ impl Link {
 
     /// Whether the service itself has ended the session, and all that was made under it.
     pub(crate) fn is_ended_by_service(&self) -> bool {
-        matches!(self.state().machine.state(), SessionState::Over(_))
+        let state = self.state().machine.state();
+        matches!(state, SessionState::Over(reason) if reason != MachineLoss::OutOfReach)
     }
 
     /// Whether the service refused our credentials.

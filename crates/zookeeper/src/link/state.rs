@@ -148,6 +148,7 @@ impl State {
                     // Before the requests it takes down are told, so that whoever hears of them finds it lost.
                     bond.lose(match reason {
                         MachineLoss::Closed => LossReason::Closed,
+                        MachineLoss::OutOfReach => LossReason::Lapsed,
                         _ => LossReason::Expired,
                     });
                     self.is_refused = reason == MachineLoss::AuthFailed;

@@ -210,7 +210,7 @@ impl Bare {
                     self.machine.handle_bytes(timestamp(received_at), &bytes);
                     self.compare();
                 }
-                _ => self.machine.handle_disconnected(),
+                _ => self.machine.handle_disconnected(timestamp(now())),
             },
             () = sleep => self.machine.handle_timeout(timestamp(now())),
         }
@@ -230,7 +230,7 @@ impl Bare {
             self.ledger.sent(sent_at, &bytes);
             // A few hundred bytes: they fit into the socket's buffer at once.
             if self.stream.write_all(&bytes).await.is_err() {
-                self.machine.handle_disconnected();
+                self.machine.handle_disconnected(timestamp(sent_at));
             }
         }
     }

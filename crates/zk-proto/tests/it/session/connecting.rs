@@ -6,6 +6,7 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::client::*;
 use lockkeeper_zk_proto::frame::FRAME_BYTES_DEFAULT_MAX as MAX;
 use lockkeeper_zk_proto::message::*;
+use lockkeeper_zk_proto::time::Timestamp;
 
 use super::pair::*;
 
@@ -72,6 +73,40 @@ fn the_service_says_that_the_session_is_over_by_refusing_the_handshake() {
         assert_eq!(pair.client.poll_transmit(pair.time()), None, "it stays over");
         assert_eq!(pair.client.poll_timeout(), None);
     }
+}
+
+#[test]
+fn a_session_that_no_server_goes_on_with_for_a_whole_timeout_is_given_up() {
+    let mut pair = Pair::online();
+    pair.advance_to(5_000);
+    pair.hang_up();
+    let waiting = pair.submit(exists("/a"));
+    // A server that lags behind what we have seen hangs up without a word, and says so to everybody.
+    for second in 6..17 {
+        pair.advance_to(second * 1_000 - 1);
+        assert_eq!(pair.dial().session_id, SESSION_ID);
+        assert!(!matches!(pair.hang_up().last(), Some(Event::Over(_))), "after {second} s");
+    }
+    pair.dial();
+    assert_eq!(pair.client.poll_timeout(), Some(Timestamp::from_millis(5_000 + TIMEOUT_MS)));
+    pair.advance_to(5_000 + TIMEOUT_MS);
+    let events = pair.events();
+    assert_eq!(events[0], Event::Over(LossReason::OutOfReach));
+    let unsent = RequestError::NotSent(WhyUnsent::Over(LossReason::OutOfReach));
+    let told = replies(events);
+    assert_eq!((told[0].id, &told[0].outcome), (waiting, &Err(unsent)));
+    assert_eq!(pair.client.poll_timeout(), None);
+}
+
+#[test]
+fn a_server_that_goes_on_with_the_session_gives_it_a_whole_timeout_again() {
+    let mut pair = Pair::online();
+    for _ in 0..3 {
+        pair.hang_up();
+        pair.advance_to(pair.now + TIMEOUT_MS - 1);
+        pair.go_online();
+    }
+    assert_eq!(pair.client.state(), SessionState::Online);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Pair {
 
     /// The server closes the connection.
     pub(super) fn hang_up(&mut self) -> Vec<Event> {
-        self.client.handle_disconnected();
+        self.client.handle_disconnected(self.time());
         self.events()
     }
 

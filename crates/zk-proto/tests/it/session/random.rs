@@ -170,7 +170,7 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
             pair.notify(kind[usize::from(n) % 3], PATHS[usize::from(n / 3) % 4]);
         }
         Step::Nonsense(bytes) => pair.client.handle_bytes(pair.time(), &bytes),
-        Step::HangUp => pair.client.handle_disconnected(),
+        Step::HangUp => pair.client.handle_disconnected(pair.time()),
         Step::Wait(millis) => pair.advance_to(pair.now + u64::from(millis)),
         Step::Close => pair.client.close(),
     }
@@ -187,7 +187,7 @@ proptest! {
             audit.check(&mut pair);
         }
         // The end: whatever is left is told when the session is.
-        pair.client.handle_disconnected();
+        pair.client.handle_disconnected(pair.time());
         pair.client.close();
         if !matches!(pair.client.state(), SessionState::Over(_)) {
             pair.dial();
