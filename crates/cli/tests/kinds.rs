@@ -124,10 +124,11 @@ fn a_bound_that_others_do_not_agree_with_is_refused_in_one_line() {
 #[test]
 fn a_name_in_use_as_one_kind_is_refused_as_another_and_never_waited_for() {
     let place = Place::new();
-    let kinds = [&[][..], &["-s"], &["--permits", "2"]];
+    let kinds = [&[][..], &["-s"], &["-x"], &["--permits", "2"]];
+    let is_semaphore = |options: &[&str]| options.contains(&"--permits");
     for held in kinds {
         let holder = hold(&place, held);
-        for asked in kinds.iter().filter(|asked| **asked != held) {
+        for asked in kinds.iter().filter(|asked| is_semaphore(asked) != is_semaphore(held)) {
             let refused = place.run(&[&["run"], *asked, &["x", "--", "true"]].concat());
             assert_eq!((refused.code, refused.stderr.lines().count()), (Some(125), 1), "{asked:?}: {refused:?}");
             assert!(refused.stderr.contains("another kind of lock"), "{refused:?}");
@@ -135,6 +136,26 @@ fn a_name_in_use_as_one_kind_is_refused_as_another_and_never_waited_for() {
         }
         assert_eq!(place.contenders("x"), 1, "nobody who was refused is left");
         holder.end();
+    }
+}
+
+/// As with `flock`: without an option it is the exclusive side of the same lock.
+#[test]
+fn a_run_and_a_shared_run_of_one_name_that_overlap_both_succeed_one_after_the_other() {
+    let place = Place::new();
+    for (held, asked) in [(&[][..], &["-s"][..]), (&["-s"], &[]), (&[], &["-x"]), (&["-x"], &[])] {
+        let holder = hold(&place, held);
+        assert_eq!(code(&place, asked), Some(124), "{held:?} keeps {asked:?} out");
+        let arguments = [&["run", "-w", "20s"], asked, &["x", "--", "echo", "ran"]].concat();
+        let second = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        eventually("the second one waits", || (place.contenders("x") == 2).then_some(()));
+        assert_eq!(
+            contenders(&place.show("x")).iter().map(|(state, _)| *state).collect::<Vec<_>>(),
+            ["holder", "waiter"]
+        );
+        holder.end();
+        let second = wait(second);
+        assert_eq!((second.code, &*second.stdout), (Some(0), "ran\n"), "{held:?} {asked:?}: {second:?}");
     }
 }
 

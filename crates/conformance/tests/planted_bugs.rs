@@ -45,7 +45,7 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::HoldsOutliveSessions, "closing a keeper ends its holds for good"),
     (Bug::HoldsOutliveRemovals, "a holder whose contender is removed has lost the lock"),
     (Bug::TellsNobodyOfALoss, "run() drops the work when the lock is lost"),
-    (Bug::TakesAllForMutexes, "a mutex that meets a read/write lock's queue is refused and leaves nothing"),
+    (Bug::TakesAllForMutexes, "a mutex that meets an election's or a barrier's queue is refused and leaves nothing"),
     (Bug::FoldsCase, "names that look alike are separate locks and are shown as they were given"),
     (Bug::CutsLongNames, "names that look alike are separate locks and are shown as they were given"),
     (Bug::NamesAllQueues, "queues() names the locks in use in order and no others"),

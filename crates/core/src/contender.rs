@@ -54,7 +54,7 @@ impl fmt::Debug for Ticket {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Mode {
-    /// The lock, alone, in a queue of mutex contenders only.
+    /// A mutex: the lock, alone. What it is to a read/write lock of the same name, [`MutexRole`] says.
     Mutex,
     /// A share of a read/write lock.
     Read,
@@ -228,6 +228,17 @@ pub struct Contender {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Version(pub u64);
 
+/// What a mutex is to a read/write lock of the same name.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum MutexRole {
+    /// The exclusive side of it: both are one lock with one queue. So on every name of our own.
+    #[default]
+    Writer,
+    /// Another kind of lock, which never waits in the same queue. So on a path that is shared with other clients, whose
+    /// mutexes and read/write locks do not see each other.
+    Stranger,
+}
+
 /// A queue as it stood at one moment, first contender first.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -239,12 +250,17 @@ pub struct QueueView {
     /// What somebody asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from the
     /// queue of a mutex, or the other way round.
     pub elsewhere: Option<Mode>,
+    /// What a mutex is in this queue to a read/write lock.
+    pub mutex_role: MutexRole,
+    /// As what those who want to lead are shown here: where an election is laid out as a mutex, as one.
+    pub candidate: Mode,
 }
 
 impl QueueView {
-    /// Shows a queue whose lock is not in use as one of another kind.
+    /// Shows the queue of a name of our own, whose lock is not in use as one of another kind.
     pub fn new(version: Version, contenders: impl Into<Arc<[Contender]>>) -> Self {
-        Self { version, contenders: contenders.into(), elsewhere: None }
+        let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
+        Self { version, contenders: contenders.into(), elsewhere: None, mutex_role, candidate }
     }
 }
 

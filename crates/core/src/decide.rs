@@ -1,6 +1,6 @@
 //! Who may go: pure decisions over one view of a queue.
 
-use crate::contender::{ContenderId, ContenderInfo, Mode, QueueView};
+use crate::contender::{ContenderId, ContenderInfo, Mode, MutexRole, QueueView};
 
 /// What a contender is to do, as its queue stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -49,7 +49,7 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     let Some(position) = contenders.iter().position(|contender| contender.id == *me) else {
         return Decision::NotInQueue;
     };
-    if let Some(found) = stranger(asked, contenders[position].mode, view) {
+    if let Some(found) = kind_mismatch(asked, view) {
         return Decision::KindMismatch { found };
     }
     let before = &contenders[..position];
@@ -74,39 +74,32 @@ const fn excludes(asked: Mode, ahead: Mode) -> bool {
 
 /// Tells whether the departure of `ahead` may leave another one in its place that excludes `asked`: a reader, which is
 /// the only one that can come to stand beside another, and only beside a writer.
+///
+/// A mutex turns into nothing else, so whoever waits for one alone needs no second look.
 const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
-    match asked {
-        Mode::Read => false,
-        Mode::Write => true,
-        // One that is shown so may be a write lock.
-        _ => matches!(ahead, Mode::Exclusive),
+    match (asked, ahead) {
+        // A share keeps no reader waiting.
+        (Mode::Read, _) => false,
+        // It is a write lock, may be one, or shares the place of one.
+        (_, Mode::Write | Mode::Exclusive | Mode::Read) => true,
+        _ => false,
     }
 }
 
-/// Returns what a contender of another kind of lock asks for, if there is one.
-///
-/// `shown` is our own mode as the service shows it: where an election is laid out as a mutex, its candidates are.
-fn stranger(asked: Mode, shown: Mode, view: &QueueView) -> Option<Mode> {
-    let is_friend: fn(Mode) -> bool = match (asked, shown) {
-        (Mode::Read | Mode::Write, _) => |mode| matches!(mode, Mode::Read | Mode::Write | Mode::Exclusive),
-        (Mode::Mutex, _) | (Mode::Candidate, Mode::Mutex | Mode::Exclusive) => {
-            |mode| matches!(mode, Mode::Mutex | Mode::Exclusive)
+/// Returns what a contender of another kind of lock asks for, if there is one: where there is, nobody who asks for
+/// `asked` may be granted anything.
+pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
+    // Where an election is laid out as a mutex, it is one, for itself and for all others.
+    let asked = if asked == Mode::Candidate { view.candidate } else { asked };
+    let is_friend = |mode: Mode| match (asked, view.mutex_role) {
+        (Mode::Mutex | Mode::Read | Mode::Write | Mode::Exclusive, MutexRole::Writer) => {
+            matches!(mode, Mode::Mutex | Mode::Read | Mode::Write | Mode::Exclusive)
         }
-        (Mode::Candidate, _) => |mode| mode == Mode::Candidate,
-        (Mode::Gate, _) => |mode| mode == Mode::Gate,
-        (Mode::Permit, _) => |mode| mode == Mode::Permit,
-        (Mode::Member, _) => |mode| mode == Mode::Member,
-        (Mode::Exclusive, _) => |mode| mode == Mode::Exclusive,
+        (Mode::Read | Mode::Write, MutexRole::Stranger) => matches!(mode, Mode::Read | Mode::Write | Mode::Exclusive),
+        (Mode::Mutex | Mode::Exclusive, MutexRole::Stranger) => matches!(mode, Mode::Mutex | Mode::Exclusive),
+        (Mode::Gate | Mode::Permit | Mode::Candidate | Mode::Member, _) => mode == asked,
     };
     view.elsewhere.or_else(|| view.contenders.iter().map(|other| other.mode).find(|&mode| !is_friend(mode)))
-}
-
-/// Returns what somebody asks for in a queue in which nobody who asks for `asked` may be granted anything, for whoever
-/// only looks.
-pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
-    // Whoever does not stand in the queue does not know how its own mode would be shown.
-    let shown = view.contenders.first().map_or(asked, |first| first.mode);
-    stranger(asked, if asked == Mode::Candidate { shown } else { asked }, view)
 }
 
 /// Tells whether somebody who joined now would be granted `asked` at once.

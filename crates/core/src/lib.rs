@@ -65,8 +65,8 @@ pub use backend::{Backend, BoxFuture, ENTRIES_MAX, Session, VALUE_BYTES_MAX, Wit
 pub use barrier::Barrier;
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 pub use contender::{
-    Bond, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, Mode, Owner, QueueView, Rank,
-    Request, Revocation, Ticket, Value, ValueVersion, Version,
+    Bond, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, Mode, MutexRole, Owner,
+    QueueView, Rank, Request, Revocation, Ticket, Value, ValueVersion, Version,
 };
 pub use counter::{Count, SharedCounter};
 pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};

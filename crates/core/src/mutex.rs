@@ -13,6 +13,9 @@ use crate::{Hold, MutexGuard, OwnerKey, QueueName, Result};
 /// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
 /// waits for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
 ///
+/// It is the exclusive side of the [`RwLock`](crate::RwLock) of its name: the two exclude one another in one queue. Only
+/// on a ZooKeeper path that is shared with other clients they are two kinds of lock.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lockkeeper_core::Error> {

@@ -15,6 +15,9 @@ use crate::{Hold, Liveness, OwnerKey, QueueName, ReadGuard, Result, WriteGuard};
 /// waiting writer waits, though others read: a task that reads and asks to read again can so wait for itself, unless it
 /// asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
 ///
+/// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, but for a ZooKeeper path that is shared with
+/// other clients.
+///
 /// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone.
 ///
 /// ```

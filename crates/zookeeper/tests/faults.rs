@@ -303,14 +303,14 @@ async fn what_was_asked_for_is_refused_in_one_clear_line() {
         operator.create(NewNode::persistent(path)).await.unwrap();
     }
     operator.create(NewNode::ephemeral_sequential("/lockkeeper/foreign/x-")).await.unwrap();
-    operator.create(NewNode::ephemeral_sequential("/lockkeeper/kind/a-__WRIT__")).await.unwrap();
+    operator.create(NewNode::ephemeral_sequential("/lockkeeper/kind/a-latch-")).await.unwrap();
     operator.create(NewNode::persistent("/lockkeeper/kind/junk")).await.unwrap();
     let acl = vec![lockkeeper_zk_proto::message::Acl::readable()];
     operator.set_acl("/lockkeeper/closed", acl, None).await.unwrap();
     let nodes = bench.ephemerals().await.len();
     for (settings, name, kind, word) in [
         ("", "foreign", ErrorKind::ForeignContender, "x-0000000000"),
-        ("", "kind", ErrorKind::KindMismatch, "write"),
+        ("", "kind", ErrorKind::KindMismatch, "candidate"),
         ("", "closed", ErrorKind::Refused, "NoAuth"),
         ("/nowhere/deep", "any", ErrorKind::InvalidConfig, "/nowhere/deep"),
         ("", "/a//b", ErrorKind::InvalidName, "/a//b"),

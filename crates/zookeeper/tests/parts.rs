@@ -283,3 +283,80 @@ async fn a_read_beside_a_write_that_somebody_just_deleted_is_not_made() {
     let left: Vec<_> = bob.view(&line("door")).await.contenders.iter().map(|contender| contender.id.clone()).collect();
     assert_eq!(left, [next.id]);
 }
+
+/// The nodes stay those of Curator's mutex and of its read/write lock, which do not see each other; ours do, on names that
+/// are ours alone.
+#[tokio::test]
+async fn a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_and_two_kinds_on_shared_paths() {
+    if !can_start("a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_and_two_kinds_on_shared_paths")
+    {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (bench.party("").keeper, bench.party("").keeper);
+    let operator = client(bench.server.address()).await;
+    // A path directly below the base is one of our names, however it is written.
+    for (one, other) in [("door", "door"), ("/lockkeeper/door", "door"), ("door", "/lockkeeper/door")] {
+        let guard = soon("the grant", ann.mutex(one).unwrap().lock()).await.unwrap();
+        let nodes = children(&operator, "/lockkeeper/door").await;
+        assert!(nodes.len() == 1 && is_curators(&nodes[0], "lock-"), "{nodes:?}");
+        let rw_lock = bob.rw_lock(other).unwrap();
+        assert!(soon("the answer", rw_lock.try_read()).await.unwrap().is_none());
+        assert!(soon("the answer", rw_lock.try_write()).await.unwrap().is_none());
+        let waiting = tokio::spawn(async move { rw_lock.write().await });
+        soon("the writer's place", async {
+            while ann.contenders(other).await.unwrap().len() < 2 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        guard.release().await.unwrap();
+        let writing = soon("the grant", waiting).await.unwrap().unwrap();
+        let nodes = children(&operator, "/lockkeeper/door").await;
+        assert!(nodes.len() == 1 && is_curators(&nodes[0], "__WRIT__"), "{nodes:?}");
+        assert!(soon("the answer", ann.mutex(one).unwrap().try_lock()).await.unwrap().is_none());
+        writing.release().await.unwrap();
+    }
+    for shared in ["/fleet/door", "/lockkeeper/deeper/door"] {
+        let guard = soon("the grant", ann.mutex(shared).unwrap().lock()).await.unwrap();
+        let rw_lock = bob.rw_lock(shared).unwrap();
+        for error in [
+            soon("the refusal", rw_lock.read()).await.unwrap_err(),
+            soon("the refusal", rw_lock.write()).await.unwrap_err(),
+        ] {
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent), "{error}");
+        }
+        guard.release().await.unwrap();
+        let reading = soon("the grant", rw_lock.read()).await.unwrap();
+        let error = soon("the refusal", ann.mutex(shared).unwrap().lock()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
+        // The same owner is told the same: the two are not one lock here.
+        let owner = lockkeeper_core::OwnerKey::new();
+        let own = soon("the grant", owner.read(&ann.rw_lock(shared).unwrap())).await.unwrap();
+        let error = soon("the refusal", owner.lock(&ann.mutex(shared).unwrap())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
+        drop(own);
+        reading.release().await.unwrap();
+    }
+}
+
+/// An election that is laid out as a mutex is one to all others; in any other layout it is another kind.
+#[tokio::test]
+async fn an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_one() {
+    if !can_start("an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_one") {
+        return;
+    }
+    let bench = Bench::start().await;
+    for (settings, is_one_lock) in [("?election=latch", false), ("?election=selector", true), ("?election=kazoo", true)]
+    {
+        let (ann, bob) = (bench.party(settings).keeper, bench.party(settings).keeper);
+        let guard = soon("the grant", ann.mutex("leader").unwrap().lock()).await.unwrap();
+        let campaign = soon("the answer", bob.election("leader").unwrap().try_campaign()).await;
+        match (is_one_lock, campaign) {
+            (true, Ok(None)) => {}
+            (false, Err(error)) => assert_eq!(error.kind(), ErrorKind::KindMismatch, "{settings}: {error}"),
+            (_, campaign) => panic!("{settings}: {campaign:?}"),
+        }
+        guard.release().await.unwrap();
+    }
+}

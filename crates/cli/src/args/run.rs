@@ -22,8 +22,9 @@ Examples:
 The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD,
 and `lockkeeper check` in it tells whether the lock is still held.
 The lock is given back when the command ends, whatever it left in the background.
-A name is a lock of one kind: with -s or -x a read/write lock, with --permits a semaphore, else a plain lock. A name
-that is in use as another kind is refused, and so is a run of a name, of any kind, under a run of the same name.
+A run without options and one with -x have the lock alone, and keep out those with -s, who share it; all of them wait in
+one line. A name that is in use with --permits, or the other way round, is refused, and so is a run of a name under a
+run of the same name.
 
 When somebody asks that the lock be given up (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and
 KILL after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to
@@ -41,10 +42,11 @@ Exit codes:
 pub(crate) struct RunArgs {
     /// The lock's name, as in nightly-backup
     pub(crate) name: String,
-    /// Take a share of the read/write lock NAME: others may share it at the same time, but nobody has it alone, as in `-s`
+    /// Take a share of the lock NAME: others may share it at the same time, but nobody has it alone, as in `-s`
     #[arg(short, long)]
     pub(crate) shared: bool,
-    /// Take the read/write lock NAME alone, as in `-x`; without -s, -x and --permits, NAME is a lock that cannot be shared
+    /// Take the lock NAME alone, as in `-x`; that is so without it too. On a ZooKeeper path that is shared with other
+    /// clients (`/…`), it is the writing side of their read/write lock, and a run without it takes their mutex
     #[arg(short = 'x', long, conflicts_with = "shared")]
     pub(crate) exclusive: bool,
     /// Take one permit of the semaphore NAME, which has N of them for everybody together, as in `--permits 3`

@@ -123,12 +123,12 @@ pub(crate) fn list(locks: &[ListedLock]) -> String {
 /// Names the kind of lock that a queue belongs to; unknown while nobody stands in it.
 pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
     let of_mode = |mode| match mode {
-        Mode::Mutex => Some("mutex"),
         Mode::Read | Mode::Write => Some("rwlock"),
         Mode::Gate | Mode::Permit => Some("semaphore"),
         Mode::Candidate => Some("election"),
         Mode::Member => Some("barrier"),
-        // A mutex or a writer of a client that does not tell which; the others may.
+        // A mutex, which may be the exclusive side of a read/write lock, or a writer of a client that does not tell
+        // which: the others may tell.
         _ => None,
     };
     queue.first().map(|_| queue.iter().find_map(|contender| of_mode(contender.mode)).unwrap_or("mutex"))
@@ -215,6 +215,8 @@ mod tests {
         for (modes, kind, holders) in [
             (&[Mutex, Mutex][..], "mutex", 1),
             (&[Read, Read, Write, Read], "rwlock", 2),
+            (&[Mutex, Read, Mutex], "rwlock", 1),
+            (&[Read, Mutex, Read], "rwlock", 1),
             (&[Exclusive, Read], "rwlock", 1),
             (&[Exclusive, Exclusive], "mutex", 1),
             (&[Permit, Permit, Gate, Gate], "semaphore", 2),

@@ -2,9 +2,9 @@
 
 use super::{
     bad_input, barriers, bonds, cancellation, changes, closing, contention, counting, downgrade, election, events,
-    exclusion, kinds, leading, loss, multi_lock, names, observation, operating, order, outage, parts, ranks, reentrant,
-    regressions, release, requests, run_under_lock, rw_lock, semaphore, semaphore_bound, semaphore_faults, timeout,
-    timeout_kinds, together, tokens, try_lock, values, waist,
+    exclusion, kinds, leading, loss, multi_lock, names, observation, one_lock, operating, order, outage, parts, ranks,
+    reentrant, regressions, release, requests, run_under_lock, rw_lock, semaphore, semaphore_bound, semaphore_faults,
+    timeout, timeout_kinds, together, tokens, try_lock, values, waist,
 };
 use crate::case::Case;
 
@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         kinds::cases(),
         rw_lock::cases(),
         downgrade::cases(),
+        one_lock::cases(),
         semaphore::cases(),
         semaphore_bound::cases(),
         semaphore_faults::cases(),

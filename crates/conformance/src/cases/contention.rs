@@ -19,6 +19,9 @@ const TASKS_PER_KEEPER: u32 = 3;
 const ROUNDS: u32 = 40;
 const EXPIRIES: u64 = 12;
 
+/// A mutex is the exclusive side of the read/write lock of its name.
+const ONE_LOCK: &[Kind] = &[Kind::Mutex, Kind::ReadWrite];
+
 /// The longest time for which a lock may lie free while somebody waits, on a machine that has other work to do.
 const HAND_OFF_MAX: Duration = Duration::from_secs(5);
 
@@ -26,21 +29,26 @@ const CALM: &str = "whatever contenders do, at random, the history is right";
 const STORMY: &str = "whatever contenders do while sessions expire, at random, the history is right";
 const CALM_BOOK: &str = "whatever readers and writers do, at random, the history is right";
 const STORMY_BOOK: &str = "whatever readers and writers do while sessions expire, at random, the history is right";
+const CALM_MIX: &str = "whatever mutexes, readers and writers of one name do, at random, the history is right";
+const STORMY_MIX: &str =
+    "whatever mutexes, readers and writers of one name do while sessions expire, at random, the history is right";
 const CALM_POOL: &str = "whatever those who want permits do, at random, the history is right";
 const STORMY_POOL: &str = "whatever those who want permits do while sessions expire, at random, the history is right";
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     vec![
-        Case::new(CALM, async |fixture| contend(fixture, Kind::Mutex, CALM, 0).await),
-        Case::new(CALM_BOOK, async |fixture| contend(fixture, Kind::ReadWrite, CALM_BOOK, 0).await),
-        Case::new(CALM_POOL, async |fixture| contend(fixture, Kind::Semaphore, CALM_POOL, 0).await),
-        expiring(Case::new(STORMY, async |fixture| contend(fixture, Kind::Mutex, STORMY, EXPIRIES).await)),
+        Case::new(CALM, async |fixture| contend(fixture, &[Kind::Mutex], CALM, 0).await),
+        Case::new(CALM_BOOK, async |fixture| contend(fixture, &[Kind::ReadWrite], CALM_BOOK, 0).await),
+        Case::new(CALM_POOL, async |fixture| contend(fixture, &[Kind::Semaphore], CALM_POOL, 0).await),
+        expiring(Case::new(STORMY, async |fixture| contend(fixture, &[Kind::Mutex], STORMY, EXPIRIES).await)),
         expiring(Case::new(STORMY_BOOK, async |fixture| {
-            contend(fixture, Kind::ReadWrite, STORMY_BOOK, EXPIRIES).await;
+            contend(fixture, &[Kind::ReadWrite], STORMY_BOOK, EXPIRIES).await;
         })),
+        Case::new(CALM_MIX, async |fixture| contend(fixture, ONE_LOCK, CALM_MIX, 0).await),
+        expiring(Case::new(STORMY_MIX, async |fixture| contend(fixture, ONE_LOCK, STORMY_MIX, EXPIRIES).await)),
         expiring(Case::new(STORMY_POOL, async |fixture| {
-            contend(fixture, Kind::Semaphore, STORMY_POOL, EXPIRIES).await;
+            contend(fixture, &[Kind::Semaphore], STORMY_POOL, EXPIRIES).await;
         })),
     ]
 }
@@ -52,7 +60,7 @@ struct Side {
     client: Arc<dyn Client>,
 }
 
-async fn contend(fixture: &dyn Fixture, kind: Kind, case: &str, expiries: u64) {
+async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expiries: u64) {
     let mut random = Random::announced(case);
     let history = History::new(fixture.clock());
     let mut sides = Vec::new();
@@ -73,7 +81,7 @@ async fn contend(fixture: &dyn Fixture, kind: Kind, case: &str, expiries: u64) {
                 history: history.clone(),
                 keeper: side.keeper.clone(),
                 keeper_number: side.number,
-                kind,
+                kinds,
                 random: random.split(),
             };
             tasks.spawn(contender.take_turns(first_attempt));
@@ -116,18 +124,20 @@ struct Contender {
     history: History,
     keeper: Keeper,
     keeper_number: u32,
-    kind: Kind,
+    /// As what the one name is used; by chance, if they are several.
+    kinds: &'static [Kind],
     random: Random,
 }
 
 impl Contender {
     async fn take_turns(mut self, first_attempt: u32) {
         for attempt in first_attempt..first_attempt + ROUNDS {
-            let (keeper, asks) = (self.keeper_number, self.kind.choose(&mut self.random));
+            let kind = self.kinds[self.random.below(self.kinds.len() as u64) as usize];
+            let (keeper, asks) = (self.keeper_number, kind.choose(&mut self.random));
             self.history.record(What::Calling { attempt, keeper, asks });
             let history = self.history.clone();
             let patience = Patience::choose(&mut self.random);
-            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, self.kind, asks, patience)).await;
+            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, kind, asks, patience)).await;
             match outcome {
                 None | Some(Ok(None)) => history.record(What::GaveUp { attempt }),
                 Some(Ok(Some(held))) => self.hold(attempt, held).await,

@@ -13,8 +13,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a mutex that meets a read/write lock's queue is refused and leaves nothing", refused),
-        Case::new("a reader behind a mutex's holder does not disturb it", reader_behind),
+        Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused),
+        Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind),
         Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind),
         Case::new("a lock whose waiters are of another kind is refused, though nobody of them holds it", waiters_count),
     ]
@@ -27,7 +27,7 @@ fn assert_mismatch(asked: &str, error: Option<Error>) {
 
 async fn refused(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    for mode in [Mode::Read, Mode::Write] {
+    for mode in [Mode::Candidate, Mode::Member] {
         let place = bob.take(&line("door"), mode).await;
         let shown = ann.keeper.contenders("door").await.expect("the queue can be looked at");
         assert_eq!(shown[0].mode, mode);
@@ -41,10 +41,10 @@ async fn refused(fixture: &dyn Fixture) {
     }
 }
 
-async fn reader_behind(fixture: &dyn Fixture) {
+async fn member_behind(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let place = bob.take(&line("door"), Mode::Read).await;
+    let place = bob.take(&line("door"), Mode::Member).await;
     assert!(guard.hold().is_held());
     bob.withdraw(&line("door"), place.ticket).await;
     release(guard).await;
@@ -56,13 +56,17 @@ enum Kind {
     Read,
     Write,
     Semaphore,
+    Election,
+    /// A double barrier of one member.
+    Barrier,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Mutex, Self::Read, Self::Write, Self::Semaphore];
+    const ALL: [Self; 6] = [Self::Mutex, Self::Read, Self::Write, Self::Semaphore, Self::Election, Self::Barrier];
 
+    /// A mutex is the exclusive side of the read/write lock of its name.
     fn is_same_lock(self, other: Self) -> bool {
-        let is_rw = |kind| matches!(kind, Self::Read | Self::Write);
+        let is_rw = |kind| matches!(kind, Self::Mutex | Self::Read | Self::Write);
         self == other || (is_rw(self) && is_rw(other))
     }
 }
@@ -84,6 +88,8 @@ fn held<Guard: Send + 'static>(granted: Option<Guard>) -> Option<Held> {
 
 async fn ask(party: &Party, kind: Kind, patience: Patience) -> Result<Option<Held>> {
     let (mutex, rw_lock, semaphore) = (party.mutex("door"), party.rw_lock("door"), party.semaphore("door", 2));
+    let election = party.keeper.election("door").expect("the name is one");
+    let barrier = party.keeper.double_barrier("door", 1).expect("the name is one, and there is a member");
     Ok(match (kind, patience) {
         (Kind::Mutex, Patience::Endless) => held(Some(mutex.lock().await?)),
         (Kind::Mutex, Patience::Long) => held(mutex.lock_timeout(LONG).await?),
@@ -97,6 +103,11 @@ async fn ask(party: &Party, kind: Kind, patience: Patience) -> Result<Option<Hel
         (Kind::Semaphore, Patience::Endless) => held(Some(semaphore.acquire_many(2).await?)),
         (Kind::Semaphore, Patience::Long) => held(semaphore.acquire_timeout(LONG).await?),
         (Kind::Semaphore, Patience::None) => held(semaphore.try_acquire().await?),
+        (Kind::Election, Patience::Endless) => held(Some(election.campaign().await?)),
+        (Kind::Election, Patience::Long) => held(election.campaign_timeout(LONG).await?),
+        (Kind::Election, Patience::None) => held(election.try_campaign().await?),
+        (Kind::Barrier, Patience::Endless) => held(Some(barrier.enter().await?)),
+        (Kind::Barrier, Patience::Long | Patience::None) => held(barrier.enter_timeout(LONG).await?),
     })
 }
 

@@ -19,6 +19,7 @@ mod loss;
 mod multi_lock;
 mod names;
 mod observation;
+mod one_lock;
 mod operating;
 mod order;
 mod outage;

@@ -121,7 +121,8 @@ async fn overlapping(fixture: &dyn Fixture) {
 
 async fn later_fails(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let reading = bob.read("door").await;
+    let election = bob.keeper.election("door").expect("the name is one");
+    let leading = soon("the lead", election.campaign()).await.expect("it is granted");
     let locks = multi(&ann, &["door", "window", "attic"]);
     let errors = [
         soon("the refusal", locks.lock()).await.err(),
@@ -135,8 +136,8 @@ async fn later_fails(fixture: &dyn Fixture) {
     }
     bob.until_contenders("attic", 0).await;
     bob.until_contenders("window", 0).await;
-    assert!(reading.hold().is_held());
-    release(reading).await;
+    assert!(leading.hold().is_held());
+    soon("the end of the lead", leading.resign()).await.expect("it was held");
     give_back(soon("the grant", locks.lock()).await.expect("they are granted")).await;
 }
 

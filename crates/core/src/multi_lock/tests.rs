@@ -129,14 +129,14 @@ async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
 #[tokio::test(start_paused = true)]
 async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_not_asked_for() {
     let keeper = keeper();
-    let write = keeper.rw_lock("b").unwrap().write().await.unwrap();
+    let leading = keeper.election("b").unwrap().campaign().await.unwrap();
     let lock = multi(&keeper, &["a", "b", "c"]);
     for error in [lock.lock().await.unwrap_err(), lock.try_lock().await.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::KindMismatch);
         assert_eq!(error.lock().map(QueueName::as_str), Some("b"));
         assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 1, 0]);
     }
-    drop(write);
+    drop(leading);
 }
 
 /// Curator's `testSomeReleasesFail`.

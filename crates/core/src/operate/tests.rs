@@ -168,7 +168,7 @@ async fn a_freeze_waits_its_turn_and_leaves_the_queue_when_its_time_is_up() {
     assert!(!freezing.is_finished());
     guard.release().await.unwrap();
     assert!(soon(freezing).await.unwrap().unwrap().is_some());
-    let refused = ann.freeze("m", LockKind::ReadWrite, "y", None).await.unwrap_err();
+    let refused = ann.freeze("m", LockKind::Election, "y", None).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::KindMismatch);
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
 }

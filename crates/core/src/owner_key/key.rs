@@ -31,7 +31,8 @@ use crate::{
 /// does.
 ///
 /// Of a read/write lock, an owner that has it alone may read too; that share outlives the write lock, without a gap, if
-/// it is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once.
+/// it is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once. So is
+/// one that has a name as a mutex and asks for it as a read/write lock, or the other way round.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,8 +68,9 @@ impl OwnerKey {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then
-    /// would wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew.
+    /// As [`Mutex::lock`]; [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then
+    /// would wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew. And
+    /// [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has it as a read/write lock.
     ///
     /// # Cancellation
     ///
@@ -133,7 +135,8 @@ impl OwnerKey {
     ///
     /// # Errors
     ///
-    /// As [`RwLock::read`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
+    /// As [`RwLock::read`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and at
+    /// once, if this owner has it as a mutex.
     ///
     /// # Cancellation
     ///
@@ -201,7 +204,7 @@ impl OwnerKey {
     /// # Errors
     ///
     /// As [`RwLock::write`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and
-    /// at once, if this owner reads and does not write.
+    /// at once, if this owner reads and does not write, or has it as a mutex.
     ///
     /// # Cancellation
     ///
@@ -282,10 +285,15 @@ impl OwnerKey {
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
         }
+        let in_the_way = self.other_kind::<Kind>(lock);
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), mode: Kind::MODE };
                 lock.grant_all(&beside, patience, |granted| vec![granted]).await?.and_then(|mut guards| guards.pop())
+            }
+            // It is told at once whether the two are one lock here, or strangers.
+            None if in_the_way => {
+                Some(lock.grant(Kind::MODE, Patience::None).await?.ok_or_else(|| would_deadlock(lock))?)
             }
             None => lock.grant(Kind::MODE, patience).await?,
         };
@@ -304,10 +312,20 @@ impl OwnerKey {
             && let Some(read) = self.places.find::<kind::Read>(lock)
         {
             check_outer(&lock.queue, &read)?;
-            let message = "the same owner reads, and would wait for itself to end that before it could write";
-            return Err(Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue));
+            return Err(would_deadlock(lock));
         }
         Ok(None)
+    }
+
+    /// Tells whether this owner has the lock as one of the other kind: a mutex as a read/write lock, or the other way
+    /// round. On most names it would wait for itself then.
+    fn other_kind<Kind: Counted>(&self, lock: &Lock) -> bool {
+        match Kind::MODE {
+            Mode::Mutex => {
+                self.places.find::<kind::Read>(lock).is_some() || self.places.find::<kind::Write>(lock).is_some()
+            }
+            _ => self.places.find::<kind::Mutex>(lock).is_some(),
+        }
     }
 
     /// Tells whether this owner has any hold of this lock.
@@ -321,6 +339,12 @@ impl OwnerKey {
     fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
         if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
     }
+}
+
+/// Refuses what could be granted only once the same owner gives up what it has.
+fn would_deadlock(lock: &Lock) -> Error {
+    let message = "the same owner has this lock already in a way that keeps it out, and would wait for itself";
+    Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue)
 }
 
 /// Refuses what would stand on a hold that was lost.

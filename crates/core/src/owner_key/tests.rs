@@ -187,6 +187,37 @@ async fn a_reader_that_asks_to_write_is_refused_at_once_and_keeps_its_share() {
     owner.write(&rw_lock).await.unwrap().release().await.unwrap();
 }
 
+/// A mutex is the exclusive side of the read/write lock of its name, so each would keep the other waiting for ever.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_refused_at_once() {
+    let keeper = service().keeper();
+    let (mutex, rw_lock) = (keeper.mutex("book").unwrap(), keeper.rw_lock("book").unwrap());
+    let owner = OwnerKey::new();
+    let refused = (ErrorKind::WouldDeadlock, Advice::Permanent);
+    let held = owner.lock(&mutex).await.unwrap();
+    for error in [
+        owner.read(&rw_lock).await.unwrap_err(),
+        owner.write(&rw_lock).await.unwrap_err(),
+        owner.try_read(&rw_lock).await.unwrap_err(),
+        owner.write_timeout(&rw_lock, TIMEOUT).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.advice()), refused, "{error}");
+    }
+    drop(held);
+    let nested = mutex.run(|_| rw_lock.run_write(async |_| ())).await.unwrap();
+    assert_eq!(nested.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    let read = owner.read(&rw_lock).await.unwrap();
+    let write_elsewhere = keeper.rw_lock("other").unwrap();
+    let write = owner.write(&write_elsewhere).await.unwrap();
+    for name in ["book", "other"] {
+        let error = owner.lock(&keeper.mutex(name).unwrap()).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), refused, "{error}");
+    }
+    drop((read, write));
+    assert_eq!(modes(&keeper, "book").await, []);
+    assert_eq!(owner.places.kept(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in() {
     let keeper = service().keeper();

@@ -101,6 +101,21 @@ fn every_schedule_of_readers_and_writers_with_two_faults_serves_everybody_in_ord
     every_schedule_of(Menu { depth: 5, faults_max: 2, ..RW_LOCK }, 34_967);
 }
 
+/// Some ask for the name as a mutex, some for the read/write lock of it, and writers go on as readers beside a mutex that
+/// waits.
+#[test]
+fn every_schedule_of_a_mutex_beside_readers_and_writers_serves_everybody_in_order() {
+    const ASKS: [&[Ask]; 3] = [&[Ask::Write], &[Ask::Mutex, Ask::Read], &[Ask::Mutex]];
+    every_schedule_of(Menu { asks: ASKS, depth: 7, ..MUTEX }, 6_265);
+}
+
+/// As above, and something happens to any of them.
+#[test]
+fn every_schedule_of_a_mutex_beside_readers_and_writers_with_one_fault_serves_everybody_in_order() {
+    const ASKS: [&[Ask]; 3] = [&[Ask::Write], &[Ask::Mutex, Ask::Read], &[Ask::Mutex]];
+    every_schedule_of(Menu { asks: ASKS, depth: 6, faults_max: 1, ..MUTEX }, 21_919);
+}
+
 /// Each asks for one permit of two or for both, and gives them back one by one.
 #[test]
 fn every_schedule_of_a_semaphore_without_faults_serves_everybody_in_order() {

@@ -87,6 +87,15 @@ impl ElectionLayout {
             Some(text) => Err(invalid(format!("`election` is `latch`, `selector` or `kazoo`, not `{text}`"))),
         }
     }
+
+    /// As what its candidates are read back, whoever named them so.
+    pub(crate) const fn shown(self) -> Mode {
+        match self {
+            Self::Latch => Mode::Candidate,
+            Self::Selector => Mode::Mutex,
+            Self::Kazoo => Mode::Exclusive,
+        }
+    }
 }
 
 impl Naming {

@@ -140,6 +140,8 @@ impl Inner {
             self.report_junk(queue, name, reading.junk.len());
         }
         let mut view = QueueView::new(Version(epoch), reading.contenders);
+        view.mutex_role = path.mutex_role(&self.base);
+        view.candidate = self.naming.election.shown();
         view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(line, layout, self.foreign));
         if view.elsewhere.is_none() && !reading.parts.is_empty() {
             let looked = self.look_into_parts(path, &reading.parts).await;

@@ -1,6 +1,6 @@
 //! Where a queue lies, and which queue a node is.
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Part, QueueName, Result};
+use lockkeeper_core::{Error, ErrorKind, MutexRole, Operation, Part, QueueName, Result};
 use lockkeeper_zk_proto::path::{Chroot, ZnodePath};
 
 use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
@@ -36,6 +36,12 @@ impl QueuePath {
         }
         let path = part_of(&line, queue.part(), layout);
         Ok(Self { line, path, chroot: chroot.clone() })
+    }
+
+    /// What a mutex is here to a read/write lock: one lock with it on a name of our own, to which a path directly below
+    /// the base belongs too, whichever way it was written; on any other path what it is to the clients that share it.
+    pub(super) fn mutex_role(&self, base: &ZnodePath) -> MutexRole {
+        if self.line.parent().as_ref() == Some(base) { MutexRole::Writer } else { MutexRole::Stranger }
     }
 
     /// Whether it lies in the path of a lock below the base: each takes the other's nodes for its contenders.
@@ -151,6 +157,19 @@ mod tests {
             assert_eq!(path_of(name, "/").unwrap_err().kind(), ErrorKind::InvalidName, "{name}");
         }
         assert!(path_of("/zookeeper", "/app").is_ok());
+    }
+
+    #[test]
+    fn a_mutex_is_the_exclusive_side_of_a_read_write_lock_on_names_of_our_own_and_directly_below_the_base() {
+        let base = ZnodePath::parse("/lockkeeper").unwrap();
+        let role = |name| path_of(name, "/app").unwrap().mutex_role(&base);
+        for own in ["reports", "reports/nightly", "/lockkeeper/reports", "/lockkeeper/reports%2Fnightly"] {
+            assert_eq!(role(own), MutexRole::Writer, "{own}");
+        }
+        for shared in ["/fleet/locks/a", "/reports", "/lockkeeper", "/lockkeeper/reports/nightly", "/app/lockkeeper/x"]
+        {
+            assert_eq!(role(shared), MutexRole::Stranger, "{shared}");
+        }
     }
 
     #[test]

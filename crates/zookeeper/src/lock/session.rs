@@ -43,7 +43,7 @@ pub(super) struct Inner {
     /// Who may do what with the nodes of locks; those above them are open.
     pub(super) acl: Vec<Acl>,
     pub(super) foreign: ForeignPolicy,
-    base: ZnodePath,
+    pub(super) base: ZnodePath,
     places: Mutex<Places>,
     /// Wakes the prover.
     pub(super) kick: Arc<Notify>,
