@@ -3,11 +3,13 @@
 //! Whole commands are timed from outside, in turn with what they are compared with, so that a machine whose speed drifts
 //! does not favour one of them. What is timed within a process is an example of the crate that it belongs to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+
+use crate::cargo::target_folder;
 
 /// How many pairs of whole commands are timed: the median of 200 moves by a few percent from run to run.
 const PAIRS: usize = 200;
@@ -97,11 +99,7 @@ fn build_release() -> Result<PathBuf, String> {
     if !status.success() {
         return Err("the release build failed".to_owned());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").join("target"),
-        PathBuf::from,
-    );
-    Ok(target.join("release/lockkeeper"))
+    Ok(target_folder().join("release/lockkeeper"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "times a whole command; nothing is decided by it")]

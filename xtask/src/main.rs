@@ -5,7 +5,9 @@
 //! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
 
 mod bench;
+mod cargo;
 mod install;
+mod long;
 mod python;
 mod tally;
 mod test;

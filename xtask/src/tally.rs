@@ -25,7 +25,7 @@ pub(crate) struct Tally {
 }
 
 /// The final count; shown as the one line that ends the output.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
@@ -83,6 +83,15 @@ impl Tally {
         }
         skipped.sort();
         Totals { passed: self.passed.saturating_sub(returned_early), failed: self.failed, skipped }
+    }
+}
+
+impl Totals {
+    /// Counts what another stage found too.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
     }
 }
 

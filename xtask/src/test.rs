@@ -1,30 +1,29 @@
-//! `cargo xtask test`: every check of the project, in one run, with one count on the last line.
+//! `cargo xtask test`: every check of the project, or the long rounds alone, in one run, with one count on the last line.
 //!
 //! Runs the stages one after the other, lets each fail without stopping those that do not need it, and reports at the
-//! end. How output becomes numbers is `tally`'s; what is installed beforehand is `install`'s.
+//! end. How output becomes numbers is `tally`'s; what is installed beforehand is `install`'s; which tests have long rounds
+//! is `long`'s.
 
-use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{self, Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tempfile::NamedTempFile;
 
+use crate::cargo::{cargo, cargo_command, count, target_folder};
 use crate::install::{self, LeftOut, Wish};
-use crate::tally::{Tally, Totals};
-
-/// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
-const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
+use crate::long;
+use crate::tally::Totals;
 
 /// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
 const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
 
-/// The environment variable by which cargo and the tests are told of a target directory that is not the usual one.
-const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
+/// The environment variable that names the file to which tests append what they measured.
+const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
+
+/// The environment variable that asks tests for their long rounds.
+const LONG_VARIABLE: &str = "LOCKKEEPER_TEST_LONG";
 
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
@@ -33,6 +32,9 @@ pub(crate) struct Options {
     /// with apt-get, Python packages in the target directory.
     #[arg(long)]
     no_install: bool,
+    /// Run the tests that have long rounds, with all their rounds, and nothing else; without it, they play a tenth.
+    #[arg(long)]
+    long: bool,
     /// Make a skipped test a failure.
     #[arg(long)]
     require_all: bool,
@@ -47,25 +49,49 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         left_out = install::set_up(wish, &target_folder().join("lockkeeper-python"));
         Ok(())
     });
+    if !options.long {
+        check_sources(&mut stages);
+    }
+    // Tests start these as processes, also across packages, where `cargo test` alone would not build them.
+    let built = stages.run("build", || cargo("build --workspace --bins --examples --all-features", &[]));
+    let mut found = Found::default();
+    for (name, tests) in test_stages(options.long) {
+        if built {
+            stages.run(name, || run_tests(&tests, options, &mut found));
+        } else {
+            stages.leave_out(name, "the build failed");
+        }
+    }
+    stages.print();
+    if !found.figures.is_empty() {
+        println!("\nfigures:");
+        found.figures.lines().for_each(|line| println!("  {line}"));
+    }
+    print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
+    print_list("skipped", found.totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
+    println!("\n{}", found.totals);
+    if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What can be said of the sources without running them.
+fn check_sources(stages: &mut Stages) {
     stages.run("format", || cargo("fmt --all --check", &[]));
     stages.run("clippy", || cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[]));
     // The libraries' public documentation, as docs.rs shows it: there a link to something private is an error too.
     // Libraries only, since the command's page would land on that of the library of the same name.
     let documentation = "doc --workspace --lib --no-deps --all-features";
     stages.run("documentation", || cargo(documentation, &[("RUSTDOCFLAGS", "-D warnings")]));
-    // Tests start these as processes, also across packages, where `cargo test` alone would not build them.
-    let built = stages.run("build", || cargo("build --workspace --bins --examples --all-features", &[]));
-    let mut totals = Tally::default().totals("");
-    if built {
-        stages.run("tests", || run_tests(options, &mut totals));
-    } else {
-        stages.leave_out("tests", "the build failed");
+}
+
+/// The stages that run tests, each with what it asks of cargo.
+fn test_stages(is_long: bool) -> Vec<(&'static str, String)> {
+    // Always the whole workspace, so that each crate is built once, with the features of all.
+    let tests = "test --workspace --all-features --no-fail-fast";
+    if !is_long {
+        return vec![("tests", tests.to_owned())];
     }
-    stages.print();
-    print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
-    print_list("skipped", totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
-    println!("\n{totals}");
-    if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    // Not captured, so that one sees how far they are.
+    long::TESTS.iter().map(|test| (test.name, format!("{tests} --test {} -- --nocapture", test.name))).collect()
 }
 
 /// Prints what did not happen, and why; nothing if there is nothing.
@@ -122,16 +148,32 @@ impl Stages {
     }
 }
 
-/// Runs the tests of the workspace and documentation tests, counting as their output passes through.
-fn run_tests(options: &Options, totals: &mut Totals) -> Result<(), String> {
-    let skips = tempfile::NamedTempFile::new().map_err(|error| format!("no temporary file for the skips: {error}"))?;
-    let mut command = cargo_command("test --workspace --all-features --no-fail-fast");
-    command.env(SKIPS_VARIABLE, skips.path());
-    let (tally, ended) = stream(command, io::stdout(), OUTPUT_DRAIN_MAX);
-    let written_skips = fs::read(skips.path()).map_err(|error| format!("the file of skips is gone: {error}"))?;
-    *totals = tally.totals(&String::from_utf8_lossy(&written_skips));
-    ended?;
-    verdict(totals, options.require_all)
+/// What the tests came to and measured, over all stages.
+#[derive(Debug, Default)]
+struct Found {
+    totals: Totals,
+    figures: String,
+}
+
+/// Runs tests, counting as their output passes through.
+fn run_tests(tests: &str, options: &Options, found: &mut Found) -> Result<(), String> {
+    let file = || NamedTempFile::new().map_err(|error| format!("no temporary file for what tests write: {error}"));
+    let (skips, figures) = (file()?, file()?);
+    let mut command = cargo_command(tests);
+    command.env(SKIPS_VARIABLE, skips.path()).env(FIGURES_VARIABLE, figures.path()).env_remove(LONG_VARIABLE);
+    if options.long {
+        command.env(LONG_VARIABLE, "1");
+    }
+    let (tally, ended) = count(command);
+    let written = |file: &NamedTempFile| {
+        let bytes = fs::read(file.path()).map_err(|error| format!("a file that tests write to is gone: {error}"))?;
+        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let totals = tally.totals(&written(&skips)?);
+    let outcome = ended.and_then(|()| verdict(&totals, options.require_all));
+    found.totals.add(totals);
+    found.figures.push_str(&written(&figures)?);
+    outcome
 }
 
 /// What the count alone says, after every harness ended well.
@@ -148,97 +190,12 @@ fn verdict(totals: &Totals, require_all: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command, passing its standard output on to `ours` line by line and counting it.
-///
-/// The count is answered even if the command failed. A command whose output is still open `drain_max` after its end has
-/// left a process behind, and that is a failure.
-fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Duration) -> (Tally, Result<(), String>) {
-    let mut tally = Tally::default();
-    let mut child = match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return (tally, Err(format!("could not be started: {error}"))),
-    };
-    let output = child.stdout.take().expect("standard output was asked to be piped");
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || pass_on(output, ours, &sender));
-    let ended = thread::spawn(move || child.wait());
-    let mut leaked = false;
-    while !leaked {
-        // Looked at before the wait, so that the whole of it lies after the end.
-        let finished = ended.is_finished();
-        match lines.recv_timeout(drain_max) {
-            Ok(line) => tally.read_line(&line),
-            Err(RecvTimeoutError::Timeout) => leaked = finished,
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    let outcome = match ended.join().expect("waiting for a child does not panic") {
-        Ok(_) if leaked => Err("a process that a test started outlived it and holds the output open".to_owned()),
-        Ok(status) => succeeded(status),
-        Err(error) => Err(format!("could not be waited for: {error}")),
-    };
-    (tally, outcome)
-}
-
-/// Copies output to `ours`, and each line of it to the counter.
-fn pass_on(output: impl Read, mut ours: impl Write, sender: &mpsc::Sender<String>) {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-        // A reader of ours that went away must not stop the tests or the count.
-        let _ = ours.write_all(&line).and_then(|()| ours.flush());
-        if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
-            return;
-        }
-        line.clear();
-    }
-}
-
-/// Runs cargo to its end, with its output going where ours goes.
-fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
-    let mut command = cargo_command(arguments);
-    command.envs(environment.iter().copied());
-    command.status().map_err(|error| format!("cargo could not be started: {error}")).and_then(succeeded)
-}
-
-/// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
-fn cargo_command(arguments: &str) -> Command {
-    println!("cargo {arguments}");
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments.split(' ')).current_dir(root());
-    if env::var_os(TARGET_VARIABLE).is_some() {
-        // Cargo would take it from the root, and each test from the folder of its crate.
-        command.env(TARGET_VARIABLE, target_folder());
-    }
-    command
-}
-
-/// The target directory, by its whole path.
-fn target_folder() -> PathBuf {
-    let named = env::var_os(TARGET_VARIABLE).and_then(|folder| path::absolute(folder).ok());
-    named.unwrap_or_else(|| root().join("target"))
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
-}
-
-fn succeeded(status: ExitStatus) -> Result<(), String> {
-    if status.success() { Ok(()) } else { Err(status.to_string()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
     fn count(passed: usize, failed: usize, ignored: usize) -> Totals {
-        let mut tally = Tally::default();
+        let mut tally = crate::tally::Tally::default();
         tally.read_line(&format!("test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured"));
         tally.totals("")
     }
@@ -254,20 +211,6 @@ mod tests {
     fn a_skip_is_a_failure_only_when_all_are_required() {
         assert_eq!(verdict(&count(4, 0, 1), false), Ok(()));
         assert!(verdict(&count(4, 0, 1), true).is_err());
-    }
-
-    #[test]
-    fn a_failed_harness_fails_the_stage_and_its_count_is_kept() {
-        let script = "echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured'; exit 101";
-        let (tally, outcome) = stream(shell(script), io::sink(), OUTPUT_DRAIN_MAX);
-        assert_eq!(tally.totals("").to_string(), "2 passed, 1 failed, 0 skipped");
-        assert!(outcome.is_err());
-    }
-
-    #[test]
-    fn a_process_left_behind_with_the_output_open_fails_the_stage_instead_of_hanging_it() {
-        let (_, outcome) = stream(shell("sleep 3 2>/dev/null & exit 0"), io::sink(), Duration::from_millis(50));
-        assert!(outcome.expect_err("the sleeper holds the output").contains("outlived"));
     }
 
     #[test]

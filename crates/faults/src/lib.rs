@@ -6,6 +6,7 @@
 //! - [`namespaces`] gives each server of an ensemble a network of its own, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
+//! - [`long`] says how many rounds a test plays, and [`figures`] tells what they showed.
 //! - [`skip`] is how a test that lacks something says so by name; [`wait`] is how one waits for an event.
 //!
 //! What the tests claim about locks is left to them; nothing here knows Lockkeeper.
@@ -18,6 +19,8 @@ mod error;
 mod scratch;
 mod target;
 
+pub mod figures;
+pub mod long;
 pub mod namespaces;
 pub mod peers;
 pub mod ports;

@@ -1,6 +1,7 @@
 //! A server that is killed under load, again and again: what was acknowledged is there, and no more than was asked for.
 //!
-//! `LOCKKEEPER_CRASH_KILLS` sets how often it is killed. The server is this test's own program, started again.
+//! It is killed two hundred times in `cargo xtask test --long`, a tenth of that otherwise. The server is this test's own
+//! program, started again.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockkeeper_faults::{figures, long};
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
@@ -18,8 +20,10 @@ use lockkeeper_zk_proto::message::{
 };
 use lockkeeper_zk_server::EmbeddedServer;
 
-/// How often the server is killed unless the environment says otherwise.
-const KILLS_DEFAULT: usize = 10;
+/// How often the server is killed in the long run.
+const KILLS_LONG: u32 = 200;
+/// After how many kills it is told how far it is.
+const TOLD_EVERY: u32 = 20;
 /// Tells the program that it is to be the server, and where its data is.
 const DIRECTORY_VARIABLE: &str = "LOCKKEEPER_CRASH_DIRECTORY";
 /// How many clients write at once.
@@ -46,7 +50,7 @@ async fn the_server_that_is_killed() {
 
 #[test]
 fn no_acknowledged_write_is_lost_however_often_the_server_is_killed() {
-    let kills = std::env::var("LOCKKEEPER_CRASH_KILLS").map_or(KILLS_DEFAULT, |text| text.parse().expect("a number"));
+    let kills = long::rounds(KILLS_LONG);
     let folder = tempfile::tempdir().unwrap();
     let (mut acknowledged, mut asked) = (BTreeSet::new(), BTreeSet::new());
     let mut zxid = 0;
@@ -58,7 +62,7 @@ fn no_acknowledged_write_is_lost_however_often_the_server_is_killed() {
         let writers: Vec<_> =
             (0..WRITERS).map(|writer| std::thread::spawn(move || write_until_killed(address, turn, writer))).collect();
         // Killed at another point each time, with writes under way.
-        let enough = acknowledged.len() + WRITTEN_BEFORE_KILL + turn * 7 % 200;
+        let enough = acknowledged.len() + WRITTEN_BEFORE_KILL + turn as usize * 7 % 200;
         while count_of(address) < enough {}
         server.kill().unwrap();
         server.wait().unwrap();
@@ -67,12 +71,16 @@ fn no_acknowledged_write_is_lost_however_often_the_server_is_killed() {
             asked.extend(asked_here);
             acknowledged.extend(acknowledged_here);
         }
+        if (turn + 1) % TOLD_EVERY == 0 {
+            println!("{} kills of {kills}, {} writes acknowledged or found", turn + 1, acknowledged.len());
+        }
     }
     let (mut server, address) = start(folder.path());
     let found = check(address, &acknowledged, &asked, &mut zxid);
     server.kill().unwrap();
     server.wait().unwrap();
-    eprintln!("{kills} kills: {} writes asked for, {} acknowledged or found, none lost", asked.len(), found.len());
+    let (asked, found) = (asked.len(), found.len());
+    figures::tell(&format!("crash kills: {kills}; {asked} writes asked for, {found} acknowledged or found, none lost"));
 }
 
 fn start(directory: &Path) -> (Child, SocketAddr) {
@@ -127,7 +135,7 @@ fn count_of(address: SocketAddr) -> usize {
 }
 
 /// Writes as fast as it goes until the server is gone; answers what was asked for and what was acknowledged.
-fn write_until_killed(address: SocketAddr, turn: usize, writer: usize) -> (BTreeSet<String>, BTreeSet<String>) {
+fn write_until_killed(address: SocketAddr, turn: u32, writer: usize) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut asked, mut acknowledged) = (BTreeSet::new(), BTreeSet::new());
     let Some(mut client) = Client::connect(address) else {
         return (asked, acknowledged);

@@ -96,3 +96,35 @@ fn a_run_that_requires_all_fails_for_a_skip() {
     let ended = stage.run(&["test", "--no-install", "--require-all"]);
     assert!(!ended.is_success && ended.output.ends_with("\n1 passed, 0 failed, 1 skipped\n"), "{ended:?}");
 }
+
+/// Notes what cargo was asked for and how long the rounds are to be, and tells figures.
+const NOTING_TESTS: &str = r#"echo "$* long=$LOCKKEEPER_TEST_LONG" >> "$NOTES/tests"
+    echo "rounds: 50, violations: 0" >> "$LOCKKEEPER_TEST_FIGURES"
+    say 1 0"#;
+
+#[test]
+fn the_long_run_plays_long_rounds_and_nothing_else_and_ends_with_their_figures() {
+    let stage = Stage::bare();
+    stage.cargo_tests(NOTING_TESTS);
+    let ended = stage.run(&["test", "--long", "--no-install"]);
+    assert!(ended.is_success && !ended.output.contains("== clippy"), "{ended:?}");
+    let orders = stage.note("tests");
+    assert!(orders.lines().all(|line| line.contains(" --test ") && line.ends_with("long=1")), "{orders}");
+    for test in ["kill_stress", "cut_off", "elections", "crash"] {
+        assert!(orders.contains(&format!(" --test {test} -- --nocapture")), "{orders}");
+    }
+    let count = orders.lines().count();
+    let figures = "  rounds: 50, violations: 0\n".repeat(count);
+    assert!(ended.output.contains(&format!("\nfigures:\n{figures}")), "{ended:?}");
+    assert!(ended.output.ends_with(&format!("\n{count} passed, 0 failed, 0 skipped\n")), "{ended:?}");
+}
+
+#[test]
+fn the_plain_run_plays_short_rounds_and_tells_their_figures_too() {
+    let stage = Stage::bare();
+    stage.cargo_tests(NOTING_TESTS);
+    let ended = stage.run(&["test", "--no-install"]);
+    assert!(ended.output.contains("\nfigures:\n  rounds: 50, violations: 0\n"), "{ended:?}");
+    let orders = stage.note("tests");
+    assert!(orders.lines().count() == 1 && orders.ends_with("long=\n"), "{orders}");
+}

@@ -1,8 +1,8 @@
 //! Random scripts of several clients against Apache ZooKeeper and the embedded server: everything a client can see is
 //! the same, but for times, absolute transaction numbers, session ids, and what `lib.rs` states as differences.
 //!
-//! `LOCKKEEPER_DIFFERENTIAL_OPERATIONS` sets how many operations are tried, `LOCKKEEPER_DIFFERENTIAL_SEED` repeats one
-//! run. A difference is printed with its seed and what went before it.
+//! Twenty thousand operations are tried in `cargo xtask test --long`, a tenth otherwise. A difference is printed with what
+//! went before it and its seed, which `LOCKKEEPER_SEED` repeats.
 
 mod client;
 mod normal;
@@ -14,13 +14,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockkeeper_faults::zookeeper::{Server, Setup, availability};
+use lockkeeper_faults::{figures, long};
 use lockkeeper_zk_server::EmbeddedServer;
 
 use crate::run::run;
 use crate::script::{Script, script};
 
-/// How many operations are tried unless the environment says otherwise.
-const OPERATIONS_DEFAULT: usize = 2_000;
+/// How many operations the long run tries.
+const OPERATIONS_LONG: u32 = 20_000;
+/// The environment variable that repeats one script.
+const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
 /// How many operations a script has: a difference is then found near its beginning.
 const OPERATIONS_PER_SCRIPT: usize = 500;
 /// Short, so that sessions expire within a second or two.
@@ -53,8 +56,8 @@ async fn random_scripts_look_the_same_on_apache_and_on_the_embedded_server() {
         .start()
         .await
         .unwrap();
-    let seed = number("LOCKKEEPER_DIFFERENTIAL_SEED");
-    let operations = number("LOCKKEEPER_DIFFERENTIAL_OPERATIONS").map_or(OPERATIONS_DEFAULT, |count| count as usize);
+    let seed = std::env::var(SEED_VARIABLE).ok().map(|text| text.parse().expect("the seed is a whole number"));
+    let operations = long::rounds(OPERATIONS_LONG) as usize;
     let first_seed = seed.unwrap_or_else(|| u64::from(std::process::id()) << 20);
     let count = if seed.is_some() { 1 } else { operations.div_ceil(OPERATIONS_PER_SCRIPT) };
     let (mut done, mut lines_count) = (0, 0);
@@ -63,7 +66,9 @@ async fn random_scripts_look_the_same_on_apache_and_on_the_embedded_server() {
         done += script.operations_count();
         lines_count += compare(seed, script, apache.address(), embedded.address().unwrap()).await;
     }
-    eprintln!("{done} operations from seed {first_seed}: {lines_count} lines seen by clients are the same");
+    let text =
+        format!("differential: {done} operations from seed {first_seed}, {lines_count} lines seen by clients alike");
+    figures::tell(&text);
 }
 
 /// Runs a script on both servers; answers how many lines were compared.
@@ -72,7 +77,7 @@ async fn compare(seed: u64, script: Script, apache: SocketAddr, embedded: Socket
     let on_apache = tokio::task::spawn_blocking(move || run(&script, apache));
     let on_embedded = tokio::task::spawn_blocking(move || run(&other, embedded));
     let (on_apache, on_embedded) = tokio::join!(on_apache, on_embedded);
-    let broken = format!("a run broke off; LOCKKEEPER_DIFFERENTIAL_SEED={seed} repeats it");
+    let broken = format!("a run broke off; {SEED_VARIABLE}={seed} repeats it");
     let (on_apache, on_embedded) = (on_apache.expect(&broken), on_embedded.expect(&broken));
     let differs = on_apache.iter().zip(&on_embedded).position(|(theirs, ours)| !theirs.admits(ours));
     let at = differs.or_else(|| (on_apache.len() != on_embedded.len()).then(|| on_apache.len().min(on_embedded.len())));
@@ -85,11 +90,7 @@ async fn compare(seed: u64, script: Script, apache: SocketAddr, embedded: Socket
                 eprintln!("   {whose} {line}");
             }
         }
-        panic!("the servers differ at line {at}; LOCKKEEPER_DIFFERENTIAL_SEED={seed} repeats it");
+        panic!("the servers differ at line {at}; {SEED_VARIABLE}={seed} repeats it");
     }
     on_apache.len()
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }

@@ -7,7 +7,7 @@
 //! when the second is granted the lock, on one clock. The bare holder's session shows what other rules would have believed
 //! on the very same exchanges, so that it is known that the test can see two holders.
 //!
-//! The three tests judge the same rounds, which are played once.
+//! The three tests judge the same rounds, which are played once: fifty in `cargo xtask test --long`, a tenth otherwise.
 
 mod bare;
 mod holder;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, SEED_VARIABLE};
+use lockkeeper_faults::long;
 
 /// The ensembles' tick: short, so that a partition is noticed, and a session expires, within seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -16,8 +17,8 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many ensembles are partitioned at the same time, each in a network of its own.
 pub(crate) const NETWORKS: usize = 3;
 
-/// How many rounds at least must be played for the result to say anything.
-pub(crate) const ROUNDS_MIN: usize = 20;
+/// How many rounds the long run has. A tenth of them, two on each network, still show what every naive rule lets happen.
+const ROUNDS_LONG: u32 = 50;
 
 /// How long after the moment of the last write the network is cut at most.
 const CUT_AFTER_MAX: Duration = Duration::from_millis(10);
@@ -93,16 +94,23 @@ pub(crate) fn seed() -> u64 {
     }
 }
 
-/// The rounds of one network: every traffic once with the follower and then with the leader cut off, in random order.
+/// How many rounds at least are played on all networks together.
+pub(crate) fn rounds_min() -> usize {
+    long::rounds(ROUNDS_LONG) as usize
+}
+
+/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off, in
+/// random order.
 pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
     let mut random = Random::new(seed ^ (network as u64 + 1));
-    let mut traffics = [Traffic::Steady, Traffic::Stalled, Traffic::Idle, Traffic::Mixed];
-    for last in (1..traffics.len()).rev() {
-        traffics.swap(last, random.below(last as u64 + 1) as usize);
-    }
+    let count = rounds_min().div_ceil(NETWORKS);
     let victims = [Victim::Follower, Victim::Leader];
-    let pairs = traffics.iter().enumerate().flat_map(|pair| victims.map(|victim| (pair, victim)));
-    let round = |(number, ((turn, &traffic), victim))| Round {
+    let mut pairs = Vec::new();
+    while pairs.len() < count {
+        let traffics = shuffled(&mut random).into_iter().enumerate();
+        pairs.extend(traffics.flat_map(|pair| victims.map(|victim| (pair, victim))));
+    }
+    let round = |(number, ((turn, traffic), victim))| Round {
         network,
         number,
         victim,
@@ -114,7 +122,15 @@ pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
         cut_after: part(&mut random, CUT_AFTER_MAX, 0, 100),
         random: random.split(),
     };
-    pairs.enumerate().map(round).collect()
+    pairs.into_iter().take(count).enumerate().map(round).collect()
+}
+
+fn shuffled(random: &mut Random) -> [Traffic; 4] {
+    let mut traffics = [Traffic::Steady, Traffic::Stalled, Traffic::Idle, Traffic::Mixed];
+    for last in (1..traffics.len()).rev() {
+        traffics.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    traffics
 }
 
 /// A random part of `whole`, from `least` to `most` per cent of it.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use lockkeeper_conformance::SEED_VARIABLE;
 use lockkeeper_core::LossReason;
+use lockkeeper_faults::figures;
 
 use crate::ledger::{Rule, now};
-use crate::plan::{self, NETWORKS, ROUNDS_MIN, Victim};
+use crate::plan::{self, NETWORKS, Victim};
 use crate::round::{Outcome, Span, Stage, Whose};
 
 const WHOSE: [Whose; 2] = [Whose::Library, Whose::Bare];
@@ -31,7 +32,7 @@ pub(crate) fn play() -> Result<Report, String> {
     });
     let outcomes = played.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     let report = Report { outcomes, took: now().saturating_duration_since(begun) };
-    println!("{report}");
+    figures::tell(&report.to_string());
     Ok(report)
 }
 
@@ -58,7 +59,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
 impl Report {
     /// The library's hold ended before the rival was granted the lock, each time.
     pub(crate) fn library_never_shared(&self) -> Result<(), String> {
-        if self.outcomes.len() < ROUNDS_MIN {
+        if self.outcomes.len() < plan::rounds_min() {
             return Err(format!("only {} rounds were played", self.outcomes.len()));
         }
         none_of(self.shown(|outcome| outcome.is_shared), "two held at once")?;

@@ -28,6 +28,7 @@ pub(crate) struct Round {
 
 /// An election and the fault that its leaders suffer.
 pub(crate) struct Contest {
+    name: String,
     fault: Fault,
     campaigners: Vec<Campaigner>,
     account: watch::Sender<Account>,
@@ -49,7 +50,7 @@ impl Contest {
         for (place, server) in ensemble.servers().iter().enumerate() {
             campaigners.push(Campaigner::start(place, &name, server.address(), &account).await?);
         }
-        Ok(Self { fault, campaigners, account })
+        Ok(Self { name, fault, campaigners, account })
     }
 
     pub(crate) async fn play(mut self, rounds: u32) -> Result<Played> {
@@ -57,6 +58,7 @@ impl Contest {
         for number in 0..rounds {
             let left_alone = LEFT_ALONE_MAX * (number * 7 % 10) / 10;
             played.push(self.play_round(left_alone).await?);
+            println!("{}: round {} of {rounds}", self.name, number + 1);
         }
         // Whoever is struck last shall have said what it believed after it went on.
         self.reached("everybody standing", |account| account.settled()).await?;

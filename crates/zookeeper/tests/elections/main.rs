@@ -5,7 +5,8 @@
 //! that was struck joins again. Every campaigner says until when it believes itself to lead, and all of them mean one
 //! clock; what they said is compared at the end.
 //!
-//! The tests judge the same rounds, which are played once. `LOCKKEEPER_ELECTION_ROUNDS` says how many of each fault.
+//! The tests judge the same rounds, which are played once: fifty of each fault in `cargo xtask test --long`, a tenth
+//! otherwise.
 
 mod account;
 mod campaigner;

@@ -1,7 +1,8 @@
 //! What is played: which faults, how many rounds of each, and the times that all reckon with.
 
-use std::env;
 use std::time::Duration;
+
+use lockkeeper_faults::long;
 
 /// The ensemble's tick: short, so that a session expires within seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -21,11 +22,8 @@ pub(crate) const ELECTIONS_OF_EACH: u32 = 3;
 /// How many campaigners an election has: as many as the ensemble has servers, so that each has one of its own.
 pub(crate) const CAMPAIGNERS: usize = 3;
 
-/// How many rounds of each fault are played unless the environment says otherwise.
-const ROUNDS_DEFAULT: u32 = 6;
-
-/// The environment variable that says how many rounds of each fault are played at least.
-const ROUNDS_VARIABLE: &str = "LOCKKEEPER_ELECTION_ROUNDS";
+/// How many rounds of each fault the long run has at least.
+const ROUNDS_LONG: u32 = 50;
 
 /// What befalls a leader.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -44,9 +42,5 @@ impl Fault {
 
 /// How many rounds each election plays.
 pub(crate) fn rounds_of_each_election() -> u32 {
-    let rounds = match env::var(ROUNDS_VARIABLE) {
-        Ok(rounds) => rounds.parse().expect("the number of rounds in the environment is a whole number"),
-        Err(_) => ROUNDS_DEFAULT,
-    };
-    rounds.div_ceil(ELECTIONS_OF_EACH)
+    long::rounds(ROUNDS_LONG).div_ceil(ELECTIONS_OF_EACH)
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_faults::Error;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
+use lockkeeper_faults::{Error, figures};
 use tokio::task::JoinSet;
 
 use crate::account::Term;
@@ -30,7 +30,7 @@ pub(crate) fn play() -> Result<Report, String> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
     let report = runtime.block_on(play_all()).map_err(|error| error.to_string())?;
-    println!("{report}");
+    figures::tell(&report.to_string());
     Ok(report)
 }
 

@@ -1,0 +1,122 @@
+//! What all runs together have shown, and how it is printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::judge::{Overlap, Verdict};
+use crate::plan::Victim;
+use crate::run::Outcome;
+
+/// How many breaches are printed.
+const SHOWN_MAX: usize = 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    seed: u64,
+    runs: usize,
+    stops: usize,
+    /// How many were struck, and how many of them when they had been granted the lock.
+    struck: BTreeMap<Victim, [usize; 2]>,
+    /// The runs whose runner and watchdog were both killed.
+    both_killed: BTreeSet<u64>,
+    wrong: Vec<String>,
+    /// What the logs say, one a lock.
+    pub(crate) logs: Vec<Verdict>,
+    pub(crate) took: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.stops += outcome.stops;
+        if outcome.is_struck {
+            let [all, granted] = self.struck.entry(outcome.plan.victim).or_default();
+            *all += 1;
+            *granted += usize::from(outcome.is_granted);
+        }
+        if outcome.is_struck && outcome.plan.victim == Victim::BothKilled {
+            self.both_killed.insert(outcome.plan.number);
+        }
+        self.wrong.extend(outcome.wrong.clone());
+    }
+
+    /// When all runs are over, each lock is to be had.
+    pub(crate) fn all_is_free(&mut self, locks: &Path, within: &str) {
+        for lock in 0..self.logs.len() {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+            command.args(["run", "-w", within, &format!("lock-{lock}"), "--", "true"]).env("LOCKKEEPER_DIR", locks);
+            match command.status() {
+                Ok(status) if status.success() => {}
+                other => self.wrong.push(format!("lock-{lock} is not to be had within {within}: {other:?}")),
+            }
+        }
+    }
+
+    /// How far it is, in a part of a line.
+    pub(crate) fn in_short(&self) -> String {
+        let struck: usize = self.struck.values().map(|[all, _]| all).sum();
+        let (runs, grants, breaches) = (self.runs, self.grants(), self.breaches().len());
+        format!("{runs} runs, {grants} grants, {struck} struck, {} stops, {breaches} violations", self.stops)
+    }
+
+    pub(crate) fn verdict(&self) -> Result<(), String> {
+        let breaches = self.breaches();
+        if !breaches.is_empty() {
+            let shown = breaches[..breaches.len().min(SHOWN_MAX)].join("\n");
+            return Err(format!("{} violations, with the seed {}:\n{shown}", breaches.len(), self.seed));
+        }
+        Ok(())
+    }
+
+    fn grants(&self) -> usize {
+        self.logs.iter().map(|log| log.grants).sum()
+    }
+
+    fn breaches(&self) -> Vec<String> {
+        let overlaps = self.overlaps(false).into_iter().map(|overlap| format!("two held at once: {overlap:?}"));
+        let stale = self.logs.iter().flat_map(|log| log.stale_tokens.iter().cloned());
+        overlaps.chain(stale).chain(self.wrong.iter().cloned()).collect()
+    }
+
+    /// The overlaps over a run whose runner and watchdog were both killed, which exclusion does not cover, or the others.
+    fn overlaps(&self, is_excused: bool) -> Vec<Overlap> {
+        let over_both = |overlap: &Overlap| overlap.over.is_some_and(|over| self.both_killed.contains(&over));
+        let overlaps = self.logs.iter().flat_map(|log| log.overlaps.iter().copied());
+        overlaps.filter(|overlap| over_both(overlap) == is_excused).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stale: usize = self.logs.iter().map(|log| log.stale_tokens.len()).sum();
+        writeln!(f, "kill stress: {} in {:.0} s, seed {}", self.in_short(), self.took.as_secs_f64(), self.seed)?;
+        for (victim, [all, granted]) in &self.struck {
+            writeln!(f, "  {victim:?}: {all}, {granted} of them holding or later")?;
+        }
+        let gap = self.logs.iter().map(|log| log.longest_gap).max().unwrap_or_default();
+        writeln!(
+            f,
+            "  two at once: {}; tokens that did not grow: {stale}; else: {}",
+            self.overlaps(false).len(),
+            self.wrong.len()
+        )?;
+        let (beside, [_, granted]) =
+            (self.overlaps(true), self.struck.get(&Victim::BothKilled).copied().unwrap_or_default());
+        let longest = beside.iter().filter_map(|overlap| overlap.lasted).max().unwrap_or_default();
+        writeln!(
+            f,
+            "  of {granted} commands whose runner and watchdog were both killed, {} were still on their way out beside the next, \
+             {:.1} ms at most",
+            beside.len(),
+            longest.as_secs_f64() * 1e3
+        )?;
+        writeln!(f, "  longest time from one grant of a lock to the next: {:.2} s", gap.as_secs_f64())
+    }
+}

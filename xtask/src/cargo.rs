@@ -1,0 +1,125 @@
+//! Running cargo: alone, or with its tests counted as their output passes through.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{self, Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::tally::Tally;
+
+/// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
+const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// The environment variable by which cargo and the tests are told of a target directory that is not the usual one.
+const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
+
+/// Runs cargo to its end, with its output going where ours goes.
+pub(crate) fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
+    let mut command = cargo_command(arguments);
+    command.envs(environment.iter().copied());
+    command.status().map_err(|error| format!("cargo could not be started: {error}")).and_then(succeeded)
+}
+
+/// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
+pub(crate) fn cargo_command(arguments: &str) -> Command {
+    println!("cargo {arguments}");
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments.split(' ')).current_dir(root());
+    if env::var_os(TARGET_VARIABLE).is_some() {
+        // Cargo would take it from the root, and each test from the folder of its crate.
+        command.env(TARGET_VARIABLE, target_folder());
+    }
+    command
+}
+
+/// The target directory, by its whole path.
+pub(crate) fn target_folder() -> PathBuf {
+    let named = env::var_os(TARGET_VARIABLE).and_then(|folder| path::absolute(folder).ok());
+    named.unwrap_or_else(|| root().join("target"))
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+fn succeeded(status: ExitStatus) -> Result<(), String> {
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
+}
+
+/// Runs a command, passing its standard output on line by line and counting it.
+///
+/// The count is answered even if the command failed. A command whose output is still open some time after its end
+/// has left a process behind, and that is a failure.
+pub(crate) fn count(command: Command) -> (Tally, Result<(), String>) {
+    stream(command, io::stdout(), OUTPUT_DRAIN_MAX)
+}
+
+fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Duration) -> (Tally, Result<(), String>) {
+    let mut tally = Tally::default();
+    let mut child = match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return (tally, Err(format!("could not be started: {error}"))),
+    };
+    let output = child.stdout.take().expect("standard output was asked to be piped");
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || pass_on(output, ours, &sender));
+    let ended = thread::spawn(move || child.wait());
+    let mut leaked = false;
+    while !leaked {
+        // Looked at before the wait, so that the whole of it lies after the end.
+        let finished = ended.is_finished();
+        match lines.recv_timeout(drain_max) {
+            Ok(line) => tally.read_line(&line),
+            Err(RecvTimeoutError::Timeout) => leaked = finished,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let outcome = match ended.join().expect("waiting for a child does not panic") {
+        Ok(_) if leaked => Err("a process that a test started outlived it and holds the output open".to_owned()),
+        Ok(status) => succeeded(status),
+        Err(error) => Err(format!("could not be waited for: {error}")),
+    };
+    (tally, outcome)
+}
+
+/// Copies output to `ours`, and each line of it to the counter.
+fn pass_on(output: impl Read, mut ours: impl Write, sender: &mpsc::Sender<String>) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        // A reader of ours that went away must not stop the tests or the count.
+        let _ = ours.write_all(&line).and_then(|()| ours.flush());
+        if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+            return;
+        }
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_failed_harness_fails_the_stage_and_its_count_is_kept() {
+        let script = "echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured'; exit 101";
+        let (tally, outcome) = stream(shell(script), io::sink(), OUTPUT_DRAIN_MAX);
+        assert_eq!(tally.totals("").to_string(), "2 passed, 1 failed, 0 skipped");
+        assert!(outcome.is_err());
+    }
+
+    #[test]
+    fn a_process_left_behind_with_the_output_open_fails_the_stage_instead_of_hanging_it() {
+        let (_, outcome) = stream(shell("sleep 3 2>/dev/null & exit 0"), io::sink(), Duration::from_millis(50));
+        assert!(outcome.expect_err("the sleeper holds the output").contains("outlived"));
+    }
+}

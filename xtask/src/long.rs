@@ -1,0 +1,60 @@
+//! Which tests have long rounds: those that `cargo xtask test --long` runs, and nothing else.
+//!
+//! How many rounds a test plays is its own matter (`lockkeeper_faults::long`).
+
+/// A test binary with long rounds.
+pub(crate) struct LongTest {
+    /// The name of the binary, which is that of its stage; one of the same name in another crate is run with it.
+    pub(crate) name: &'static str,
+    /// The folder of its crate, for those who look for it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "cargo finds it by its name"))]
+    pub(crate) krate: &'static str,
+}
+
+/// The longest comes last, so that what fails soon is known soon.
+pub(crate) const TESTS: &[LongTest] = &[
+    LongTest { name: "crash", krate: "zk-server" },
+    LongTest { name: "differential", krate: "zk-server" },
+    LongTest { name: "elections", krate: "zookeeper" },
+    LongTest { name: "cut_off", krate: "zookeeper" },
+    LongTest { name: "kill_stress", krate: "cli" },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::cargo::root;
+
+    /// What a test asks by.
+    const ASKS: &[&str] = &["long::rounds(", "long::time(", "long::is_asked_for(", "LOCKKEEPER_TEST_LONG"];
+
+    /// Every test binary that asks for its long rounds, with the folder of its crate.
+    fn asking(krate: &str, path: &Path, found: &mut BTreeSet<(String, String)>) {
+        for entry in fs::read_dir(path).into_iter().flatten() {
+            let path = entry.expect("an entry of the tree can be read").path();
+            if path.is_dir() {
+                asking(krate, &path, found);
+            } else if fs::read_to_string(&path).is_ok_and(|text| ASKS.iter().any(|ask| text.contains(ask))) {
+                let tests = root().join("crates").join(krate).join("tests");
+                let name = path.strip_prefix(tests).expect("it lies there").iter().next().expect("it has a name");
+                let name = Path::new(name).file_stem().expect("it has a name");
+                found.insert((krate.to_owned(), name.to_string_lossy().into_owned()));
+            }
+        }
+    }
+
+    #[test]
+    fn each_test_that_asks_for_long_rounds_is_run_by_the_long_run_and_no_other_is() {
+        let mut found = BTreeSet::new();
+        for krate in fs::read_dir(root().join("crates")).expect("the crates can be listed") {
+            let krate = krate.expect("a crate").file_name().to_string_lossy().into_owned();
+            asking(&krate, &root().join("crates").join(&krate).join("tests"), &mut found);
+        }
+        let listed = TESTS.iter().map(|test| (test.krate.to_owned(), test.name.to_owned())).collect();
+        assert_eq!(found, listed, "found in crates/*/tests, and listed in xtask/src/long.rs");
+    }
+}
