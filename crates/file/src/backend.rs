@@ -32,8 +32,9 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 /// its process keeps open, so a lock ends with its process, however that ends, and has no timeout: a stopped process
 /// keeps its place. Nothing polls, and nothing has to be started.
 ///
-/// Who may write the directory takes part. Who may only read it sees the names of locks and their owners, and can neither
-/// enter a queue nor hold anybody up.
+/// Who may write the directory takes part. Who may only read it sees the names of locks and their owners, can wait until
+/// they are left, and can neither enter a queue nor hold anybody up; a contender that was killed is there for them until one
+/// who may write comes by.
 ///
 /// Its futures need a tokio runtime with the I/O driver; giving a place up needs none.
 ///

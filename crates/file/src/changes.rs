@@ -80,8 +80,10 @@ impl Attention<'_> {
             self.ears = Some(Ears { lock, queues: None });
             return Ok(());
         }
-        self.session.base().make_queues()?;
-        let queues = self.watches.listen(&self.session.base().queues().to_string_lossy(), Topic::Queues)?;
+        let made = self.session.base().make_queues();
+        let queues = self.watches.listen(&self.session.base().queues().to_string_lossy(), Topic::Queues);
+        // Whoever may only read listens there if others have made it.
+        let queues = queues.map_err(|errno| made.err().unwrap_or(errno))?;
         // It may have come before we listened for its coming.
         let lock = self.hear(&path, Topic::Lock)?;
         self.ears = Some(Ears { lock, queues: Some(queues) });

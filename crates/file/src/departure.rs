@@ -28,6 +28,8 @@ pub(crate) enum Ahead {
         /// Our own, if we have one: whoever breaks it tells us there.
         mine: Option<Watched>,
     },
+    /// Its pipe may not be opened by those who may only read, who see its name come and go.
+    Hidden { ahead: EntryName },
     /// It has no process.
     Frozen { ahead: EntryName, mine: Option<ContenderId> },
 }
@@ -55,8 +57,13 @@ impl Ahead {
         if name.is_frozen {
             return Ok(Self::Frozen { ahead: name, mine: mine.cloned() });
         }
-        let Some(ahead) = Watched::open(session, queue, ahead)? else {
-            return Ok(Self::Told(Departure::Gone));
+        let ahead = match Watched::open(session, queue, ahead) {
+            Ok(Some(ahead)) => ahead,
+            Ok(None) => return Ok(Self::Told(Departure::Gone)),
+            Err(error) if error.kind() == ErrorKind::Refused && mine.is_none() => {
+                return Ok(Self::Hidden { ahead: name });
+            }
+            Err(error) => return Err(error),
         };
         // One that outlives its process is told by its standing alone.
         let is_pipe = |mine: &&ContenderId| EntryName::parse(mine.as_str()).is_some_and(|name| !name.is_frozen);
@@ -82,6 +89,13 @@ impl Ahead {
                 let look = {
                     let queue = queue.clone();
                     move |session: &Inner| thawed(session, &queue, &ahead, mine.as_ref())
+                };
+                changes::until(session, watches, queue, look).await
+            }
+            Self::Hidden { ahead } => {
+                let look = {
+                    let queue = queue.clone();
+                    move |session: &Inner| removed(session, &queue, &ahead)
                 };
                 changes::until(session, watches, queue, look).await
             }
@@ -127,6 +141,18 @@ fn thawed(
             Ok(Some(Departure::Gone))
         }
         None => Ok(Some(Departure::Gone)),
+    }
+}
+
+/// Tells whether a contender's name is gone.
+fn removed(session: &Inner, queue: &QueueName, ahead: &EntryName) -> Result<Option<Departure>> {
+    let Some(directory) = session.open_directory(queue, Operation::Wait)? else {
+        return Ok(Some(Departure::Gone));
+    };
+    match rustix::fs::statat(&directory, ahead.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(None),
+        Err(Errno::NOENT) => Ok(Some(Departure::Gone)),
+        Err(errno) => Err(failed(Operation::Wait, "look into", &session.base().queue_path(queue), errno)),
     }
 }
 

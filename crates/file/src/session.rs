@@ -26,19 +26,29 @@ use crate::{changes, frozen, locked, request};
 pub(crate) struct FileSession {
     inner: Arc<Inner>,
     watches: Arc<Watches>,
+    /// Whether we might not write in the directory when the session was opened.
+    looks_only: bool,
 }
 
 impl FileSession {
-    /// Opens a session; fails if we may not write in the directory.
+    /// Opens a session. If we may not write in the directory, it is one to look on with, and its joins are refused.
     pub(crate) fn open(
         base: Arc<Base>,
         looker: Arc<Looker>,
         counter: Arc<Mutex<Counter>>,
         boot: BootId,
     ) -> Result<Self> {
-        locked(&counter).open()?;
+        let looks_only = match locked(&counter).open() {
+            Err(error) if error.kind() == ErrorKind::Refused => true,
+            opened => opened.map(|()| false)?,
+        };
         let watches = Arc::new(Watches::new(base.clock().clone()));
-        Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches })
+        Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches, looks_only })
+    }
+
+    /// Refuses what writes, by the directory's name, unless we may write there by now.
+    fn check_access(&self) -> Result<()> {
+        if self.looks_only { locked(self.inner.counter()).open() } else { Ok(()) }
     }
 
     fn join(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -84,7 +94,7 @@ impl Session for FileSession {
     }
 
     fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
-        match check(&entries) {
+        match check(&entries).and_then(|()| self.check_access()) {
             Ok(()) if entries.is_empty() => ready(Ok(Vec::new())),
             Ok(()) => self.join(queue, entries),
             Err(error) => ready(Err(error)),
@@ -129,7 +139,8 @@ impl Session for FileSession {
         expected: Expected,
         value: Option<Arc<[u8]>>,
     ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        let ticket = match value::check(value.as_deref()).and_then(|()| Ticket::mint()) {
+        let checked = value::check(value.as_deref()).and_then(|()| self.check_access());
+        let ticket = match checked.and_then(|()| Ticket::mint()) {
             Ok(ticket) => ticket,
             Err(error) => return ready(Err(error)),
         };

@@ -15,14 +15,13 @@ use crate::config::TICK_MIN;
 #[command(
     name = "lockkeeper",
     version,
-    disable_help_subcommand = true,
     after_help = "\
 Examples:
   lockkeeper run nightly-backup -- ./backup.sh     run it when nobody else does
   lockkeeper show nightly-backup                   see who holds and who waits
 
-Without --connect, LOCKKEEPER_URL or a config file, locks are files of this machine.
-Exit code 125 means that lockkeeper itself failed; a line on stderr says why."
+Without --connect, LOCKKEEPER_URL or a config file, locks are files of this machine. Exit code 125 means that \
+lockkeeper itself failed; a line on stderr says why."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -58,13 +57,16 @@ pub(crate) enum Command {
     Ls {
         /// Only those whose names begin so, as in reports/
         prefix: Option<String>,
+        /// Print the names alone, one a line, and nothing if they cannot be had at once: for shells that complete them
+        #[arg(long, hide = true)]
+        names: bool,
     },
     /// Show who holds a lock and who waits for it
     #[command(after_help = "\
 Examples:
   lockkeeper show nightly-backup
-  lockkeeper show nightly-backup --watch            again at each change, until a signal ends it
-  lockkeeper show nightly-backup --watch --json     one JSON document a line for each change")]
+  lockkeeper show nightly-backup --watch         again at each change, until a signal
+  lockkeeper show nightly-backup --watch --json  one line of JSON for each change")]
     Show {
         /// The lock's name, as in nightly-backup
         name: String,
@@ -75,17 +77,21 @@ Examples:
     /// Wait until nobody holds a lock or queues for it
     #[command(after_help = "\
 Example: lockkeeper wait nightly-backup -w 10m
+
+It takes no part, and works for users who may only look.
+
 Exit codes: 0 nobody has it, 124 the time was up, 125 lockkeeper failed.")]
     Wait {
         /// The lock's name, as in nightly-backup
         name: String,
-        /// How long at most, as in 500ms, 2.5s, 1m or plain seconds
+        /// How long at most, as in 500ms, 2.5s, 1m30s or plain seconds
         #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
         wait: Option<Duration>,
     },
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
+
 Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Check,
     Revoke(RevokeArgs),
@@ -98,8 +104,10 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     /// Run a ZooKeeper server for this machine
     #[command(after_help = "\
 Example: lockkeeper server --data-dir /srv/zookeeper
-It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one
+
+It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one \
 machine, run Apache ZooKeeper. TERM stops it in order.
+
 What is not said here is taken from [server] in the config file: listen, data_dir, tick.")]
     Server {
         /// Where to listen, as in 127.0.0.1:2181, which is the default; port 0 is any free one
@@ -113,7 +121,10 @@ What is not said here is taken from [server] in the config file: listen, data_di
         tick: Option<Duration>,
     },
     /// Print the completions for a shell
-    #[command(after_help = "Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper")]
+    #[command(after_help = "\
+Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper
+
+In bash, zsh and fish they offer the names of the locks in use too.")]
     Completions {
         /// The shell, as in bash
         shell: clap_complete::Shell,

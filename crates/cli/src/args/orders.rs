@@ -13,9 +13,10 @@ const REASON_BYTES_MAX: usize = 500;
 #[command(after_help = "\
 Examples:
   lockkeeper revoke nightly-backup --reason 'deploying'
-  lockkeeper revoke nightly-backup -w 30s             and wait until it was given up
+  lockkeeper revoke nightly-backup -w 30s        and wait until it was given up
 
 It is a request. `lockkeeper run` ends its command for it, unless it was started with --on-revoke ignore.
+
 Exit codes: 0 they were asked and, with --wait, have given it up; 124 they have not in time; 125 lockkeeper failed.")]
 pub(crate) struct RevokeArgs {
     /// The lock's name, as in nightly-backup
@@ -33,9 +34,10 @@ pub(crate) struct RevokeArgs {
 #[command(after_help = "\
 Example: lockkeeper break nightly-backup --token 4294967338
 
-The token is the one that `lockkeeper show` shows for the holder; if somebody else holds the lock by now, nothing is
-changed. The next in line is granted the lock at once, while what the holder runs may go on for a moment:
+The token is the one that `lockkeeper show` shows for the holder; if another holds the lock by now, nothing is \
+changed. The next in line is granted the lock at once, while what the holder runs may go on for a moment: \
 `lockkeeper run` ends its command and exits with 123. Better ask first: lockkeeper revoke nightly-backup
+
 Exit codes: 0 it is broken, 125 lockkeeper failed, or nobody holds it with this token.")]
 pub(crate) struct BreakArgs {
     /// The lock's name, as in nightly-backup
@@ -52,8 +54,9 @@ Examples:
   lockkeeper freeze nightly-backup --reason 'moving disks until noon'
   lockkeeper freeze catalogue --kind rwlock --reason 'new schema' -w 5m
 
-It queues like anybody else and waits until those who hold the lock have given it back; who comes later waits behind
-it, and is shown the reason. Clients of other makes are kept out too.
+It queues like any other contender and waits until those who hold the lock have given it back; those who come later \
+wait behind it, and are shown the reason. Clients of other makes are kept out too.
+
 Exit codes: 0 it is frozen, 124 it was not given back in time, 125 lockkeeper failed, or it is frozen already.")]
 pub(crate) struct FreezeArgs {
     /// The lock's name, as in nightly-backup

@@ -145,6 +145,34 @@ mod tests {
         for command in cli.get_subcommands().map(clap::Command::get_name) {
             let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
             assert!(text.contains("Example"), "{command}: {text}");
+            let asked = read(&format!("lockkeeper help {command}"));
+            assert!(matches!(asked, Ok(Request::Print(help)) if help == text), "{command}");
+        }
+        assert!(matches!(read("lockkeeper help"), Ok(Request::Print(text)) if text.contains("nightly-backup")));
+        let failure = read("lockkeeper help rnu").expect_err("there is no such command");
+        assert!(failure.code == 125 && failure.message.contains("rnu"), "{}", failure.message);
+    }
+
+    /// A line that ends though the next word would fit was broken twice: here, and at the terminal's width.
+    #[test]
+    fn help_is_wrapped_once_at_any_width() {
+        for width in [80, 100] {
+            let mut cli = Cli::command().term_width(width).max_term_width(width);
+            cli.build();
+            for command in cli.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+                let name = command.get_name().to_owned();
+                let text = command.clone().term_width(width).max_term_width(width).render_long_help().to_string();
+                for (line, next) in text.lines().zip(text.lines().skip(1)) {
+                    let length = line.chars().count();
+                    assert!(length <= width, "{name} at {width}: {line}");
+                    let is_prose = |line: &str| line.starts_with(|first: char| first.is_alphabetic());
+                    let is_title = line.ends_with(':') || next.ends_with(':');
+                    let word = next.split(' ').next().unwrap_or_default();
+                    if is_prose(line) && is_prose(next) && !is_title {
+                        assert!(length + 1 + word.chars().count() > width, "{name} at {width}: {line}\n{next}");
+                    }
+                }
+            }
         }
     }
 }

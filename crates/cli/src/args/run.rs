@@ -12,28 +12,28 @@ use clap::{Args, ValueEnum};
     after_help = "\
 Examples:
   lockkeeper run nightly-backup -- ./backup.sh
-  lockkeeper run deploy --no-wait -E 0 -- ./deploy.sh     leave quietly if somebody is at it
-  lockkeeper run reports -w 10m -- make reports           wait ten minutes at most
-  lockkeeper run -s catalogue -- ./read.sh                share it with other readers
-  lockkeeper run -x catalogue -- ./rebuild.sh             keep readers out
-  lockkeeper run --permits 3 licence -- ./simulate        at most three at a time
-  lockkeeper run --restart queue-worker -- ./worker       one worker in the fleet, somewhere
+  lockkeeper run deploy --no-wait -E 0 -- ./deploy.sh  leave quietly if it is in use
+  lockkeeper run reports -w 10m -- make reports        wait ten minutes at most
+  lockkeeper run -s catalogue -- ./read.sh             share it with other readers
+  lockkeeper run -x catalogue -- ./rebuild.sh          keep readers out
+  lockkeeper run --permits 3 licence -- ./simulate     at most three at a time
+  lockkeeper run --restart queue-worker -- ./worker    one worker in the fleet
 
-The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD,
-and `lockkeeper check` in it tells whether the lock is still held.
-The lock is given back when the command ends, whatever it left in the background.
-A run without options and one with -x have the lock alone, and keep out those with -s, who share it; all of them wait in
-one line. A name that is in use with --permits, or the other way round, is refused, and so is a run of a name under a
-run of the same name.
+The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD, and `lockkeeper check` \
+in it tells whether the lock is still held. The lock is given back when the command ends, whatever it left in the \
+background. A run without options and one with -x have the lock alone, and keep out those with -s, who share it; all of \
+them wait in one line. A name that is in use with --permits, or the other way round, is refused, and so is a run of a \
+name under a run of the same name.
 
-When somebody asks that the lock be given up (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and
-KILL after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to
-a minute and starts over once the command has run for a minute. That goes on until the command ends with 0, or is ended
+When it is asked that the lock be given up (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and KILL \
+after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to a \
+minute and starts over once the command has run for a minute. That goes on until the command ends with 0, or is ended \
 by HUP, INT, QUIT or TERM, or lockkeeper itself gets INT or TERM; --wait bounds each wait.
 
 Exit codes:
   the command's own, or 128+n when signal n ended it
-  123  the lock was lost, was broken by an operator or was held for --max-hold, and the command was ended
+  123  the lock was lost, broken by an operator or held for --max-hold,
+       and the command was ended
   124  the lock was not acquired in time
   125  lockkeeper failed; a line on stderr says why
   126  the command cannot be executed
@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// How long to wait at most, as in 500ms, 2.5s, 1m or plain seconds; 0 is --no-wait
+    /// How long to wait at most, as in 500ms, 2.5s, 1m30s or plain seconds; 0 is --no-wait
     #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
     /// The exit code when the lock is not acquired in time, as in `-E 0`

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::runtime;
 use tokio::time::timeout;
 
-use super::{check, look, orders, run, server, texts, wait, watch};
+use super::{check, completions, look, manual, orders, run, server, wait, watch};
 use crate::args::{self, Cli, Command, Global, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -35,7 +35,8 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     }
     match command {
         Command::Run(args) => run::run(&global, args),
-        Command::Ls { prefix } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
+        Command::Ls { prefix, names: false } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
+        Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
         Command::Show { name, watch: true } => watch::watch(&global, &name),
         Command::Wait { name, wait } => wait::wait(&global, &name, wait),
@@ -48,8 +49,8 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Server { listen, data_dir, tick } => {
             server::server(&global, ServerSettings { listen, data_dir, tick })
         }
-        Command::Completions { shell } => texts::completions(shell),
-        Command::Man => texts::man(),
+        Command::Completions { shell } => completions::completions(shell),
+        Command::Man => manual::man(),
     }
 }
 

@@ -1,14 +1,17 @@
 //! `ls`, `show` and `capabilities`: looking at a service without taking part.
 
+use std::time::Duration;
+
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Keeper, QueueName};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use super::dispatch::block_on_closing;
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
-use crate::output::{self, ListedLock, Promises, ShownLock};
+use crate::output::{self, ListedLock, Promises, ShownLock, one_line};
 use crate::voice::say;
 
 /// Lists the locks in use whose names begin with `prefix`.
@@ -26,6 +29,17 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
         Ok::<_, lockkeeper::Error>(locks)
     })??;
     answer(global, &locks, || output::list(&locks))
+}
+
+/// Prints the names of the locks in use, for a shell that completes a name.
+pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
+    /// How long a user who has pressed a key waits for it.
+    const TIME_MAX: Duration = Duration::from_secs(1);
+    let keeper = open(global)?;
+    let listed = block_on_closing(&keeper, async { timeout(TIME_MAX, keeper.queues(prefix)).await })?;
+    let names = listed.unwrap_or_else(|_| Ok(Vec::new()))?;
+    let lines: String = names.iter().map(|name| format!("{}\n", one_line(name.as_str()))).collect();
+    output::print(&lines).map(|()| 0)
 }
 
 /// Shows who holds a lock and who waits for it.

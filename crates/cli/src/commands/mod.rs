@@ -12,17 +12,18 @@
 //! | `check` | `check` |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `server` | `server` |
-//! | `texts` | `completions`, `man` |
+//! | `completions`, `manual` | `completions`, `man` |
 
 mod check;
 mod claim;
+mod completions;
 mod dispatch;
 mod look;
+mod manual;
 mod orders;
 mod restart;
 mod run;
 mod server;
-mod texts;
 mod wait;
 mod watch;
 

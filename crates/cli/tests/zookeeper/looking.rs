@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
+use lockkeeper_zk_proto::message::{Acl, Permissions};
+use lockkeeper_zookeeper::{Client, Config};
 use serde_json::Value;
 
 use crate::cli_support::{Ended, in_time};
@@ -143,6 +145,39 @@ async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
     // It has looked at the queue for that.
     assert!(line.contains("held by"), "{line}");
     assert_eq!(server.metric("zk_global_sessions").await.unwrap() as u32, 2, "the holder's and the waiter's");
+    holder.end();
+    assert_eq!(crate::run_support::ended(&mut waiter).code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_works_for_a_user_who_may_only_list_the_queue() {
+    if !can_start("looking::wait_works_for_a_user_who_may_only_list_the_queue") {
+        return;
+    }
+    let server = server().await;
+    let site = Site::new(&format!("ann:secret@{}", server.address()), "?acl=creator");
+    let holder = site.place.hold("job");
+    let url = format!("zk://ann:secret@{}", server.address());
+    let ann = Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap();
+    let connect = format!("zk://{}", server.address());
+    let wait = |options: &[&str]| site.place.run(&[&["wait", "job", "--connect", &connect], options].concat());
+    let refused = wait(&["-w", "10s"]);
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    // The queue may be read by all, its contenders by nobody else.
+    let (mut acl, _) = ann.get_acl("/lockkeeper/job").await.unwrap();
+    acl.push(Acl { permissions: Permissions::READ, ..Acl::open() });
+    ann.set_acl("/lockkeeper/job", acl, None).await.unwrap();
+    let in_use = wait(&["-w", "300ms"]);
+    assert_eq!(in_use.code, Some(124), "{in_use:?}");
+    let mut command = site.place.command(&["wait", "job", "--connect", &connect]);
+    let mut waiter = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(waiter.stderr.take().unwrap());
+    let line = in_time("it says for whom it waits", move || {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        line
+    });
+    assert!(line.contains("waiting for job"), "{line}");
     holder.end();
     assert_eq!(crate::run_support::ended(&mut waiter).code(), Some(0));
 }

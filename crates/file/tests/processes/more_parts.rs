@@ -100,9 +100,20 @@ pub(crate) async fn freeze(part: &Part) {
 pub(crate) async fn ask_in_vain(part: &Part) {
     let backend = backend(&part.directory);
     let infos = backend.inspect(&queue(QUEUE)).await.unwrap();
-    let refused = if backend.session().await.is_err() { "refused" } else { "let in" };
+    let session = backend.session().await.unwrap();
+    let refused = if Place::join(&session, &queue(QUEUE)).await.is_err() { "refused" } else { "let in" };
     let asked = infos[0].revocation.as_ref().and_then(|revocation| revocation.why.as_deref());
     say(&format!("frozen {:?} asked {asked:?} {refused}", infos[0].frozen.as_deref()));
+}
+
+/// Waits, as an onlooker, until the first in the queue has left.
+pub(crate) async fn wait_for_first(part: &Part) {
+    let session = backend(&part.directory).session().await.unwrap();
+    let view = session.view(&queue(QUEUE)).await.unwrap();
+    let departure = session.departure(&queue(QUEUE), None, &view.contenders[0].id, view.version);
+    let changed = session.changed(&queue(QUEUE), &view);
+    say("waiting");
+    say(&format!("{:?}, {} left", departure.await.unwrap(), changed.await.unwrap().contenders.len()));
 }
 
 /// Writes a value this many times.

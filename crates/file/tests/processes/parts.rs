@@ -55,6 +55,7 @@ pub(crate) fn play(part: &Part) {
             "be-asked" => more_parts::be_asked(part).await,
             "freeze" => more_parts::freeze(part).await,
             "ask-in-vain" => more_parts::ask_in_vain(part).await,
+            "wait-for-first" => more_parts::wait_for_first(part).await,
             "write-value" => more_parts::write_value(part).await,
             "storm-of-all" => more_parts::storm_of_all(part).await,
             other => panic!("nobody plays {other}"),

@@ -65,7 +65,11 @@ pub(crate) fn readers_only_look() {
     let onlooker = stage.other_user("look");
     onlooker.hear_that(&format!("1 queue {QUEUE} owner {}", std::process::id()));
     onlooker.hear_that("3 files, opened []");
+    let waiter = stage.other_user("wait-for-first");
+    waiter.hear_that("waiting");
+    assert!(waiter.is_silent_for(Duration::from_millis(200)), "the lock is held");
     block_on(held.leave()).unwrap();
+    waiter.hear_that("Gone, 0 left");
     // What is said to those who wait is for whoever looks, too.
     let mut entry = entry();
     entry.bond = Bond::Persistent { reason: "moving".into() };

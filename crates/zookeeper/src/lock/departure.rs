@@ -18,6 +18,7 @@ pub(super) struct Wait {
     inner: Arc<Inner>,
     queue: QueueName,
     path: QueuePath,
+    ahead: ContenderId,
     mine: Option<Mine>,
     seen: u64,
 }
@@ -56,7 +57,7 @@ impl Wait {
         }
         let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
         let watch = inner.link.call_watching(&request, path.shown());
-        Ok((Self { inner, queue: queue.clone(), path, mine, seen: seen.0 }, watch))
+        Ok((Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 }, watch))
     }
 
     /// Waits until the one ahead is gone, or a new look is needed.
@@ -88,6 +89,9 @@ impl Wait {
     /// the order of the client's own list.
     async fn departed(&self, (call, fired): (Call, Fired)) -> Result<Departure> {
         let answer = call.await;
+        if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) && self.mine.is_none() {
+            return self.unread().await;
+        }
         let is_same_connection = answer.epoch == self.seen;
         match answer.result {
             Ok(_) if is_same_connection => {}
@@ -105,6 +109,31 @@ impl Wait {
                 None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
             },
             // The watch goes with its connection: what it would say on the next one proves nothing.
+            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
+                self.reconnected().await
+            }
+        }
+    }
+
+    /// Waits, as an onlooker, for one who may be listed but not read: servers tell of its end to those who watch the list,
+    /// and to nobody who watches a node that they may not read.
+    async fn unread(&self) -> Result<Departure> {
+        let (list, fired) = self.inner.send_watching_list(&self.path, self.queue.part());
+        let listing = match list.listing().await {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => return self.reconnected().await,
+            Err(error) => return Err(self.inner.fail(error, Operation::Wait, &self.queue)),
+        };
+        let is_there = |children: Vec<String>| children.iter().any(|child| *child == self.ahead.as_str());
+        if listing.epoch != self.seen || !listing.children.is_some_and(is_there) {
+            return Ok(Departure::Recheck);
+        }
+        tokio::select! {
+            biased;
+            happening = fired => match happening {
+                Some(_) => Ok(Departure::Recheck),
+                None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
+            },
             _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
                 self.reconnected().await
             }
