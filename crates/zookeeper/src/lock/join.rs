@@ -154,7 +154,7 @@ impl Join {
                     None => sent = self.send(),
                 }
             } else {
-                return Err(self.fail(error));
+                return Err(self.explain(error));
             }
             trouble = Some(error);
         }
@@ -236,8 +236,17 @@ impl Join {
         Ok(Some(Made { nodes, listing: Some(listing) }))
     }
 
-    /// Says why the queue's node could not be made.
+    /// Says why the queue's node, or ours in it, could not be made.
     fn explain(&self, refusal: ClientError) -> Error {
+        if refusal.is(ErrorCode::NoChildrenForEphemerals) {
+            let path = self.path.shown();
+            let message = format!(
+                "{path}, or a node above it, is ephemeral: another program's lock of one node, below which no queue can be; \
+                 lock a path of its own, or try again when that lock is free"
+            );
+            let error = Error::permanent(ErrorKind::ForeignContender, Operation::Join, message);
+            return error.at(&self.queue).caused_by(refusal);
+        }
         if refusal.is(ErrorCode::NoNode) && self.path.has_chroot() {
             let message = format!("the chroot {} does not exist", self.path.chroot());
             let error = Error::permanent(ErrorKind::InvalidConfig, Operation::Join, message);
