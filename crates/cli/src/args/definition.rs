@@ -48,9 +48,11 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
 }
 
-/// The commands.
+/// The commands. Only the one that is asked for is defined in full: that is on the way of each command's start.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
+    /// Run a command while holding a lock
     Run(RunArgs),
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]
@@ -94,9 +96,13 @@ Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
 
 Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Check,
+    /// Ask those who hold a lock to give it up
     Revoke(RevokeArgs),
+    /// Take a lock away from the holder with this token
     Break(BreakArgs),
+    /// Keep everybody out of a lock until `thaw`, also when this command has ended
     Freeze(FreezeArgs),
+    /// Let everybody take a frozen lock again
     Thaw(ThawArgs),
     /// Say what the service promises
     #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]

@@ -142,6 +142,7 @@ mod tests {
     fn help_and_version_are_no_failures_and_every_command_has_an_example() {
         assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
         let cli = Cli::command();
+        assert!(cli.get_subcommands().all(|command| command.get_about().is_some()), "`--help` says what each is for");
         for command in cli.get_subcommands().map(clap::Command::get_name) {
             let Ok(Request::Print(text)) = read(&format!("lockkeeper {command} --help")) else { panic!("{command}") };
             assert!(text.contains("Example"), "{command}: {text}");
