@@ -45,6 +45,19 @@ impl Shell {
         self.terminal.expect("\n");
     }
 
+    /// Types a line for a command that was begun and reads it.
+    fn feed(&mut self, line: &str) {
+        self.terminal.await_line_mode();
+        self.terminal.press(line);
+        self.terminal.press("\n");
+    }
+
+    /// Continues the job in front; the shell shows its command line, which ends with `end`, and then gives it the terminal.
+    fn continue_job(&mut self, end: &str) {
+        self.begin("fg");
+        self.terminal.expect(&format!("{end}\r\n"));
+    }
+
     /// Asks for the exit code of the last command; the line that asks does not look like the answer.
     fn expect_code(&mut self, code: i32) {
         self.begin("echo code=$?");
@@ -77,21 +90,21 @@ fn ctrl_c_can_be_handled_by_the_command() {
 fn ctrl_z_stops_the_job_and_keeps_the_lock_and_fg_continues_it() {
     let mut shell = Shell::start();
     shell.begin("lk a -- cat");
-    shell.terminal.press("first\n");
+    shell.feed("first");
     shell.terminal.expect("first\r\nfirst\r\n");
     shell.terminal.press(CTRL_Z);
     shell.terminal.expect("Stopped");
     shell.terminal.expect("outer> ");
     shell.enter("lk a --no-wait -- true");
     shell.expect_code(124);
-    shell.begin("fg");
-    shell.terminal.press("second\n");
+    shell.continue_job("cat");
+    shell.feed("second");
     shell.terminal.expect("second\r\nsecond\r\n");
     shell.terminal.press(CTRL_Z);
     shell.terminal.expect("Stopped");
     shell.terminal.expect("outer> ");
-    shell.begin("fg");
-    shell.terminal.press("third\n");
+    shell.continue_job("cat");
+    shell.feed("third");
     shell.terminal.expect("third\r\nthird\r\n");
     shell.terminal.press(CTRL_D);
     shell.terminal.expect("outer> ");
@@ -119,8 +132,8 @@ fn a_job_started_in_the_background_waits_for_the_terminal_until_it_is_in_front()
     let mut shell = Shell::start();
     shell.enter("lk a -- cat &");
     shell.enter("until jobs | grep -q Stopped; do sleep 0.01; done");
-    shell.begin("fg");
-    shell.terminal.press("hello\n");
+    shell.continue_job("cat");
+    shell.feed("hello");
     shell.terminal.expect("hello\r\nhello\r\n");
     shell.terminal.press(CTRL_D);
     shell.terminal.expect("outer> ");
@@ -153,9 +166,9 @@ fn an_interactive_shell_runs_under_a_lock_with_its_own_jobs() {
 fn the_terminal_comes_back_to_a_script_that_goes_on_reading_it() {
     let mut shell = Shell::start();
     shell.begin("sh -c '$LK run a -- sh -c \"read x; echo one=\\$x\"; read y; echo two=$y'");
-    shell.terminal.press("first\n");
+    shell.feed("first");
     shell.terminal.expect("one=first");
-    shell.terminal.press("second\n");
+    shell.feed("second");
     shell.terminal.expect("two=second");
     shell.terminal.expect("outer> ");
 }
@@ -164,13 +177,13 @@ fn the_terminal_comes_back_to_a_script_that_goes_on_reading_it() {
 fn ctrl_z_stops_the_script_around_it_too() {
     let mut shell = Shell::start();
     shell.begin("sh -c '$LK run a -- cat; echo af''ter=$?'");
-    shell.terminal.press("first\n");
+    shell.feed("first");
     shell.terminal.expect("first\r\nfirst\r\n");
     shell.terminal.press(CTRL_Z);
     shell.terminal.expect("Stopped");
     shell.terminal.expect("outer> ");
-    shell.begin("fg");
-    shell.terminal.press("second\n");
+    shell.continue_job("ter=$?'");
+    shell.feed("second");
     shell.terminal.expect("second\r\nsecond\r\n");
     shell.terminal.press(CTRL_D);
     shell.terminal.expect("after=0");
@@ -180,7 +193,7 @@ fn ctrl_z_stops_the_script_around_it_too() {
 fn the_rest_of_a_pipeline_keeps_the_terminal() {
     let mut shell = Shell::start();
     shell.begin("lk a -- echo piped | { read x; read y < /dev/tty; echo got=$x,$y; }");
-    shell.terminal.press("typed\n");
+    shell.feed("typed");
     shell.terminal.expect("got=piped,typed");
     shell.terminal.expect("outer> ");
 }
@@ -189,7 +202,7 @@ fn the_rest_of_a_pipeline_keeps_the_terminal() {
 fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
     let mut shell = Shell::start();
     shell.begin("echo piped | lk a -- sh -c 'read x; read y < /dev/tty; echo got=$x,$y'");
-    shell.terminal.press("typed\n");
+    shell.feed("typed");
     shell.terminal.expect("got=piped,typed");
     shell.terminal.expect("outer> ");
 }

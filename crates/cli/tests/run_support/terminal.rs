@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::eventually;
 
@@ -63,6 +64,15 @@ impl Terminal {
     /// Presses keys.
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until what is typed is echoed and read line by line: a shell that edits lines itself sets that back for a
+    /// command only after it has shown the end of the line that starts it.
+    pub fn await_line_mode(&self) {
+        eventually("lines are echoed", || {
+            let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
+            modes.contains(LocalModes::ECHO | LocalModes::ICANON).then_some(())
+        });
     }
 
     /// Waits until `text` is on the screen, after what was expected before.
