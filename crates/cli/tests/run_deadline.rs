@@ -84,7 +84,7 @@ fn runner(arguments: Vec<String>) -> ExitCode {
         "as the test wished".to_owned()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let outcome = runtime.block_on(run::supervise(supervision, lost, std::future::pending())).unwrap();
+    let (outcome, _) = runtime.block_on(run::supervise(supervision, lost, std::future::pending())).unwrap();
     note_time_left(first_end);
     ExitCode::from(
         u8::try_from(match outcome {

@@ -24,7 +24,7 @@ use crate::interruption::Interruption;
 use crate::log;
 use crate::output::one_line;
 use crate::run::hold_socket::{self, Answer, HoldSocket};
-use crate::run::{OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
+use crate::run::{Leaving, OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 use crate::wait_line::narrate;
 
@@ -136,16 +136,20 @@ impl Run {
         let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
         let mut interruption = if self.args.restart { Some(Interruption::listen()?) } else { None };
-        let supervised = match self.grace(holding.hold().notice()) {
+        let mut supervised = match self.grace(holding.hold().notice()) {
             Ok(grace) => self.supervised(holding.hold(), grace, granted_at, stand_by).await,
             Err(failure) => Err(failure),
         };
-        if let Ok((Outcome::Exited(_) | Outcome::Signaled(_), None)) = supervised {
+        if let Ok((Outcome::Exited(_) | Outcome::Signaled(_), None, leaving)) = &mut supervised
+            && self.args.min_hold.is_some()
+        {
+            drop(leaving.take());
             self.keep(holding.hold(), granted_at).await;
         }
-        let is_lost = matches!(supervised, Ok((Outcome::LockLost(_), _)));
+        let is_lost = matches!(supervised, Ok((Outcome::LockLost(_), ..)));
         self.release(holding, is_lost || self.args.on_loss == args::OnLoss::Warn).await;
-        let (outcome, given_up) = supervised?;
+        let (outcome, given_up, leaving) = supervised?;
+        drop(leaving);
         let heard = interruption.as_mut().and_then(Interruption::heard_already);
         Ok(Ended {
             outcome,
@@ -269,7 +273,7 @@ impl Run {
         grace: Duration,
         granted_at: BootInstant,
         stand_by: Option<StandBy>,
-    ) -> Result<(Outcome, Option<GivenUp>), Failure> {
+    ) -> Result<(Outcome, Option<GivenUp>, Option<Leaving>), Failure> {
         let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
@@ -295,12 +299,12 @@ impl Run {
             given_up.get_or_init(|| why);
             stop
         };
-        let outcome = tokio::select! {
+        let (outcome, leaving) = tokio::select! {
             biased;
-            outcome = supervise(supervision, lost, stop) => outcome.map_err(failed)?,
+            ended = supervise(supervision, lost, stop) => ended.map_err(failed)?,
             never = socket.serve(|| answer(hold)) => match never {},
         };
-        Ok((outcome, given_up.get().copied()))
+        Ok((outcome, given_up.get().copied(), leaving))
     }
 
     /// Waits until the lock is to be given up though it is held.

@@ -27,6 +27,9 @@ const MESSAGE_BYTES: usize = 17;
 /// smaller by default.
 const ENVIRONMENT_BYTES_MAX: usize = 160 * 1024;
 
+/// Variables of an environment, by name and value.
+pub(super) type Variables = Vec<(OsString, OsString)>;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum End {
@@ -60,6 +63,8 @@ pub(super) enum Message {
     Signal(i32),
     /// Runner → watchdog: the lock is lost or to be given up: end the command, within this time if the grace is longer.
     End { within: Duration },
+    /// Watchdog → launcher, with stdin, once it has the environment: become the command.
+    Go { foreground: Foreground },
     /// Launcher → runner: the command cannot be executed.
     NotExecuted { errno: i32 },
     /// Watchdog or launcher → runner: the command cannot even be tried.
@@ -128,7 +133,7 @@ pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
     Ok(Some((message, files)))
 }
 
-/// Sends the variables that are added to a command's environment: runner → watchdog, first of all.
+/// Sends the variables that are added to a command's environment: runner → watchdog → launcher, first of all.
 ///
 /// # Errors
 ///
@@ -153,7 +158,7 @@ pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsStri
 /// # Errors
 ///
 /// `InvalidData` for what no side of ours sends.
-pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Vec<(OsString, OsString)>>> {
+pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Variables>> {
     let mut bytes = vec![0; ENVIRONMENT_BYTES_MAX];
     let count = loop {
         match rustix::net::recv(&socket, bytes.as_mut_slice(), RecvFlags::empty()) {
@@ -182,6 +187,7 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::SafeUntil(SafeUntil::ProcessEnd) => (1, NO_DEADLINE, 0),
         Message::Signal(signal) => (2, number(signal), 0),
         Message::End { within } => (3, nanos(within), 0),
+        Message::Go { foreground } => (10, u64::from(foreground == Foreground::Take), 0),
         Message::NotExecuted { errno } => (4, number(errno), 0),
         Message::NotLaunched { errno } => (5, number(errno), 0),
         Message::Launched { pid } => (6, number(pid), 0),
@@ -213,10 +219,7 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
     let small = i32::try_from(first);
     let cause = if second == 1 { Cause::Watchdog } else { Cause::Itself };
     Some(match bytes[0] {
-        0 => Message::Begin {
-            grace: Duration::from_nanos(first),
-            foreground: if second == 1 { Foreground::Take } else { Foreground::Leave },
-        },
+        0 => Message::Begin { grace: Duration::from_nanos(first), foreground: take_if(second) },
         1 if first == NO_DEADLINE => Message::SafeUntil(SafeUntil::ProcessEnd),
         1 => Message::SafeUntil(SafeUntil::At(BootInstant::from_nanos(first))),
         2 => Message::Signal(small.ok()?),
@@ -227,8 +230,13 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         7 => Message::Stopped { signal: small.ok()? },
         8 => Message::Ended { end: End::Exited(small.ok()?), cause },
         9 => Message::Ended { end: End::Signaled(small.ok()?), cause },
+        10 => Message::Go { foreground: take_if(first) },
         _ => return None,
     })
+}
+
+const fn take_if(number: u64) -> Foreground {
+    if number == 1 { Foreground::Take } else { Foreground::Leave }
 }
 
 #[cfg(test)]
@@ -245,6 +253,8 @@ mod tests {
             Message::SafeUntil(SafeUntil::ProcessEnd),
             Message::Signal(15),
             Message::End { within: Duration::from_millis(1_500) },
+            Message::Go { foreground: Foreground::Take },
+            Message::Go { foreground: Foreground::Leave },
             Message::NotExecuted { errno: 2 },
             Message::NotLaunched { errno: 11 },
             Message::Launched { pid: 4_121 },

@@ -13,9 +13,12 @@ use std::ffi::CStr;
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 
 use super::processes::{self, Life, Process};
+use super::say;
 
 /// What watchdogs are called in the process table, as their file is called `exe`.
 pub(super) const WATCHDOG_NAME: &CStr = c"lockkeeper-dog";
@@ -72,7 +75,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// `/proc` cannot be read.
+    /// There is no process table of our namespace; then the group alone is known, by its number, and its strays are not.
     pub(super) fn alive(self) -> io::Result<Vec<Process>> {
         Ok(self.select(processes::all()?))
     }
@@ -96,7 +99,14 @@ impl Group {
         selected
     }
 
-    /// Tells whether no member of the group is alive, once the leader was killed or has ended.
+    /// Waits for those members of the group that have ended and are our children, its leader among them.
+    ///
+    /// From then on nothing but other members keeps its number from being given to another group.
+    pub(super) fn bury(self) {
+        while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
+    }
+
+    /// Tells whether no member of the group is alive, once the leader was killed or has ended and was waited for.
     ///
     /// The kernel is asked first: it answers for processes that `/proc` hides. If it still knows members, they may
     /// be dead ones that nobody has waited for, so the table decides; a table that shows no member at all hides some.
@@ -108,6 +118,14 @@ impl Group {
         members.retain(|process| process.group == Some(self.leader));
         !members.is_empty() && members.iter().all(|process| process.life == Life::Dead)
     }
+}
+
+/// Says what is out of sight where there is no table; `why` is why there is none.
+pub(super) fn say_unseen(why: &io::Error) {
+    say(&format!(
+        "{why}; ending the command's process group by its number; processes that have left the group cannot be seen, \
+         and are left alone"
+    ));
 }
 
 /// Returns the processes that stem from `ancestor`, without itself.
@@ -127,8 +145,14 @@ fn descendants(table: &[Process], ancestor: Pid) -> HashSet<Pid> {
     }
 }
 
+/// Says that a kill did not help.
+pub(super) fn stubborn(alive: &[Process]) -> String {
+    let who = if alive.is_empty() { "members of its group".to_owned() } else { names(alive) };
+    format!("waiting for processes that cannot be killed: {who}")
+}
+
 /// Names processes for people: `sleep (4121), sh (4120)`.
-pub(super) fn names(processes: &[Process]) -> String {
+fn names(processes: &[Process]) -> String {
     /// A line for people names so many; the rest is counted.
     const NAMED_MAX: usize = 5;
     let mut names: Vec<String> =

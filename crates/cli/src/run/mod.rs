@@ -41,7 +41,7 @@ use std::io;
 use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
-pub(crate) use runner::supervise;
+pub(crate) use runner::{Leaving, supervise};
 pub(crate) use signals::ignored;
 pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};

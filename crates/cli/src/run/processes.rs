@@ -2,10 +2,13 @@
 //!
 //! Read only when a command is ended or stopped by the terminal, never on the way to a command's start.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
+
+/// What `status` of a process needs, and more, in bytes; a longer file takes more calls.
+const FILE_BYTES: usize = 4_096;
 
 /// One row of the table.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,8 +37,12 @@ pub(super) enum Life {
 ///
 /// # Errors
 ///
-/// `/proc` cannot be read.
+/// `/proc` cannot be read, or it shows another namespace, in which our numbers are those of other processes.
 pub(super) fn all() -> io::Result<Vec<Process>> {
+    let own = read("/proc/self/status")?;
+    if !is_of_our_namespace(&String::from_utf8_lossy(&own), getpid()) {
+        return Err(io::Error::other("/proc shows the processes of another namespace"));
+    }
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -44,7 +51,7 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
             continue;
         }
         // A process that has ended since the listing is no error.
-        if let Ok(stat) = fs::read(format!("/proc/{}/stat", name.display()))
+        if let Ok(stat) = read(&format!("/proc/{}/stat", name.display()))
             && let Some(process) = parse(&String::from_utf8_lossy(&stat))
         {
             processes.push(process);
@@ -53,15 +60,20 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// Reads our own row. The system calls for our group and session answer 0 for a leader outside our namespace, which no
-/// process id can be.
+/// Tells by our own `status` whether the table counts as we do.
 ///
-/// # Errors
-///
-/// `/proc` cannot be read.
-pub(super) fn own() -> io::Result<Process> {
-    let stat = fs::read("/proc/self/stat")?;
-    parse(&String::from_utf8_lossy(&stat)).ok_or_else(|| io::Error::other("/proc/self/stat cannot be understood"))
+/// The kernel lists our number in the table's namespace and in each one below it down to ours. The first number alone
+/// would not do: two namespaces may know us by the same one.
+fn is_of_our_namespace(status: &str, me: Pid) -> bool {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_whitespace().eq([me.to_string().as_str()]))
+}
+
+/// Reads a file of `/proc`, whose size the kernel does not tell beforehand, in two calls.
+pub(super) fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(FILE_BYTES);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Parses `PID (NAME) STATE PARENT GROUP SESSION …`; the name may hold spaces and parentheses.
@@ -70,7 +82,8 @@ fn parse(stat: &str) -> Option<Process> {
     let (name, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let life = if matches!(fields.next()?, "Z" | "X") { Life::Dead } else { Life::Alive };
-    let mut pid_field = || fields.next().and_then(|field| field.parse().ok()).map(Pid::from_raw);
+    // A process that is just being waited for has group and session −1.
+    let mut pid_field = || fields.next().and_then(|field| field.parse().ok()).map(|pid: i32| Pid::from_raw(pid.max(0)));
     Some(Process {
         pid: Pid::from_raw(pid.parse().ok()?)?,
         parent: pid_field()?,
@@ -103,11 +116,29 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_just_being_waited_for_has_no_group() {
+        let process = parse("42 (cat) X 0 -1 -1 0 -1 4228100 0 0").unwrap();
+        assert_eq!((process.parent, process.group, process.session, process.life), (None, None, None, Life::Dead));
+    }
+
+    #[test]
     fn this_process_is_in_the_table() {
-        let me = rustix::process::getpid();
+        let me = getpid();
         let row = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
         assert_eq!(row.parent, rustix::process::getppid());
-        let own = own().unwrap();
-        assert_eq!((own.pid, own.parent, own.group, own.session), (me, row.parent, row.group, row.session));
+    }
+
+    #[test]
+    fn a_table_of_another_namespace_is_told_apart() {
+        let me = Pid::from_raw(42).unwrap();
+        for (status, is_ours) in [
+            ("Name:\tx\nNSpid:\t42\nNSpgid:\t42\n", true),
+            ("Name:\tx\nNSpid:\t4242\t42\n", false),
+            ("Name:\tx\nNSpid:\t42\t42\n", false),
+            ("Name:\tx\nNSpid:\t43\n", false),
+            ("Name:\tx\n", false),
+        ] {
+            assert_eq!(is_of_our_namespace(status, me), is_ours, "{status}");
+        }
     }
 }

@@ -13,16 +13,14 @@ use lockkeeper::SafeUntil;
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid, waitpgid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::time::MissedTickBehavior;
 
 use super::channel::{self, Cause, End, Message};
 use super::ending::take_over_at;
-use super::group::{Group, names};
+use super::group::{Group, say_unseen, stubborn};
 use super::signals::Signals;
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
@@ -41,7 +39,8 @@ const LOSS_WAIT_AFTER_MS: u64 = 50;
 /// How often a group whose watchdog died is looked at, in milliseconds.
 const LOOK_MS: u64 = 5;
 
-/// Runs a command under a hold; returns when the command has ended and nobody of ours is left.
+/// Runs a command under a hold; returns when the command has ended and nobody of ours is left but the watchdog, if it has
+/// nothing more to do: it is waited for while the lock is given back.
 ///
 /// When the lock is lost, or to be given up because `stop` says so, all of the command's processes are dead before this
 /// returns. When the command ends by itself, what it has left in the background is left alone. From the call on, signals
@@ -70,13 +69,23 @@ pub(crate) async fn supervise(
     supervision: Supervision,
     lost: impl Future<Output = String> + Send,
     stop: impl Future<Output = Stop> + Send,
-) -> io::Result<Outcome> {
+) -> io::Result<(Outcome, Option<Leaving>)> {
     let signals = Signals::listen()?;
     // Orphans of a watchdog that was killed come to us, so that we can see them end.
     set_child_subreaper(Some(getpid()))?;
     let mut runner = Runner::start(supervision, Terminal::open())?;
     runner.listen(signals, lost, stop).await?;
     runner.finish().await
+}
+
+/// A watchdog whose command has ended by itself, on its way out; dropping this waits until it is gone.
+#[derive(Debug)]
+pub(crate) struct Leaving(Pid);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let _ = waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED);
+    }
 }
 
 struct Runner {
@@ -158,7 +167,7 @@ impl Runner {
         let mut is_lost = false;
         let mut looks = tokio::time::interval(Duration::from_millis(RENEWAL_LOOK_MS));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        while !self.is_over() {
             let take_over_at = take_over_at(self.told, self.end_told_at, self.grace).filter(|_| !self.took_over);
             let renews = !is_lost && matches!(self.told, SafeUntil::At(_));
             tokio::select! {
@@ -176,6 +185,12 @@ impl Runner {
                 () = reached(take_over_at) => self.take_over(),
             }
         }
+        Ok(())
+    }
+
+    /// Tells whether the command has ended by itself: then its watchdog has nothing left to do but to end.
+    fn is_over(&self) -> bool {
+        matches!(self.ended, Some((_, Cause::Itself)))
     }
 
     fn hear(&mut self, message: Message) -> io::Result<()> {
@@ -282,9 +297,9 @@ impl Runner {
     }
 
     /// Sees the last of the watchdog, ends what it left if it was killed, and sums up.
-    async fn finish(mut self) -> io::Result<Outcome> {
-        // Its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
-        waitid(WaitId::Pid(self.watchdog), WaitIdOptions::EXITED)?;
+    async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
+        // Else its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
+        let leaving = Some(Leaving(self.watchdog)).filter(|_| self.is_over());
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
         if let (true, Some(group)) = (is_orphaned, self.group) {
             end_group(group).await;
@@ -295,7 +310,7 @@ impl Runner {
         if !matches!(self.ended, Some((End::Exited(_), Cause::Itself))) {
             self.terminal.restore_modes();
         }
-        self.sum_up()
+        Ok((self.sum_up()?, leaving))
     }
 
     fn sum_up(&mut self) -> io::Result<Outcome> {
@@ -347,11 +362,16 @@ async fn end_group(group: Group) {
     // Before anything of it is waited for: so long its number is nobody else's.
     group.kill();
     let start = SystemClock.now();
-    let mut is_said = false;
+    let (mut is_said, mut is_unseen_said) = (false, false);
     loop {
         let alive = group.alive();
-        if alive.as_ref().is_ok_and(Vec::is_empty) {
-            while let Ok(Some(_)) = waitpgid(group.leader(), WaitOptions::NOHANG) {}
+        if let Err(why) = &alive
+            && !std::mem::replace(&mut is_unseen_said, true)
+        {
+            say_unseen(why);
+        }
+        if alive.as_ref().map_or(true, Vec::is_empty) {
+            group.bury();
             if group.is_empty() {
                 return;
             }
@@ -359,7 +379,7 @@ async fn end_group(group: Group) {
         group.kill_strays();
         if !is_said && SystemClock.now().saturating_duration_since(start) > Duration::from_millis(STUBBORN_MS) {
             is_said = true;
-            say(&format!("waiting for processes that cannot be killed: {}", names(&alive.unwrap_or_default())));
+            say(&stubborn(&alive.unwrap_or_default()));
         }
         tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
     }

@@ -3,7 +3,6 @@
 //! A signal that was ignored when we started stays ignored, here and in the command: that is what `nohup` and a shell's
 //! background jobs ask for.
 
-use std::fs;
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
@@ -11,6 +10,8 @@ use std::task::Poll;
 use nix::sys::signal::SigSet;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
+
+use super::processes;
 
 /// Passed on to the command as they come.
 const PASSED_ON: [Signal; 7] =
@@ -74,8 +75,8 @@ impl SignalBits {
 
 /// Returns the signals that this process ignores; none if the kernel does not say.
 pub(crate) fn ignored() -> SignalBits {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    parse_ignored(&status).unwrap_or(SignalBits(0))
+    let status = processes::read("/proc/self/status").unwrap_or_default();
+    parse_ignored(&String::from_utf8_lossy(&status)).unwrap_or(SignalBits(0))
 }
 
 fn parse_ignored(status: &str) -> Option<SignalBits> {

@@ -19,11 +19,13 @@ use super::watchdog;
 /// A watchdog that waits for its word to start a command.
 #[derive(Debug)]
 pub(crate) struct StandBy {
-    watchdog: Waiting,
     channel: OwnedFd,
+    /// Dropped after the channel, whose end tells it to end.
+    watchdog: Waiting,
 }
 
-/// A process that has started nothing; it ends with this value, unless that is taken from it.
+/// A watchdog that has started nothing, and so ends by itself with its channel; dropping this waits for that, unless the
+/// watchdog is taken from it.
 #[derive(Debug)]
 struct Waiting(Option<Pid>);
 
@@ -87,8 +89,8 @@ impl AsFd for StandBy {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(watchdog) = self.0 {
-            // Killed rather than told, as it may be stopped, and must not outlive us.
-            let _ = kill_process(watchdog, Signal::KILL);
+            // It must not outlive us, stopped or not.
+            let _ = kill_process(watchdog, Signal::CONT);
             let _ = waitid(WaitId::Pid(watchdog), WaitIdOptions::EXITED);
         }
     }

@@ -29,7 +29,7 @@ impl Terminal {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let device = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok();
         let modes = device.as_ref().and_then(|device| tcgetattr(device).ok());
-        Self { device, ours: processes::own().ok().and_then(|own| own.group), modes }
+        Self { device, ours: our_group(), modes }
     }
 
     pub(super) const fn is_there(&self) -> bool {
@@ -84,7 +84,13 @@ impl Terminal {
 
 /// Tells whether this is a terminal and our group is the one in its foreground.
 pub(crate) fn in_foreground(terminal: impl AsFd) -> bool {
-    tcgetpgrp(terminal).is_ok_and(|foreground| processes::own().is_ok_and(|own| own.group == Some(foreground)))
+    tcgetpgrp(terminal).is_ok_and(|foreground| our_group() == Some(foreground))
+}
+
+/// Returns our group; `None` if its leader is outside our namespace, where it has no number that we could use.
+fn our_group() -> Option<Pid> {
+    // The system call answers 0 then, which rustix does not expect.
+    Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }
 
 /// Whether somebody is there to continue us once we are stopped.
@@ -98,12 +104,13 @@ pub(super) enum JobControl {
 
 /// Stops our whole job as the terminal would have, had the command been in our group; returns once it is continued.
 ///
+/// Where there is no process table of our namespace, a shell cannot be seen, and so there is none.
+///
 /// # Errors
 ///
-/// `/proc` cannot be read.
+/// None that this process could cause.
 pub(super) fn stop_job(signal: Signal) -> io::Result<JobControl> {
-    let table = processes::all()?;
-    let Some(ours) = processes::own()?.group else { return Ok(JobControl::Nobody) };
+    let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::Nobody) };
     if job_control(&table, ours) == JobControl::Nobody {
         return Ok(JobControl::Nobody);
     }

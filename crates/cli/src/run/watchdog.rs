@@ -22,8 +22,9 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_ch
 use super::alarm::Alarm;
 use super::channel::{self, Cause, End, Foreground, Message};
 use super::ending::{Progress, Situation, Step, decide};
-use super::group::{Group, WATCHDOG_NAME, names};
-use super::launcher::Launch;
+use super::group::{Group, WATCHDOG_NAME, say_unseen, stubborn};
+use super::launcher::Launcher;
+use super::processes::Process;
 use super::say;
 
 /// The first argument that makes this binary the watchdog.
@@ -46,15 +47,19 @@ fn start(command: &[OsString]) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(WATCHDOG_NAME)?;
     let runner = rustix::stdio::stdin();
+    let launcher = Launcher::start(command);
     // A runner that does not get the lock ends without a word.
-    let Some(environment) = channel::receive_environment(runner)? else { return Ok(()) };
+    let Some(environment) = channel::receive_environment(runner)? else {
+        launcher.into_iter().for_each(Launcher::end);
+        return Ok(());
+    };
     let mut safe_until = SafeUntil::ProcessEnd;
     loop {
         match channel::receive(runner, RecvFlags::empty())? {
             Some((Message::SafeUntil(until), _)) => safe_until = until,
             Some((Message::Begin { grace, foreground }, files)) => {
                 let situation = Situation { safe_until, grace, must_end: false, progress: Progress::Running };
-                return match Watchdog::launch(command, &environment, files, foreground, situation) {
+                return match Watchdog::launch(launcher, &environment, files, foreground, situation) {
                     Ok(watchdog) => watchdog.watch(),
                     Err(error) => channel::send(
                         runner,
@@ -85,12 +90,14 @@ struct Watchdog {
     is_reaped: bool,
     /// When the group was killed and whether it was said that this did not help.
     killed: Option<(BootInstant, bool)>,
+    /// Whether it was said that processes are out of sight.
+    is_unseen_said: bool,
 }
 
 impl Watchdog {
     /// Starts the command.
     fn launch(
-        command: &[OsString],
+        launcher: io::Result<Launcher>,
         environment: &[(OsString, OsString)],
         files: Vec<OwnedFd>,
         foreground: Foreground,
@@ -102,7 +109,7 @@ impl Watchdog {
         mask.add(nix::sys::signal::Signal::SIGCHLD);
         let children = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let alarm = Alarm::new()?;
-        let leader = Launch { command, environment, stdin: &stdin, foreground }.start()?;
+        let leader = launcher?.go(environment, foreground, &stdin)?;
         Ok(Self {
             runner: Some(rustix::stdio::stdin()),
             lifeline: files.next(),
@@ -113,6 +120,7 @@ impl Watchdog {
             end: None,
             is_reaped: false,
             killed: None,
+            is_unseen_said: false,
         })
     }
 
@@ -230,23 +238,40 @@ impl Watchdog {
             return true;
         }
         match self.group.alive() {
-            Ok(alive) if alive.is_empty() => {}
+            Ok(alive) if alive.is_empty() => {
+                self.reap();
+                self.group.is_empty()
+            }
             Ok(alive) => {
                 if self.situation.progress == Progress::Killed {
                     self.group.kill_strays();
                 }
-                if let Some((since, is_said @ false)) = &mut self.killed
-                    && SystemClock.now().saturating_duration_since(*since) > Duration::from_millis(STUBBORN_MS)
-                {
-                    *is_said = true;
-                    say(&format!("waiting for processes that cannot be killed: {}", names(&alive)));
-                }
-                return false;
+                self.say_if_stubborn(&alive);
+                false
             }
-            Err(_) => return false,
+            Err(why) => {
+                if !std::mem::replace(&mut self.is_unseen_said, true) {
+                    say_unseen(&why);
+                }
+                self.is_reaped = true;
+                self.group.bury();
+                let is_empty = self.group.is_empty();
+                if !is_empty {
+                    self.say_if_stubborn(&[]);
+                }
+                is_empty
+            }
         }
-        self.reap();
-        self.group.is_empty()
+    }
+
+    /// Says once that the group is still there long after it was killed.
+    fn say_if_stubborn(&mut self, alive: &[Process]) {
+        if let Some((since, is_said @ false)) = &mut self.killed
+            && SystemClock.now().saturating_duration_since(*since) > Duration::from_millis(STUBBORN_MS)
+        {
+            *is_said = true;
+            say(&stubborn(alive));
+        }
     }
 
     fn reap(&mut self) {
