@@ -18,7 +18,7 @@ const PAIRS: usize = 200;
 const WARM_UP_PAIRS: usize = 10;
 
 /// `lockkeeper run x -- true` may take this many times what `flock x true` takes.
-const RUN_BUDGET: f64 = 4.0;
+const RUN_BUDGET: f64 = 2.0;
 
 /// Options of `cargo xtask bench`.
 #[derive(Args, Debug)]
