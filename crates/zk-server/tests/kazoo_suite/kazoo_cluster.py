@@ -2,7 +2,8 @@
 
 The server is asked for over a connection to KAZOO_SUITE_CONTROL (a port on loopback): one of the words run, stop and
 wipe on a line, answered by a line. Each test's outcome goes to the file KAZOO_SUITE_OUTCOMES, as outcome, tab, name;
-a test left out has the reason in a third column.
+a test left out has the reason in a third column. KAZOO_SUITE_PART, as in 0/2, has every second test run only, from the
+first on; the others are another part's.
 """
 
 import os
@@ -99,7 +100,11 @@ def note(*columns):
 
 
 def pytest_collection_modifyitems(config, items):
-    kept, left_out = [], []
+    part, parts = map(int, os.environ["KAZOO_SUITE_PART"].split("/"))
+    kept, left_out, elsewhere = [], [], []
+    for index, item in enumerate(items):
+        (kept if index % parts == part else elsewhere).append(item)
+    items[:], kept = kept, []
     for item in items:
         reason = next((why for part, why in LEFT_OUT if part in item.nodeid), None)
         if reason is None:
@@ -107,7 +112,7 @@ def pytest_collection_modifyitems(config, items):
         else:
             left_out.append(item)
             note("left out", item.nodeid, reason)
-    config.hook.pytest_deselected(items=left_out)
+    config.hook.pytest_deselected(items=left_out + elsewhere)
     items[:] = kept
 
 

@@ -23,10 +23,10 @@ async fn whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here() {
     }
     let (apache, embedded) = tokio::join!(
         async {
-            let host = Host::apache().await;
-            run::run(host).await
+            let (first, second) = tokio::join!(Host::apache(), Host::apache());
+            run::run([first, second]).await
         },
-        run::run(Host::embedded())
+        run::run([Host::embedded(), Host::embedded()])
     );
     for (reason, count) in &embedded.left_out {
         println!("left out: {count:>3}, {reason}");

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::PACKAGES;
 use crate::host::Host;
 
-/// How long all tests may take: three minutes are usual on Apache, which is slow to start, on two cores.
+/// How long all tests may take: two minutes are usual on Apache, which is slow to start, on two cores.
 const RUN_WITHIN: Duration = Duration::from_secs(600);
 /// How long one test may take, in seconds.
 const TEST_SECONDS_MAX: &str = "90";
@@ -28,13 +28,25 @@ pub(crate) struct Outcomes {
     pub(crate) left_out: BTreeMap<String, usize>,
 }
 
-/// Runs all tests; those that fail once more, alone: many wait for a second and hope.
-pub(crate) async fn run(mut host: Host) -> Outcomes {
-    let mut outcomes = pytest(&mut host, &["kazoo/tests".to_owned()]).await;
+/// What of the tests one pytest runs.
+enum Which<'a> {
+    /// Every second test, from this one on.
+    Half(usize),
+    /// Those of these names.
+    Named(&'a [String]),
+}
+
+/// Runs all tests, each half on a server of its own, since most of their time is spent in waiting; those that fail once
+/// more, alone: many wait for a second and hope.
+pub(crate) async fn run(mut hosts: [Host; 2]) -> Outcomes {
+    let [first, second] = &mut hosts;
+    let (mut outcomes, other) = tokio::join!(pytest(first, Which::Half(0)), pytest(second, Which::Half(1)));
+    outcomes.add(other);
+    let host = first;
     assert!(!outcomes.passed.is_empty(), "{}: nothing passed", host.name());
     if !outcomes.failed.is_empty() {
         let names: Vec<_> = outcomes.failed.iter().cloned().collect();
-        let again = pytest(&mut host, &names).await;
+        let again = pytest(host, Which::Named(&names)).await;
         outcomes.failed.retain(|name| !again.passed.contains(name));
         outcomes.passed.extend(again.passed);
     }
@@ -48,7 +60,23 @@ pub(crate) async fn run(mut host: Host) -> Outcomes {
     outcomes
 }
 
-async fn pytest(host: &mut Host, names: &[String]) -> Outcomes {
+impl Outcomes {
+    fn add(&mut self, other: Self) {
+        self.passed.extend(other.passed);
+        self.failed.extend(other.failed);
+        self.skipped.extend(other.skipped);
+        for (reason, count) in other.left_out {
+            *self.left_out.entry(reason).or_default() += count;
+        }
+    }
+}
+
+async fn pytest(host: &mut Host, which: Which<'_>) -> Outcomes {
+    let all = ["kazoo/tests".to_owned()];
+    let (part, names) = match which {
+        Which::Half(half) => (format!("{half}/2"), &all[..]),
+        Which::Named(names) => ("0/1".to_owned(), names),
+    };
     host.wipe().await;
     let folder = tempfile::tempdir().unwrap();
     let (outcomes, output) = (folder.path().join("outcomes"), folder.path().join("output"));
@@ -68,6 +96,7 @@ async fn pytest(host: &mut Host, names: &[String]) -> Outcomes {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("KAZOO_SUITE_ADDRESS", host.address().to_string())
         .env("KAZOO_SUITE_CONTROL", control.local_addr().unwrap().port().to_string())
+        .env("KAZOO_SUITE_PART", part)
         .env("KAZOO_SUITE_OUTCOMES", &outcomes)
         .stdout(log.try_clone().unwrap())
         .stderr(log);
