@@ -1,4 +1,4 @@
-//! Which tests have long rounds: those that `cargo xtask test --long` runs, and nothing else.
+//! Which test binaries have long rounds: those that `cargo xtask test --long` runs, and nothing else.
 //!
 //! How many rounds a test plays is its own matter (`lockkeeper_faults::long`).
 
@@ -15,6 +15,7 @@ pub(crate) struct LongTest {
 pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crash", krate: "zk-server" },
     LongTest { name: "differential", krate: "zk-server" },
+    LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },
     LongTest { name: "kill_stress", krate: "cli" },

@@ -1,7 +1,7 @@
 //! Many commands on an ensemble of three, while one of its servers is killed and restarted.
 
-use lockkeeper_faults::wait;
 use lockkeeper_faults::zookeeper::Ensemble;
+use lockkeeper_faults::{figures, long, wait};
 
 use crate::run_support::now;
 use crate::site::{Running, SOON, Site, can_start, nodes, setup};
@@ -12,8 +12,8 @@ const SETTINGS: &str = "?session_timeout=10s&tick=500ms";
 /// How many commands count at once.
 const COUNTING: u32 = 50;
 
-/// How often in a row, on the same ensemble.
-const ROUNDS: usize = 3;
+/// How often in a row, on the same ensemble, in the long run.
+const ROUNDS_LONG: u32 = 10;
 
 /// How many have counted when a server is killed, and how many more must count without it.
 const BEFORE: u32 = 5;
@@ -84,7 +84,7 @@ async fn assert_nothing_left(ensemble: &Ensemble, site: &Site) {
 
 async fn fifty_count(victim: Victim) {
     let mut ensemble = ensemble().await;
-    for _ in 0..ROUNDS {
+    for _ in 0..long::rounds(ROUNDS_LONG) {
         fifty_count_once(&mut ensemble, victim).await;
     }
 }
@@ -106,13 +106,16 @@ async fn fifty_count_once(ensemble: &mut Ensemble, victim: Victim) {
         assert_eq!((code, said.as_str()), (Some(0), ""));
     }
     assert_eq!(counted(&site), Some(COUNTING));
-    eprintln!("{COUNTING} counted in {:?}; a server was killed at {killed_at:?}", begun.elapsed());
+    let took = begun.elapsed().as_secs_f64();
+    figures::tell(&format!(
+        "fleet: {COUNTING} counted in {took:.1} s, none lost; a server was killed at {killed_at:?}"
+    ));
     assert_nothing_left(ensemble, &site).await;
 }
 
 async fn twenty_are_served_in_order(victim: Victim) {
     let mut ensemble = ensemble().await;
-    for _ in 0..ROUNDS {
+    for _ in 0..long::rounds(ROUNDS_LONG) {
         twenty_are_served_in_order_once(&mut ensemble, victim).await;
     }
 }
@@ -142,7 +145,8 @@ async fn twenty_are_served_in_order_once(ensemble: &mut Ensemble, victim: Victim
     }
     let expected: String = (0..IN_ORDER).map(|number| format!("{number}\n")).collect();
     assert_eq!(site.read("served"), expected);
-    eprintln!("{IN_ORDER} were served in order in {:?}", begun.elapsed());
+    let took = begun.elapsed().as_secs_f64();
+    figures::tell(&format!("fleet: {IN_ORDER} were served in order in {took:.1} s, with the leader killed meanwhile"));
     assert_nothing_left(ensemble, &site).await;
 }
 
