@@ -43,7 +43,7 @@ impl Failure {
 
 impl From<lockkeeper::Error> for Failure {
     fn from(error: lockkeeper::Error) -> Self {
-        Self::ours(error.to_string())
+        Self::ours(format!("{error:#}"))
     }
 }
 

@@ -145,7 +145,7 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         Event::Retrying { lock, delay, error, .. } => {
             let talk = if is_retry_due { Talk::Normal } else { Talk::Verbose };
             let lock = if error.lock().is_some() { String::new() } else { format!("{lock}: ") };
-            Some((talk, format!("{lock}{error}; trying again in {}ms", delay.as_millis())))
+            Some((talk, format!("{lock}{error:#}; trying again in {}ms", delay.as_millis())))
         }
         Event::Granted { lock, token, waited } => {
             Some((Talk::Verbose, format!("{lock}: granted with token {token} after {}ms", waited.as_millis())))

@@ -188,6 +188,16 @@ impl Error {
         self.inner.advice
     }
 
+    /// Tells whether trying again can help, and the call had no effect.
+    pub fn is_transient(&self) -> bool {
+        self.advice() == Advice::Transient
+    }
+
+    /// Tells whether a hold, or a place in the queue, was lost; [`Error::kind`] says why.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Lost(_))
+    }
+
     /// Returns what was being done.
     pub fn operation(&self) -> Operation {
         self.inner.operation
@@ -199,10 +209,10 @@ impl Error {
     }
 }
 
-/// One line: lock, operation, what happened, and the cause.
+/// One line: lock, operation and what happened. The cause is its source's to say; `{:#}` adds all causes.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, operation, lock, message, source, .. } = &*self.inner;
+        let Inner { kind, operation, lock, message, .. } = &*self.inner;
         if let Some(lock) = lock {
             write!(formatter, "{lock}: ")?;
         }
@@ -214,10 +224,15 @@ impl fmt::Display for Error {
         } else {
             formatter.write_str(message)?;
         }
-        match source {
-            Some(source) => write!(formatter, ": {source}"),
-            None => Ok(()),
+        if !formatter.alternate() {
+            return Ok(());
         }
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            write!(formatter, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -247,12 +262,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_with_lock_operation_and_cause() {
+    fn an_error_is_one_line_with_lock_and_operation_and_leaves_the_cause_to_its_source_but_for_the_alternate_form() {
         let name = QueueName::new("nightly").unwrap();
         let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, "the server hung up")
             .at(&name)
             .caused_by(std::io::Error::other("reset"));
-        assert_eq!(error.to_string(), "nightly: join: the server hung up: reset");
-        assert_eq!(error.advice(), Advice::Transient);
+        assert_eq!(error.to_string(), "nightly: join: the server hung up");
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "reset");
+        assert_eq!(format!("{error:#}"), "nightly: join: the server hung up: reset");
+        // An error of ours below another one is said once too.
+        let outer = Error::permanent(ErrorKind::Backend, Operation::Configure, "cannot start").caused_by(error.clone());
+        assert_eq!(outer.to_string(), "cannot start");
+        assert_eq!(format!("{outer:#}"), "cannot start: nightly: join: the server hung up: reset");
+        assert!(error.is_transient() && !outer.is_transient());
+    }
+
+    #[test]
+    fn an_error_tells_a_loss_from_everything_else() {
+        let lost = Error::transient(ErrorKind::Lost(LossReason::Expired), Operation::Wait, "");
+        assert!(lost.is_lost() && lost.is_transient());
+        assert!(!Error::permanent(ErrorKind::Removed, Operation::Wait, "").is_lost());
     }
 }

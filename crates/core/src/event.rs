@@ -89,6 +89,7 @@ pub(crate) fn trace(event: &Event) {
         }
         Event::Rejoining { lock, reason } => tracing::warn!(target: "lockkeeper", %lock, %reason, "rejoining"),
         Event::Retrying { lock, attempt, delay, error } => {
+            let error = format_args!("{error:#}");
             tracing::warn!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying");
         }
         Event::Granted { lock, token, waited } => {

@@ -22,6 +22,10 @@ const DIGEST_BYTES: usize = 16;
 
 /// The name of a lock's queue: 1 to 200 bytes of UTF-8 without control characters.
 ///
+/// A name that begins with `/` is the path of a ZooKeeper node where the service is ZooKeeper. So that a program can move
+/// from one service to another, such a name is one everywhere only if ZooKeeper takes it for a path: `/a//b`, `/a/`,
+/// `/a/../b` and characters that ZooKeeper refuses are no names.
+///
 /// Two names are the same lock only if they are equal byte for byte: case, dots, slashes and spaces all count.
 ///
 /// ```
@@ -55,7 +59,8 @@ impl QueueName {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it is empty, longer than [`NAME_BYTES_MAX`] or has a control character.
+    /// [`ErrorKind::InvalidName`] if it is empty, longer than [`NAME_BYTES_MAX`] or has a control character, or begins
+    /// with `/` and is no path of a ZooKeeper node.
     pub fn new(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| Err(Error::permanent(ErrorKind::InvalidName, Operation::Configure, why));
         if name.is_empty() {
@@ -66,6 +71,11 @@ impl QueueName {
         }
         if let Some(position) = name.find(char::is_control) {
             return refuse(format!("a lock's name has a control character at byte {position}: {name:?}"));
+        }
+        if let Some(nodes) = name.strip_prefix('/')
+            && let Some(why) = refused_path(nodes)
+        {
+            return refuse(format!("a lock's name that begins with `/` is a node's path, and {name:?} {why}"));
         }
         Ok(Self { text: name.into(), part: Part::Line })
     }
@@ -131,6 +141,24 @@ impl QueueName {
     }
 }
 
+/// Says why the rest of a path behind its first slash cannot lead to a node, by the rules of Apache's `PathUtils`, to
+/// which the root is no place for a lock.
+fn refused_path(nodes: &str) -> Option<String> {
+    if nodes.is_empty() {
+        return Some("is the root".to_owned());
+    }
+    // Private use, and specials; beyond the basic plane Java sees surrogates, which are refused too.
+    let is_refused = |character: &char| matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
+    if let Some(character) = nodes.chars().find(is_refused) {
+        return Some(format!("has the character U+{:04X}, which ZooKeeper refuses", u32::from(character)));
+    }
+    nodes.split('/').find_map(|node| match node {
+        "" => Some("has a node without a name".to_owned()),
+        "." | ".." => Some(format!("has a node named `{node}`")),
+        _ => None,
+    })
+}
+
 /// A form that is too long needs a digest, and so does a short one that could be taken for a digest of another name.
 fn needs_digest(encoded: &str) -> bool {
     let looks_digested = encoded.len() == ENCODED_PREFIX_BYTES + 1 + 2 * DIGEST_BYTES
@@ -192,6 +220,34 @@ mod tests {
         assert!(QueueName::new(&"é".repeat(101)).is_err());
         for control in ["a\nb", "\0", "\u{7f}", "a\u{85}"] {
             assert_eq!(QueueName::new(control).unwrap_err().kind(), ErrorKind::InvalidName, "{control:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_begins_with_a_slash_is_one_only_if_it_is_a_nodes_path() {
+        for path in ["/a", "/a/b", "/a/.b", "/a b/ä/語", "/a/...", "/zookeeper"] {
+            assert!(QueueName::new(path).is_ok(), "{path}");
+        }
+        for (refused, why) in [
+            ("/", "root"),
+            ("//", "without a name"),
+            ("/a/", "without a name"),
+            ("/a//b", "without a name"),
+            ("/a/./b", "`.`"),
+            ("/..", "`..`"),
+            ("/a/\u{e000}", "U+E000"),
+            ("/\u{f8ff}", "U+F8FF"),
+            ("/\u{fff0}", "U+FFF0"),
+            ("/\u{fffd}", "U+FFFD"),
+            ("/🔒", "U+1F512"),
+        ] {
+            let error = QueueName::new(refused).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidName, "{refused}");
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        // Elsewhere they are stored in a form of their own.
+        for name in ["a//b", "a/", "a/../b", "🔒", "\u{e000}", "\u{fff0}"] {
+            assert!(QueueName::new(name).is_ok(), "{name:?}");
         }
     }
 

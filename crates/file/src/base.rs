@@ -157,7 +157,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let error = Base::open(&path, Arc::new(SystemClock)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        assert!(format!("{error:#}").contains(path.to_str().unwrap()), "{error}");
     }
 
     #[test]

@@ -404,7 +404,7 @@ fn the_directory_says_where_it_is_and_what_it_promises() {
 async fn a_network_or_virtual_file_system_is_refused_with_the_cure() {
     let error = FileBackend::open(Path::new("/proc/self"), Arc::new(SystemClock)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("proc") && error.to_string().contains("local disk"), "{error}");
+    assert!(format!("{error:#}").contains("proc") && format!("{error:#}").contains("local disk"), "{error}");
 }
 
 #[tokio::test]

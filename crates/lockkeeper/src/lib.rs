@@ -178,7 +178,7 @@ mod tests {
         ] {
             let error = connect(url).expect_err(url);
             assert_eq!(error.advice(), Advice::Permanent, "{url}");
-            assert!(error.to_string().contains(word), "{url}: {error}");
+            assert!(format!("{error:#}").contains(word), "{url}: {error}");
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn a_service_that_is_not_compiled_in_says_which_feature_it_needs() {
         let error = connect("zk+tls://h1").unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
-        assert!(error.to_string().contains("`tls`"), "{error}");
+        assert!(format!("{error:#}").contains("`tls`"), "{error}");
     }
 
     #[cfg(all(feature = "zookeeper", feature = "tls"))]
@@ -195,7 +195,7 @@ mod tests {
     fn a_file_that_a_url_names_is_read_when_the_service_is_opened() {
         let error = connect("zk+tls://h1?ca=/no/such/file").unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));
-        assert!(error.to_string().contains("/no/such/file"), "{error}");
+        assert!(format!("{error:#}").contains("/no/such/file"), "{error}");
     }
 
     #[tokio::test]

@@ -283,7 +283,7 @@ mod tests {
         for key in ["ca", "cert", "key", "server_name"] {
             let error = config(&format!("zk://h1?{key}=x")).expect_err(key);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl);
-            assert!(error.to_string().contains(&format!("no setting `{key}`")), "{error}");
+            assert!(format!("{error:#}").contains(&format!("no setting `{key}`")), "{error}");
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn tls_says_which_feature_it_needs() {
         let error = config("zk+tls://h1?ca=x").unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, lockkeeper_core::Advice::Permanent));
-        assert!(error.to_string().contains("feature `tls`"), "{error}");
+        assert!(format!("{error:#}").contains("feature `tls`"), "{error}");
     }
 
     #[cfg(feature = "tls")]
@@ -307,7 +307,7 @@ mod tests {
         {
             let error = Config::from_url(&url.parse().unwrap()).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
-            assert!(error.to_string().contains(word), "{url}: {error}");
+            assert!(format!("{error:#}").contains(word), "{url}: {error}");
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
         ] {
             let error = config(url).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
-            assert!(error.to_string().contains(word), "{url}: {error}");
+            assert!(format!("{error:#}").contains(word), "{url}: {error}");
         }
     }
 }

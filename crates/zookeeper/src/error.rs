@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(error.advice(), Advice::Permanent);
         let core = error.into_core(Operation::Join, None);
         assert_eq!((core.kind(), core.advice()), (ErrorKind::Refused, Advice::Permanent));
-        assert_eq!(core.to_string(), "join: access refused: create2 /a/b: the server answered NoAuth (-102)");
+        assert_eq!(format!("{core:#}"), "join: access refused: create2 /a/b: the server answered NoAuth (-102)");
     }
 
     #[test]

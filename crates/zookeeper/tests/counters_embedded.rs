@@ -92,7 +92,7 @@ async fn near_the_end_of_counting_joining_is_refused_with_the_cure_and_the_cure_
     let ticket = refused.ticket;
     let error = soon("the refusal", world.ann.session.enqueue(&door, refused)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached);
-    assert!(error.to_string().contains("delete the node /lockkeeper/door"), "{error}");
+    assert!(format!("{error:#}").contains("delete the node /lockkeeper/door"), "{error}");
     world.ann.leave(&door, ticket).await;
     assert_eq!(world.ann.modes(&door).await.len(), 1, "the one before stands, and nobody else");
     // The one that leaves last does it by itself.

@@ -110,7 +110,7 @@ async fn an_attempt_that_every_server_refuses_ends_at_once_and_one_silent_server
     assert_eq!(took, Duration::from_secs(3), "{error}");
     for word in ["no session within 3s from ", "passing:1 (a passing failure)", "silent:2 (no connection within 1.5s)"]
     {
-        assert!(error.to_string().contains(word), "{error}");
+        assert!(format!("{error:#}").contains(word), "{error}");
     }
 }
 
@@ -210,7 +210,7 @@ async fn failures_that_last_at_every_server_are_permanent_and_named() {
         let error = refusal(hosts).await;
         assert_eq!((error.kind(), error.advice()), (ClientErrorKind::Untrusted, Advice::Permanent), "{error}");
         for word in words {
-            assert!(error.to_string().contains(word), "{error}");
+            assert!(format!("{error:#}").contains(word), "{error}");
         }
     }
 }
@@ -220,6 +220,6 @@ async fn one_failure_that_may_pass_is_reason_to_try_again() {
     for hosts in ["passing:1", "lasting:1,passing:2", "stream:1,passing:2"] {
         let error = refusal(hosts).await;
         assert_eq!((error.kind(), error.advice()), (ClientErrorKind::ConnectionLost, Advice::Transient), "{error}");
-        assert!(error.to_string().contains("a passing failure"), "{error}");
+        assert!(format!("{error:#}").contains("a passing failure"), "{error}");
     }
 }

@@ -160,7 +160,7 @@ async fn a_chroot_that_is_not_there_is_named_and_not_asked_for_again_and_again()
     let error = soon("the refusal", ann.session.set_value(&line("count"), Expected::Any, Some(Arc::from(&b"1"[..]))))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("NoNode"), "{error}");
+    assert!(format!("{error:#}").contains("NoNode"), "{error}");
     let asked = bench.proxy.counts(lockkeeper_faults::proxy::Direction::ToServer);
     assert!(asked.values().sum::<u64>() < 20, "{asked:?}");
 }

@@ -367,7 +367,7 @@ impl Run {
         let _ = timeout(CLOSE_MAX, releasing).await;
         match released {
             Some(Err(error)) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
-            Some(Err(error)) => self.voice.say(&error.to_string()),
+            Some(Err(error)) => self.voice.say(&format!("{error:#}")),
             Some(Ok(())) => {}
             None => self.voice.say(&format!(
                 "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",

@@ -100,7 +100,7 @@ impl Watching<'_> {
             Err(error) if error.advice() == Advice::Permanent || self.shown.is_none() => return Err(error.into()),
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    say(&format!("{error}; trying again"));
+                    say(&format!("{error:#}; trying again"));
                 }
                 return Ok(true);
             }

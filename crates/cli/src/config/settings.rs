@@ -64,7 +64,7 @@ impl Settings {
     /// Starts a keeper for the service, with these settings.
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
         let builder = lockkeeper::builder_of(&self.url).map_err(|error| match &self.origin {
-            Some(origin) => Failure::ours(format!("{origin}: {error}")),
+            Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
             None => Failure::from(error),
         })?;
         Ok(match &self.retry {
@@ -88,7 +88,7 @@ impl ServerSettings {
 
 /// Reads a URL, and refuses one that should not stand where it was found.
 fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, Failure> {
-    let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error}")))?;
+    let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error:#}")))?;
     if is_option && parsed.password().is_some() {
         return Err(Failure::ours(format!(
             "--connect: a password on a command line is seen by everybody; give this URL in {URL_VARIABLE} or in a config file"

@@ -96,7 +96,9 @@ async fn separate_locks(fixture: &dyn Fixture) {
 
 async fn refused(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    for name in ["", "a\nb", "\0", &"x".repeat(NAME_BYTES_MAX + 1)] {
+    // Behind a slash what ZooKeeper refuses as a node's path is no name on any service.
+    let paths = ["/", "/a/", "/a//b", "/a/../b", "/a\u{e000}", "/\u{fff0}", "/🔒"];
+    for name in ["", "a\nb", "\0", "a\u{85}", &"x".repeat(NAME_BYTES_MAX + 1)].into_iter().chain(paths) {
         let error = ann.keeper.mutex(name).expect_err("it is no name");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
         let error = ann.keeper.contenders(name).await.expect_err("it is no name");

@@ -24,8 +24,20 @@ pub(super) fn removed(queue: &QueueName) -> Error {
 }
 
 pub(super) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
-    let message = format!("asked for as a `{asked}`, but a `{found}` of another kind of lock is there");
+    let message = format!("in use as {}, which is another kind of lock than {}", kind_of(found), kind_of(asked));
     Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
+}
+
+/// Names the kind of lock that a contender of this mode asks for.
+const fn kind_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Mutex => "a mutex",
+        Mode::Read | Mode::Write => "a read/write lock",
+        Mode::Exclusive => "a mutex or a read/write lock",
+        Mode::Gate | Mode::Permit => "a semaphore",
+        Mode::Candidate => "an election",
+        Mode::Member => "a barrier",
+    }
 }
 
 /// Says that the time was up, or the retry policy gave up, before anything was known.

@@ -60,7 +60,7 @@ async fn a_damaged_value_is_refused_by_name_with_the_cure() {
     ] {
         assert_eq!(error.kind(), ErrorKind::Backend);
         assert!(
-            error.to_string().contains(path.to_str().unwrap()) && error.to_string().contains("delete it"),
+            format!("{error:#}").contains(path.to_str().unwrap()) && format!("{error:#}").contains("delete it"),
             "{error}"
         );
     }

@@ -46,7 +46,7 @@ impl fmt::Display for StorageError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { directory } => write!(formatter, "another server uses {}", directory.display()),
-            Self::Io { path, source } => write!(formatter, "{}: {source}", path.display()),
+            Self::Io { path, .. } => write!(formatter, "{} cannot be used", path.display()),
             Self::Damaged { path, what } => write!(
                 formatter,
                 "{} is damaged: {what}; restore the directory from a copy, or remove it to begin anew",

@@ -176,7 +176,7 @@ mod tests {
         ] {
             let error = settings(&format!("zk+tls://h1?{query}")).expect_err(query);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{query}");
-            assert!(error.to_string().contains(words), "{query}: {error}");
+            assert!(format!("{error:#}").contains(words), "{query}: {error}");
         }
     }
 }

@@ -77,7 +77,7 @@ async fn refusal(url: &ServiceUrl) -> Error {
 
 fn assert_hopeless(error: &Error, words: &str) {
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error}");
-    assert!(error.to_string().contains(words), "{error}");
+    assert!(format!("{error:#}").contains(words), "{error}");
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn a_port_without_tls_is_said_to_be_one() {
     let url = format!("zk+tls://{}?connect_timeout=1s&ca={}", server.address(), papers.ca.display());
     let error = refusal(&url.parse().unwrap()).await;
     assert_eq!(error.advice(), Advice::Transient, "{error}");
-    assert!(error.to_string().contains("TLS"), "{error}");
+    assert!(format!("{error:#}").contains("TLS"), "{error}");
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_file_that_cannot_be_used_is_named_when_the_backend_is_opened() {
         let url: ServiceUrl = format!("zk+tls://h1?{query}").parse().unwrap();
         let error = ZooKeeperBackend::open(&url).expect_err(query);
         assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{query}");
-        assert!(error.to_string().contains(&named.display().to_string()), "{query}: {error}");
+        assert!(format!("{error:#}").contains(&named.display().to_string()), "{query}: {error}");
         let error = Client::connect(&Config::from_url(&url).unwrap()).await.expect_err(query);
         assert_eq!((error.kind(), error.advice()), (ClientErrorKind::InvalidConfig, Advice::Permanent), "{query}");
     }
