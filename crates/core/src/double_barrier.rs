@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::contend::{OneRound, Patience, RoundGone, grant_by, refused};
-use crate::contender::Ticket;
+use crate::contender::{Mode, Ticket};
 use crate::guard::{Guard, kind};
 use crate::keeper::Shared;
 use crate::lock::{Lock, granted};
@@ -123,7 +123,7 @@ impl DoubleBarrier {
     async fn enter_with(&self, patience: Patience) -> Result<Option<Entered>> {
         let attempt = OneRound { queue: &self.lock.queue, members: self.members };
         let mut went_in = None;
-        let guards = self.lock.grant_all(&attempt, patience, |inside| {
+        let guards = self.lock.grant_all(&attempt, Mode::Member, patience, |inside| {
             went_in = Some(inside.round);
             vec![inside.granted]
         });

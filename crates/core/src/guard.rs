@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::clock::BootInstant;
 use crate::contend::{Granted, Place, lost_error};
+use crate::contender::Mode;
 use crate::event::Event;
+use crate::holds::{OnList, Presence};
 use crate::keeper::Shared;
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Result, Withdrawal};
@@ -28,6 +30,8 @@ pub struct Guard<Kind> {
     granted_at: BootInstant,
     limits: Limits,
     term: Term,
+    /// Behind what gives the lock back.
+    _listed: OnList,
     kind: PhantomData<fn() -> Kind>,
 }
 
@@ -71,8 +75,9 @@ pub type Permit = Guard<kind::Permit>;
 
 impl<Kind> Guard<Kind> {
     pub(crate) fn new(
-        shared: Arc<Shared>,
-        queue: QueueName,
+        shared: &Arc<Shared>,
+        queue: &QueueName,
+        mode: Mode,
         granted: Granted,
         called_at: BootInstant,
         limits: Limits,
@@ -82,11 +87,13 @@ impl<Kind> Guard<Kind> {
         let waited = granted_at.saturating_duration_since(called_at);
         shared.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);
-        let hold = Hold::new(shared.clone(), queue, id, token, standing, term.ends_at);
+        let hold = Hold::new(shared.clone(), queue.clone(), id, token, standing, term.ends_at);
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
-        Self { place: Some(place), hold, shared, granted_at, limits, term, kind: PhantomData }
+        let listed = shared.holds.list(queue, mode, Some(hold.clone()), Presence::Active);
+        let shared = shared.clone();
+        Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
     }
 
     /// Returns what answers for this hold; a cheap clone that may go anywhere and never releases.

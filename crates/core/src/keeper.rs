@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::event::{self, Event, Observer};
+use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::memory::{MemoryService, Testing};
@@ -51,7 +52,9 @@ pub(crate) struct Shared {
     session: StdMutex<Option<Arc<dyn Session>>>,
     /// Held while a session is opened, so that a thousand tasks open one and not a thousand.
     opening: tokio::sync::Mutex<()>,
+    /// Whether nothing new is granted: since the keeper was drained or closed.
     closed: watch::Sender<bool>,
+    pub(crate) holds: Arc<Holds>,
     testing: Option<Testing>,
 }
 
@@ -231,6 +234,80 @@ impl Keeper {
         outcome.map_err(|error: Error| error.at(&queue))
     }
 
+    /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
+    /// was lost is not held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// let reports = keeper.mutex("reports")?.lock().await?;
+    /// let holds = keeper.holds();
+    /// assert!(holds.len() == 1 && holds[0].is_held());
+    /// assert_eq!(holds[0].lock.as_str(), "reports");
+    /// # drop(reports);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn holds(&self) -> Vec<OwnContender> {
+        self.shared.holds.all()
+    }
+
+    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; answers what is held
+    /// still. For a service that is told to stop: what it does under its locks may end in peace.
+    ///
+    /// From the call on, new calls through this keeper and its clones, and calls that wait, end with
+    /// [`ErrorKind::Closed`]. What is held stays held, and its guards, owners and downgrades work as before. Whoever
+    /// leads an election is not told: end the latch or the work. Then [`Keeper::close`] tells the service.
+    ///
+    /// ```
+    /// # async fn sigterm() {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// use std::time::Duration;
+    ///
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// // The service's own tasks lock and work, each with a clone of the keeper. Meanwhile, as by
+    /// // `tokio::signal::unix::signal(SignalKind::terminate())?.recv()`:
+    /// sigterm().await;
+    /// for held in keeper.drain(Duration::from_secs(20)).await {
+    ///     eprintln!("{} is held still, and is lost with the session", held.lock);
+    /// }
+    /// keeper.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None: a service that cannot be reached keeps nobody waiting beyond `deadline`.
+    ///
+    /// # Cancellation
+    ///
+    /// The keeper stays drained.
+    ///
+    /// # Ordering
+    ///
+    /// Takes effect when it is called, before the first poll. Nothing is granted through this keeper after that.
+    ///
+    /// # On connection loss
+    ///
+    /// A hold that is lost is not waited for any longer.
+    pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
+        self.shared.closed.send_replace(true);
+        let shared = self.shared.clone();
+        let until = shared.clock.now().saturating_add(deadline);
+        async move {
+            tokio::select! {
+                biased;
+                () = shared.holds.until_none() => {}
+                () = shared.clock.sleep_until(until) => {}
+            }
+            let mut held = shared.holds.all();
+            held.retain(OwnContender::is_held);
+            held
+        }
+    }
+
     /// Ends the session: holders lose their locks ([`LossReason::Closed`]), waiters get [`ErrorKind::Closed`], and
     /// nothing can be locked through this keeper or its clones any more.
     ///
@@ -304,6 +381,11 @@ impl Shared {
         // The sender lives in `self`, so this ends with the keeper's closing and in no other way.
         let _ = changes.wait_for(|&closed| closed).await;
         closed()
+    }
+
+    /// Says that the keeper is closed, if it is.
+    pub(crate) fn closing(&self) -> Option<Error> {
+        self.closed.borrow().then(closed)
     }
 
     pub(crate) fn emit(&self, event: &Event) {
@@ -397,6 +479,7 @@ impl KeeperBuilder {
             session: StdMutex::new(None),
             opening: tokio::sync::Mutex::new(()),
             closed: watch::Sender::new(false),
+            holds: Arc::default(),
             testing,
         };
         Keeper { shared: Arc::new(shared) }

@@ -7,6 +7,7 @@ use crate::contend::{Attempt, Granted, OnePlace, Patience, grant_by};
 use crate::contender::Mode;
 use crate::event::Event;
 use crate::guard::Guard;
+use crate::holds::Presence;
 use crate::keeper::Shared;
 use crate::limits::Limits;
 use crate::{QueueName, Result};
@@ -23,23 +24,25 @@ impl Lock {
     /// Has one place of this mode granted.
     pub(crate) async fn grant<Kind>(&self, mode: Mode, patience: Patience) -> Result<Option<Guard<Kind>>> {
         let attempt = OnePlace { queue: &self.queue, mode };
-        self.grant_all(&attempt, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
+        self.grant_all(&attempt, mode, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
     }
 
     /// Has something granted, and makes a guard of each place of it.
     pub(crate) async fn grant_all<Kind, A: Attempt>(
         &self,
         attempt: &A,
+        mode: Mode,
         patience: Patience,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
         let called_at = self.shared.clock.now();
+        let _listed = self.shared.holds.list(&self.queue, mode, None, Presence::Active);
         let Some(granted) = grant_by(&self.shared, attempt, patience).await? else {
             let waited = self.shared.clock.now().saturating_duration_since(called_at);
             self.shared.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
             return Ok(None);
         };
-        let guard = |granted| Guard::new(self.shared.clone(), self.queue.clone(), granted, called_at, self.limits);
+        let guard = |granted| Guard::new(&self.shared, &self.queue, mode, granted, called_at, self.limits);
         Ok(Some(places(granted).into_iter().map(guard).collect()))
     }
 }

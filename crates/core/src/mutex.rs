@@ -88,6 +88,25 @@ impl Mutex {
         self
     }
 
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, in whichever task; costs no request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?;
+    /// assert!(!mutex.is_held_here());
+    /// let guard = mutex.lock().await?;
+    /// assert!(mutex.is_held_here());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "isAcquiredInThisProcess")]
+    pub fn is_held_here(&self) -> bool {
+        self.lock.shared.holds.has(&self.lock.queue, Mode::Mutex)
+    }
+
     /// Waits for the lock, however long it takes.
     ///
     /// # Errors

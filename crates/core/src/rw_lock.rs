@@ -306,7 +306,7 @@ impl WriteGuard {
             (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
             (Err(error), _) => return Err(error),
         };
-        let read = Guard::new(shared, queue, granted, called_at, self.limits());
+        let read = Guard::new(&shared, &queue, Mode::Read, granted, called_at, self.limits());
         // It has started, and no writer can pass our share.
         drop(self.release());
         Ok(read)

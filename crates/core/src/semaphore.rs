@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::backend::ENTRIES_MAX;
 use crate::contend::{Bound, Patience, SomePermits, refused};
+use crate::contender::Mode;
 use crate::lock::{Lock, granted};
 use crate::{Permit, QueueName, Result};
 
@@ -225,7 +226,7 @@ impl Semaphore {
     async fn grant(&self, wanted: u32, patience: Patience) -> Result<Option<Vec<Permit>>> {
         self.check(wanted)?;
         let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound };
-        self.lock.grant_all(&attempt, patience, |granted| granted).await
+        self.lock.grant_all(&attempt, Mode::Permit, patience, |granted| granted).await
     }
 
     /// Refuses at once what could never be granted.

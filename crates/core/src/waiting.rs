@@ -11,6 +11,7 @@ use crate::clock::BootInstant;
 use crate::contend::{InLine, Joined, OnePlace, Patience, Resumed, grant_by};
 use crate::contender::{ContenderId, ContenderInfo, Mode};
 use crate::guard::{Guard, kind};
+use crate::holds::{OnList, Presence};
 use crate::lock::{Lock, granted};
 use crate::{Election, Error, ErrorKind, Mutex, Operation, QueueName, Result, RwLock, decide};
 
@@ -45,15 +46,19 @@ pub struct Waiting<Kind> {
     called_at: BootInstant,
     /// Absent when the place was lost, and after the grant.
     place: Option<Joined>,
+    listed: Option<OnList>,
     kind: PhantomData<fn() -> Kind>,
 }
 
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let called_at = lock.shared.clock.now();
+        let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
         let wanted = InLine(OnePlace { queue: &lock.queue, mode });
         let place = grant_by(&lock.shared, &wanted, Patience::Endless).await.map(granted)?;
-        Ok(Self { lock: lock.clone(), mode, called_at, place: Some(place), kind: PhantomData })
+        listed.note(Presence::Idle);
+        let (place, listed) = (Some(place), Some(listed));
+        Ok(Self { lock: lock.clone(), mode, called_at, place, listed, kind: PhantomData })
     }
 
     /// Returns the lock's name.
@@ -166,9 +171,19 @@ impl<Kind> Waiting<Kind> {
     async fn granted_by(&mut self, patience: Patience) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits } = &self.lock;
         let wanted = OnePlace { queue, mode: self.mode };
-        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await?;
-        let guard = |granted| Guard::new(shared.clone(), queue.clone(), granted, self.called_at, *limits);
-        Ok(granted.map(guard))
+        let asking = shared.holds.list(queue, self.mode, None, Presence::Active);
+        // As long as a call waits, it is listed by that.
+        drop(self.listed.take());
+        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await;
+        if self.place.is_some() {
+            asking.note(Presence::Idle);
+            self.listed = Some(asking);
+            return granted.map(|_| None);
+        }
+        let guard = |granted| Guard::new(shared, queue, self.mode, granted, self.called_at, *limits);
+        let guard = granted?.map(guard);
+        drop(asking);
+        Ok(guard)
     }
 
     fn gone(&self) -> Error {

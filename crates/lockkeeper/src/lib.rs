@@ -56,10 +56,10 @@ pub use lockkeeper_core::{
     Advice, Barrier, Capabilities, Changes, CloseMode, ContenderId, ContenderInfo, Count, DoubleBarrier, Election,
     Entered, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Guard, Hold, Keeper, KeeperBuilder,
     LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Liveness, LockKind, LossReason,
-    MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation, Owner,
-    OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result, Revocation, RwLock,
-    SafeUntil, Semaphore, ServiceUrl, SharedCounter, SharedValue, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion,
-    Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
+    MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation,
+    OwnContender, Owner, OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result,
+    Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, SharedCounter, SharedValue, StoppedHolder, VALUE_BYTES_MAX,
+    Value, ValueVersion, Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_core::{clock, decide, memory, retry};
 

@@ -6,7 +6,7 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, SOON, granted, release, soon};
 use crate::polls::at_most;
 use crate::tap::Pace;
 
@@ -18,6 +18,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("closing a keeper takes effect even if nobody polls it", takes_effect_at_once),
         Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
         Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach).needs(&[FaultKind::Cut]),
+        Case::new(
+            "a drained keeper refuses its waiters, grants nothing more and waits for what is given back",
+            drained,
+        ),
         Case::new("dropping a keeper and all that came of it ends its session", dropped),
     ]
 }
@@ -34,6 +38,33 @@ async fn ends_holds(fixture: &dyn Fixture) {
     assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Closed));
     assert!(next.hold().is_held());
     release(next).await;
+}
+
+async fn drained(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (first, second) = (ann.lock("door").await, ann.read("book").await);
+    let busy = bob.lock("busy").await;
+    let waiting = ann.queue_up("busy").await;
+    assert_eq!(ann.keeper.holds().len(), 3);
+    assert!(ann.mutex("door").is_held_here() && !ann.mutex("busy").is_held_here());
+    let held = soon("the end of the drain", ann.keeper.drain(Duration::ZERO)).await;
+    let names: Vec<_> = held.iter().map(|own| own.lock.as_str()).collect();
+    assert_eq!(names, ["door", "book"]);
+    let error = soon("the refusal", waiting).await.expect("the task does not panic").expect_err("it is drained");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Closed, Advice::Permanent));
+    let error = soon("the refusal", ann.mutex("window").try_lock()).await.expect_err("it is drained");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    bob.until_contenders("busy", 1).await;
+    release(busy).await;
+    let draining = tokio::spawn(ann.keeper.drain(SOON));
+    release(first).await;
+    assert!(second.hold().is_held() && !draining.is_finished());
+    release(second).await;
+    let left = soon("the end of the drain", draining).await.expect("the task does not panic");
+    assert!(left.is_empty() && ann.keeper.holds().is_empty(), "{left:?}");
+    bob.until_contenders("door", 0).await;
+    bob.until_contenders("book", 0).await;
+    soon("the close", ann.keeper.close()).await.expect("the service is told");
 }
 
 async fn refuses_waiters(fixture: &dyn Fixture) {

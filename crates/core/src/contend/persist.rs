@@ -72,7 +72,10 @@ pub(crate) async fn grant_by<A: Attempt>(
     patience: Patience,
 ) -> Result<Option<A::Granted>> {
     let deadline = match patience {
-        Patience::None => return try_unless_held_up(shared, attempt).await,
+        Patience::None => {
+            let granted = try_unless_held_up(shared, attempt).await?;
+            return unless_closed(shared, attempt, granted);
+        }
         Patience::Until(deadline) => Some(deadline),
         Patience::Endless => None,
     };
@@ -93,7 +96,15 @@ pub(crate) async fn grant_by<A: Attempt>(
         (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
         (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
-        (granted, _) => Ok(granted),
+        (granted, _) => unless_closed(shared, attempt, granted),
+    }
+}
+
+/// Gives back what was granted in the moment in which the keeper was closed or drained: nothing new is held from then on.
+fn unless_closed<A: Attempt>(shared: &Shared, attempt: &A, granted: Option<A::Granted>) -> Result<Option<A::Granted>> {
+    match shared.closing() {
+        Some(closed) if granted.is_some() => Err(closed.at(attempt.queue())),
+        _ => Ok(granted),
     }
 }
 

@@ -289,7 +289,9 @@ impl OwnerKey {
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), mode: Kind::MODE };
-                lock.grant_all(&beside, patience, |granted| vec![granted]).await?.and_then(|mut guards| guards.pop())
+                lock.grant_all(&beside, Kind::MODE, patience, |granted| vec![granted])
+                    .await?
+                    .and_then(|mut guards| guards.pop())
             }
             // It is told at once whether the two are one lock here, or strangers.
             None if in_the_way => {

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread_local;
+use std::time::Duration;
 
 use crate::blocking::engine::Engine;
 use crate::blocking::{Mutex, RwLock, Semaphore};
-use crate::{Capabilities, ContenderInfo, KeeperBuilder, OwnerKey, Permits, QueueName, Result};
+use crate::{Capabilities, ContenderInfo, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result};
 
 thread_local! {
     /// This thread, as the owner of what it locks.
@@ -120,6 +121,26 @@ impl Keeper {
     /// States what is promised on this service.
     pub fn capabilities(&self) -> &Capabilities {
         self.user.keeper.capabilities()
+    }
+
+    /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
+    /// was lost is not held.
+    pub fn holds(&self) -> Vec<OwnContender> {
+        self.user.keeper.holds()
+    }
+
+    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; answers what is held
+    /// still. For a service that is told to stop.
+    ///
+    /// New calls through this keeper and its clones, and calls that wait, end with
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed). Then [`Keeper::close`] tells the service.
+    ///
+    /// # Errors
+    ///
+    /// As every call here, if the keeper's own thread has ended.
+    pub fn drain(&self, deadline: Duration) -> Result<Vec<OwnContender>> {
+        let draining = self.user.keeper.drain(deadline);
+        self.user.call(async move { Ok(draining.await) })
     }
 
     /// Ends the session: holders lose their locks, waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), and nothing

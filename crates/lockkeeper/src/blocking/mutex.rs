@@ -28,6 +28,12 @@ impl Mutex {
         self.mutex.name()
     }
 
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, on whichever thread; costs no request.
+    #[doc(alias = "isAcquiredInThisProcess")]
+    pub fn is_held_here(&self) -> bool {
+        self.mutex.is_held_here()
+    }
+
     /// Waits for the lock, however long it takes; at once if this thread has it.
     ///
     /// # Errors

@@ -206,6 +206,29 @@ fn closing_a_keeper_wakes_its_waiters_with_an_error() {
 }
 
 #[test]
+fn a_drained_keeper_grants_nothing_more_and_says_what_is_held_still() {
+    let keeper = keeper();
+    let (door, hall) = (keeper.mutex("door").unwrap(), keeper.mutex("hall").unwrap());
+    let (guard, outer, inner) = (door.lock().unwrap(), hall.lock().unwrap(), hall.lock().unwrap());
+    assert!(door.is_held_here() && keeper.holds().len() == 2);
+    let waiting = elsewhere(move || door.lock().map(drop));
+    wait_for_contenders(&keeper, "door", 2);
+    let held = keeper.drain(SHORT).unwrap();
+    assert_eq!(held.iter().map(|own| own.lock.as_str()).collect::<Vec<_>>(), ["door", "hall"]);
+    assert_eq!(waiting.recv_timeout(SOON).unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(keeper.mutex("free").unwrap().try_lock().unwrap_err().kind(), ErrorKind::Closed);
+    let draining = elsewhere({
+        let keeper = keeper.clone();
+        move || keeper.drain(SOON).unwrap()
+    });
+    drop((guard, outer));
+    assert!(inner.hold().is_held() && draining.try_recv().is_err());
+    inner.release().unwrap();
+    assert!(draining.recv_timeout(SOON).unwrap().is_empty());
+    keeper.close().unwrap();
+}
+
+#[test]
 fn the_session_has_ended_when_the_last_user_is_dropped_and_not_before() {
     let service = service();
     let keeper = keeper_of(&service);

@@ -1,0 +1,148 @@
+//! What one keeper holds and waits for: the list, and the wait until nothing is held any more.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::contender::Mode;
+use crate::{Hold, QueueName};
+
+/// One of a keeper's own contenders: something that it holds, or waits for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OwnContender {
+    /// The lock.
+    pub lock: QueueName,
+    /// What was asked for. Of a semaphore there is one [`Mode::Permit`] for each permit that is held, and one for each
+    /// call that waits.
+    pub mode: Mode,
+    /// What answers for the hold; `None` for one that waits.
+    pub hold: Option<Hold>,
+}
+
+impl OwnContender {
+    /// Tells whether it has what it asked for, and has not lost it.
+    pub fn is_held(&self) -> bool {
+        self.hold.as_ref().is_some_and(Hold::is_held)
+    }
+}
+
+/// All of a keeper's own contenders.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    listed: Mutex<Listed>,
+    /// Wakes those who wait for the end of some.
+    ended: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    /// By number, so in the order in which they were listed.
+    contenders: BTreeMap<u64, (OwnContender, Presence)>,
+    last_number: u64,
+}
+
+/// Whether a contender may still come to hold something by itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Presence {
+    /// It holds, or a call waits for its grant.
+    Active,
+    /// It is a place in line in which no call waits.
+    Idle,
+}
+
+impl Holds {
+    /// Lists one for as long as what is returned lives.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        lock: &QueueName,
+        mode: Mode,
+        hold: Option<Hold>,
+        presence: Presence,
+    ) -> OnList {
+        let mut listed = self.listed();
+        listed.last_number += 1;
+        let number = listed.last_number;
+        listed.contenders.insert(number, (OwnContender { lock: lock.clone(), mode, hold }, presence));
+        OnList { holds: self.clone(), number }
+    }
+
+    /// Returns all, in the order in which they asked or were granted; of what was lost, nothing.
+    pub(crate) fn all(&self) -> Vec<OwnContender> {
+        let listed = self.listed();
+        let is_alive = |contender: &&OwnContender| contender.hold.is_none() || contender.is_held();
+        listed.contenders.values().map(|(contender, _)| contender).filter(is_alive).cloned().collect()
+    }
+
+    /// Tells whether this is held as this.
+    pub(crate) fn has(&self, lock: &QueueName, mode: Mode) -> bool {
+        let is_it = |(contender, _): &(OwnContender, Presence)| {
+            contender.mode == mode && contender.lock == *lock && contender.is_held()
+        };
+        self.listed().contenders.values().any(is_it)
+    }
+
+    /// Waits until nothing is held any more and no call may still be granted something.
+    pub(crate) async fn until_none(&self) {
+        let mut ended = self.ended.subscribe();
+        loop {
+            ended.mark_unchanged();
+            let (is_awaited, hold) = self.active();
+            match hold {
+                // Its end comes without a word where it is lost and its guard is kept.
+                Some(hold) => tokio::select! {
+                    biased;
+                    _ = hold.lost() => {}
+                    _ = ended.changed() => {}
+                },
+                // The sender lives in `self`.
+                None if is_awaited => drop(ended.changed().await),
+                None => return,
+            }
+        }
+    }
+
+    /// Tells whether any is active, and returns the first one that is held.
+    fn active(&self) -> (bool, Option<Hold>) {
+        let listed = self.listed();
+        let active = || listed.contenders.values().filter(|(_, presence)| *presence == Presence::Active);
+        let hold =
+            active().find(|(contender, _)| contender.is_held()).and_then(|(contender, _)| contender.hold.clone());
+        (active().any(|(contender, _)| contender.hold.is_none()), hold)
+    }
+
+    /// Nothing panics while the list is locked, so what a panic elsewhere left here is whole.
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One contender's place on the list; dropping it takes it off.
+#[derive(Debug)]
+pub(crate) struct OnList {
+    holds: Arc<Holds>,
+    number: u64,
+}
+
+impl OnList {
+    /// Notes whether a call waits for it.
+    pub(crate) fn note(&self, presence: Presence) {
+        if let Some((_, noted)) = self.holds.listed().contenders.get_mut(&self.number) {
+            *noted = presence;
+        }
+        self.holds.ended.send_replace(());
+    }
+}
+
+impl Drop for OnList {
+    fn drop(&mut self) {
+        let removed = self.holds.listed().contenders.remove(&self.number);
+        // Outside of the lock: a hold may be the last to have what it answers for.
+        drop(removed);
+        self.holds.ended.send_replace(());
+    }
+}

@@ -1,0 +1,200 @@
+//! What a keeper says of its own contenders, and how it comes to an end, on the memory backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+
+use crate::clock::{Clock, TestClock};
+use crate::memory::MemoryService;
+use crate::{ErrorKind, Keeper, LeaderSelector, Member, Mode, MultiLock, OwnerKey, Requeue, SafeUntil};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn service() -> (MemoryService, Arc<TestClock>) {
+    let clock = Arc::new(TestClock::new());
+    (MemoryService::new(clock.clone()), clock)
+}
+
+/// Lets every task go on until it waits.
+async fn settle() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+/// The names and modes of what is listed, and whether each is held.
+fn listed(keeper: &Keeper) -> Vec<(String, Mode, bool)> {
+    keeper.holds().iter().map(|own| (own.lock.to_string(), own.mode, own.is_held())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_lists_what_it_holds_and_what_it_waits_for_and_nothing_else() {
+    let (service, _) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let other = bob.mutex("busy").unwrap().lock().await.unwrap();
+    assert_eq!(listed(&ann), []);
+    let owner = OwnerKey::new();
+    let door = owner.lock(&ann.mutex("door").unwrap()).await.unwrap();
+    let again = owner.lock(&ann.mutex("door").unwrap()).await.unwrap();
+    let permits = ann.semaphore("pool", 3).unwrap().acquire_many(2).await.unwrap();
+    let lead = ann.election("lead").unwrap().campaign().await.unwrap();
+    let both = MultiLock::new([Member::read(ann.rw_lock("m1").unwrap()), ann.mutex("m2").unwrap().into()]).unwrap();
+    let both = both.lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = ann.mutex("busy").unwrap();
+        async move { mutex.lock().await }
+    });
+    settle().await;
+    let in_line = ann.rw_lock("busy").unwrap().queue_up_to_read().await.unwrap();
+    let held = |name: &str, mode| (name.to_owned(), mode, true);
+    let waits = |name: &str, mode| (name.to_owned(), mode, false);
+    let expected = [
+        held("door", Mode::Mutex),
+        held("pool", Mode::Permit),
+        held("pool", Mode::Permit),
+        held("lead", Mode::Candidate),
+        held("m1", Mode::Read),
+        held("m2", Mode::Mutex),
+        waits("busy", Mode::Mutex),
+        waits("busy", Mode::Read),
+    ];
+    assert_eq!(listed(&ann), expected);
+    assert_eq!(listed(&bob), [held("busy", Mode::Mutex)]);
+    waiting.abort();
+    let _ = waiting.await;
+    drop((in_line, again, lead));
+    both.release().await.unwrap();
+    assert_eq!(listed(&ann), [held("door", Mode::Mutex), held("pool", Mode::Permit), held("pool", Mode::Permit)]);
+    ann.testing().unwrap().expire_session();
+    assert_eq!(listed(&ann), [], "what was lost is not held");
+    drop((door, permits, other));
+    assert_eq!(listed(&bob), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutex_knows_whether_its_keeper_holds_it() {
+    let (service, _) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let mutex = ann.mutex("door").unwrap();
+    let is_held = || [mutex.is_held_here(), ann.clone().mutex("door").unwrap().is_held_here()];
+    let elsewhere = bob.mutex("door").unwrap().lock().await.unwrap();
+    assert_eq!(is_held(), [false; 2], "another keeper holds it");
+    drop(elsewhere);
+    let write = ann.rw_lock("door").unwrap().write().await.unwrap();
+    assert_eq!(is_held(), [false; 2], "it is held, but not as a mutex");
+    drop(write);
+    let guard = mutex.lock().await.unwrap();
+    assert_eq!(is_held(), [true; 2]);
+    ann.testing().unwrap().expire_session();
+    assert_eq!(is_held(), [false; 2]);
+    drop(guard);
+    let again = mutex.lock().await.unwrap();
+    assert_eq!(is_held(), [true; 2]);
+    again.release().await.unwrap();
+    assert_eq!(is_held(), [false; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back() {
+    let (service, clock) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let busy = bob.mutex("busy").unwrap().lock().await.unwrap();
+    let (door, permit) =
+        (ann.mutex("door").unwrap().lock().await.unwrap(), ann.semaphore("pool", 2).unwrap().acquire().await.unwrap());
+    let write = ann.rw_lock("book").unwrap().write().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = ann.mutex("busy").unwrap();
+        async move { mutex.lock().await }
+    });
+    let timed = tokio::spawn({
+        let election = ann.election("lead").unwrap();
+        let lead = bob.election("lead").unwrap().campaign().await.unwrap();
+        async move { (election.campaign_timeout(10 * DEADLINE).await, lead) }
+    });
+    settle().await;
+    let draining = ann.drain(DEADLINE);
+    // It takes effect before it is polled.
+    for error in [
+        ann.mutex("free").unwrap().lock().await.unwrap_err(),
+        ann.mutex("free").unwrap().try_lock().await.unwrap_err(),
+        ann.mutex("free").unwrap().lock_timeout(DEADLINE).await.unwrap_err(),
+        ann.semaphore("pool", 2).unwrap().try_acquire().await.unwrap_err(),
+        ann.clone().mutex("free").unwrap().run(async |_| ()).await.unwrap_err(),
+        waiting.await.unwrap().unwrap_err(),
+        timed.await.unwrap().0.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    }
+    let draining = tokio::spawn(draining);
+    let start = clock.now();
+    drop(busy);
+    assert_eq!(bob.contenders("busy").await.unwrap().len(), 0, "no waiter is left");
+    settle().await;
+    assert!(!draining.is_finished() && door.hold().is_held() && permit.hold().is_held());
+    let read = write.downgrade().await.expect("what is held works as before");
+    drop((door, permit));
+    tokio::time::sleep(DEADLINE / 4).await;
+    assert!(!draining.is_finished() && read.hold().is_held());
+    read.release().await.unwrap();
+    assert!(draining.await.unwrap().is_empty());
+    assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 4);
+    ann.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_whose_time_is_up_answers_what_is_held_still_and_takes_nothing_away() {
+    let (service, clock) = service();
+    let keeper = service.keeper();
+    let door = keeper.mutex("door").unwrap().lock().await.unwrap();
+    let owner = OwnerKey::new();
+    let reading = owner.read(&keeper.rw_lock("book").unwrap()).await.unwrap();
+    let again = owner.read(&keeper.rw_lock("book").unwrap()).await.unwrap();
+    let permit = keeper.semaphore("pool", 1).unwrap().acquire().await.unwrap();
+    let start = clock.now();
+    let draining = tokio::spawn(keeper.drain(DEADLINE));
+    settle().await;
+    drop((permit, reading));
+    let left = draining.await.unwrap();
+    assert_eq!(clock.now().saturating_duration_since(start), DEADLINE);
+    let names: Vec<_> = left.iter().map(|own| (own.lock.as_str(), own.mode, own.is_held())).collect();
+    assert_eq!(names, [("door", Mode::Mutex, true), ("book", Mode::Read, true)]);
+    assert!(owner.read(&keeper.rw_lock("book").unwrap()).await.is_ok(), "an owner counts on what it has");
+    drop(again);
+    door.release().await.unwrap();
+    assert!(keeper.drain(DEADLINE).await.is_empty());
+    assert_eq!(clock.now().saturating_duration_since(start), DEADLINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_neither_for_what_is_lost_nor_for_a_place_in_line_that_no_call_waits_in() {
+    let (service, clock) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let lost = ann.mutex("door").unwrap().lock().await.unwrap();
+    let limited = ann.mutex("hall").unwrap().max_hold(DEADLINE / 4).lock().await.unwrap();
+    let busy = bob.mutex("busy").unwrap().lock().await.unwrap();
+    let mut in_line = ann.mutex("busy").unwrap().queue_up().await.unwrap();
+    let start = clock.now();
+    ann.testing().unwrap().cut(SafeUntil::At(start.saturating_add(DEADLINE / 2)));
+    assert!(ann.drain(DEADLINE).await.is_empty());
+    assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 2, "as long as it may be believed");
+    assert_eq!(in_line.granted_timeout(DEADLINE).await.unwrap_err().kind(), ErrorKind::Closed);
+    drop((lost, limited, busy, in_line));
+    assert!(ann.holds().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_of_a_drained_keeper_ends_with_its_work_and_stands_for_no_other_lead() {
+    let (service, clock) = service();
+    let keeper = service.keeper();
+    let election = keeper.election("lead").unwrap();
+    let selector = LeaderSelector::start(&election, Requeue::Always, |_| async {
+        tokio::time::sleep(DEADLINE / 2).await;
+    });
+    settle().await;
+    assert!(selector.has_leadership());
+    let start = clock.now();
+    assert!(keeper.drain(DEADLINE).await.is_empty());
+    assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 2);
+    assert_eq!(selector.over().await.expect("it failed").kind(), ErrorKind::Closed);
+}
