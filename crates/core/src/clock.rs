@@ -53,7 +53,7 @@ fn nanos_of(duration: Duration) -> u64 {
 
 /// Where time comes from.
 ///
-/// [`SystemClock`] in production; [`TestClock`] under tokio's paused time.
+/// [`SystemClock`] in production, [`RuntimeClock`] within this process alone; [`TestClock`] under tokio's paused time.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Returns the present moment; never earlier than an answer given before.
     fn now(&self) -> BootInstant;
@@ -111,6 +111,55 @@ impl Clock for SystemClock {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+/// Tokio's own time: the machine's, not counting what it was suspended for, and paused time where a test has paused it.
+///
+/// It is the clock of a service in this process, with which nothing outside competes; so what is tested on it needs not
+/// be told that time is paused. Off a runtime it is the machine's in any case.
+#[derive(Clone, Debug)]
+pub struct RuntimeClock {
+    origin: tokio::time::Instant,
+    boot: BootInstant,
+    unix: Duration,
+}
+
+impl RuntimeClock {
+    /// Starts with the machine's own time.
+    pub fn new() -> Self {
+        let machine = SystemClock;
+        Self { origin: tokio::time::Instant::now(), boot: machine.now(), unix: machine.unix_time() }
+    }
+}
+
+impl Default for RuntimeClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> BootInstant {
+        self.boot.saturating_add(self.origin.elapsed())
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        let clock = self.clone();
+        Box::pin(async move {
+            // The timer counts in milliseconds.
+            loop {
+                let left = deadline.saturating_duration_since(clock.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left).await;
+            }
+        })
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.unix.saturating_add(self.origin.elapsed())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, RuntimeClock, SystemClock};
 use crate::event::{self, Event, Observer};
 use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
@@ -78,8 +78,11 @@ impl Keeper {
 
     /// Makes a keeper with a memory service of its own: the reference semantics within one process, and, with
     /// [`Keeper::testing`], a test double.
+    ///
+    /// Its time is tokio's: where a test has paused that (`#[tokio::test(start_paused = true)]`), timeouts and limits to
+    /// holds follow it.
     pub fn memory() -> Self {
-        MemoryService::new(Arc::new(SystemClock)).keeper()
+        MemoryService::new(Arc::new(RuntimeClock::new())).keeper()
     }
 
     /// Returns the mutex of this name. Asking costs nothing; the service hears of it at the first lock.
@@ -491,6 +494,31 @@ mod tests {
     use super::*;
     use crate::clock::TestClock;
     use crate::standing::SafeUntil;
+
+    /// Before, each of these took as long as it says, and tokio's time ran ahead by hours.
+    #[tokio::test(start_paused = true)]
+    async fn a_memory_keeper_follows_paused_time_without_being_told() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let keeper = Keeper::memory();
+        let mutex = keeper.mutex("door").unwrap();
+        let guard = mutex.lock().await.unwrap();
+        let start = tokio::time::Instant::now();
+        assert!(mutex.lock_timeout(HOUR).await.unwrap().is_none());
+        assert_eq!(start.elapsed().as_secs(), HOUR.as_secs());
+        drop(guard);
+        let limited = mutex.clone().max_hold(HOUR).lock().await.unwrap();
+        assert_eq!(limited.hold().lost().await, LossReason::MaxHold);
+        assert_eq!(start.elapsed().as_secs(), 2 * HOUR.as_secs());
+        drop(limited);
+        let held = mutex.lock().await.unwrap();
+        let now = keeper.shared.clock.now();
+        keeper.testing().unwrap().cut(SafeUntil::At(now.saturating_add(HOUR)));
+        assert!(held.hold().is_held());
+        assert_eq!(held.hold().lost().await, LossReason::Lapsed);
+        assert_eq!(start.elapsed().as_secs(), 3 * HOUR.as_secs());
+        tokio::time::advance(HOUR).await;
+        assert_eq!(keeper.shared.clock.now().saturating_duration_since(now), 2 * HOUR);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_waiter_in_the_pause_before_its_next_attempt_hears_at_once_that_the_keeper_was_closed() {

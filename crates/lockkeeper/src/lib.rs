@@ -49,7 +49,7 @@ pub mod blocking;
 
 use std::sync::{Arc, LazyLock};
 
-use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::clock::RuntimeClock;
 use lockkeeper_core::memory::MemoryService;
 
 pub use lockkeeper_core::{
@@ -64,7 +64,7 @@ pub use lockkeeper_core::{
 pub use lockkeeper_core::{clock, decide, memory, retry};
 
 /// The one memory service of this process, which every `memory:` URL means.
-static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(SystemClock)));
+static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(RuntimeClock::new())));
 
 /// Opens a way to the service that `url` names.
 ///
@@ -136,7 +136,7 @@ fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
         "" => lockkeeper_file::default_directory(std::env::var_os("LOCKKEEPER_DIR").as_deref())?,
         path => path.into(),
     };
-    let backend = lockkeeper_file::FileBackend::open(&directory, Arc::new(SystemClock))?;
+    let backend = lockkeeper_file::FileBackend::open(&directory, Arc::new(clock::SystemClock))?;
     Ok(Keeper::builder(Arc::new(backend)))
 }
 
