@@ -9,6 +9,7 @@ mod interruption;
 mod log;
 mod output;
 mod run;
+mod stdin_end;
 mod voice;
 mod wait_line;
 

@@ -269,6 +269,7 @@ fn completions_and_manual_know_every_command() {
     let place = Place::new();
     let commands = [
         "run",
+        "hold",
         "ls",
         "show",
         "wait",

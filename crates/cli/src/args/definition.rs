@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::hold::HoldArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
 use crate::config::TICK_MIN;
@@ -54,6 +55,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a command while holding a lock
     Run(RunArgs),
+    Hold(HoldArgs),
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]
     Ls {

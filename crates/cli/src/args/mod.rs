@@ -5,17 +5,22 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `definition` | the commands, and the options of every command |
-//! | `run` | the options of `run` |
+//! | `run`, `hold` | the options of `run` and `hold` |
+//! | `claim` | what both have in common |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the words to what they ask for |
 //! | `refusal` | what is said of a command line that cannot be read |
+mod claim;
 mod definition;
+mod hold;
 mod orders;
 mod parsing;
 mod refusal;
 mod run;
 
+pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
+pub(crate) use hold::HoldArgs;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};
 pub(crate) use run::{OnLoss, OnRevoke, RunArgs};

@@ -72,12 +72,12 @@ mod tests {
             "lockkeeper run -x -q --wait 2500ms --conflict-exit-code 7 --on-loss=warn --grace 10s nightly -- sh -c -n --json",
         ] {
             let args = run(line);
-            assert_eq!(args.name, "nightly");
-            assert_eq!(args.wait, Some(Duration::from_millis(2_500)));
-            assert_eq!(args.conflict_exit_code, 7);
+            assert_eq!(args.claim.name, "nightly");
+            assert_eq!(args.claim.wait, Some(Duration::from_millis(2_500)));
+            assert_eq!(args.claim.conflict_exit_code, 7);
             assert_eq!(args.grace, Some(Duration::from_secs(10)));
             assert_eq!(args.on_loss, OnLoss::Warn);
-            assert!(args.quiet && !args.no_wait);
+            assert!(args.quiet && !args.claim.no_wait);
             assert_eq!(args.command, ["sh", "-c", "-n", "--json"]);
         }
     }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn what_is_not_said_has_its_default() {
         let args = run("lockkeeper run x -- true");
-        assert_eq!((args.wait, args.no_wait, args.conflict_exit_code), (None, false, 124));
+        assert_eq!((args.claim.wait, args.claim.no_wait, args.claim.conflict_exit_code), (None, false, 124));
         assert_eq!((args.grace, args.on_loss), (None, OnLoss::Stop));
     }
 
@@ -123,6 +123,10 @@ mod tests {
             ("lockkeeper run x --max-hold 0 -- true", "--max-hold <DUR>: in no time"),
             ("lockkeeper run x --on-revoke maybe -- true", "stop, ignore"),
             ("lockkeeper show", "name"),
+            ("lockkeeper hold", "name"),
+            ("lockkeeper hold x -s -x", "--shared"),
+            ("lockkeeper hold x --permits 0", "--permits <N>: 0 is not in 1.."),
+            ("lockkeeper hold x -- true", "'true'"),
             ("lockkeeper break x", "`lockkeeper show x`"),
             ("lockkeeper break x --token abc", "--token <TOKEN>: "),
             ("lockkeeper break x --token -1", "--token <TOKEN>: "),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::claim::ClaimArgs;
+
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
 #[command(
@@ -40,28 +42,8 @@ Exit codes:
   127  there is no such command"
 )]
 pub(crate) struct RunArgs {
-    /// The lock's name, as in nightly-backup
-    pub(crate) name: String,
-    /// Take a share of the lock NAME: others may share it at the same time, but nobody has it alone, as in `-s`
-    #[arg(short, long)]
-    pub(crate) shared: bool,
-    /// Take the lock NAME alone, as in `-x`; that is so without it too. On a ZooKeeper path that is shared with other
-    /// clients (`/…`), it is the writing side of their read/write lock, and a run without it takes their mutex
-    #[arg(short = 'x', long, conflicts_with = "shared")]
-    pub(crate) exclusive: bool,
-    /// Take one permit of the semaphore NAME, which has N of them for everybody together, as in `--permits 3`
-    #[arg(long, value_name = "N", conflicts_with_all = ["shared", "exclusive"], allow_negative_numbers = true,
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) permits: Option<u32>,
-    /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
-    #[arg(short, long, conflicts_with = "wait")]
-    pub(crate) no_wait: bool,
-    /// How long to wait at most, as in 500ms, 2.5s, 1m30s or plain seconds; 0 is --no-wait
-    #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
-    pub(crate) wait: Option<Duration>,
-    /// The exit code when the lock is not acquired in time, as in `-E 0`
-    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
-    pub(crate) conflict_exit_code: u8,
+    #[command(flatten)]
+    pub(crate) claim: ClaimArgs,
     /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given, 5s,
     /// or half of what the session's timeout leaves where that is less
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
@@ -79,9 +61,6 @@ pub(crate) struct RunArgs {
     /// Keep the lock so long at least, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) min_hold: Option<Duration>,
-    /// End the command when it has held the lock for so long, as in `--max-hold 1h`
-    #[arg(long, value_name = "DUR", value_parser = max_hold, allow_negative_numbers = true)]
-    pub(crate) max_hold: Option<Duration>,
     /// Do not say that the lock is waited for or was not acquired, as in `-q`
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -106,10 +85,4 @@ pub(crate) enum OnRevoke {
     Stop,
     /// It goes on
     Ignore,
-}
-
-/// Reads the longest time to hold a lock, in which a command must be able to do something.
-fn max_hold(text: &str) -> Result<Duration, String> {
-    let longest = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
-    if longest.is_zero() { Err("in no time nothing can be done".to_owned()) } else { Ok(longest) }
 }

@@ -1,4 +1,4 @@
-//! What a run asks for: a lock of one kind, and how long it is waited for. Past this file, all kinds are alike.
+//! What `run` and `hold` ask for: a lock of one kind, and how long it is waited for. Past this file, all kinds are alike.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::{Guard, Hold, Keeper, Mutex, QueueName, Result, RwLock, Semaphore};
 
-use crate::args::RunArgs;
+use crate::args::ClaimArgs;
 
 /// How long the lock is waited for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,7 +17,7 @@ pub(super) enum Patience {
 }
 
 impl Patience {
-    pub(super) fn new(args: &RunArgs, from_config: Option<Duration>) -> Self {
+    pub(super) fn new(args: &ClaimArgs, from_config: Option<Duration>) -> Self {
         match args.wait.or(from_config) {
             _ if args.no_wait => Self::None,
             None => Self::Endless,
@@ -42,7 +42,7 @@ impl Claim {
     /// # Errors
     ///
     /// The name is none.
-    pub(super) fn new(keeper: &Keeper, args: &RunArgs) -> Result<Self> {
+    pub(super) fn new(keeper: &Keeper, args: &ClaimArgs) -> Result<Self> {
         let name = args.name.as_str();
         Ok(match args.permits {
             Some(permits) => Self::Permit(keeper.semaphore(name, permits)?),
@@ -136,10 +136,10 @@ mod tests {
     use super::*;
     use crate::args;
 
-    fn args(options: &str) -> RunArgs {
+    fn args(options: &str) -> ClaimArgs {
         let line = format!("lockkeeper run x {options} -- true");
         match args::parse(line.split_whitespace().map(OsString::from)) {
-            Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) => args,
+            Ok(args::Request::Do(args::Cli { command: args::Command::Run(args), .. })) => args.claim,
             other => panic!("{line}: {other:?}"),
         }
     }

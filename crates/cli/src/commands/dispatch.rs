@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::runtime;
 use tokio::time::timeout;
 
-use super::{check, completions, look, manual, orders, run, server, wait, watch};
+use super::{check, completions, hold, look, manual, orders, run, server, wait, watch};
 use crate::args::{self, Cli, Command, Global, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -35,6 +35,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     }
     match command {
         Command::Run(args) => run::run(&global, args),
+        Command::Hold(args) => hold::hold(&global, &args),
         Command::Ls { prefix, names: false } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
         Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
@@ -58,6 +59,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
 fn refuse_json(command: &Command) -> Result<(), Failure> {
     let name = match command {
         Command::Run(_) => "run",
+        Command::Hold(_) => "hold",
         Command::Wait { .. } => "wait",
         Command::Server { .. } => "server",
         Command::Completions { .. } => "completions",

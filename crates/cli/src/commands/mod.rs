@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `dispatch` | all of them |
 //! | `run` | `run` |
-//! | `claim` | what `run` asks for: the kind of lock, and how long it is waited for |
+//! | `hold` | `hold` |
+//! | `claim` | what both ask for: the kind of lock, and how long it is waited for |
+//! | `acquire` | how both wait for it |
 //! | `restart` | when `run --restart` runs a command anew |
 //! | `look` | `ls`, `show`, `capabilities`: looking at the service |
 //! | `watch` | `show --watch` |
@@ -14,10 +16,12 @@
 //! | `server` | `server` |
 //! | `completions`, `manual` | `completions`, `man` |
 
+mod acquire;
 mod check;
 mod claim;
 mod completions;
 mod dispatch;
+mod hold;
 mod look;
 mod manual;
 mod orders;

@@ -4,15 +4,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{ErrorKind, Hold, Keeper, Owner, QueueName, SafeUntil};
 use tokio::time::timeout;
 
+use super::acquire::Acquiring;
 use super::claim::{Claim, Holding, Patience};
 use super::dispatch::{CLOSE_MAX, block_on, talk};
 use super::restart::{Pauses, why_again};
@@ -26,11 +25,10 @@ use crate::output::one_line;
 use crate::run::hold_socket::{self, Answer, HoldSocket};
 use crate::run::{Leaving, OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
-use crate::wait_line::narrate;
 
 /// Runs a command under a lock.
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
-    let name = QueueName::new(&args.name)?;
+    let name = QueueName::new(&args.claim.name)?;
     check(&args)?;
     let settings = Settings::load(global)?;
     // Before there is a second thread or an open file.
@@ -42,15 +40,15 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let held = HeldLocks::around_us();
     held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
-    let patience = Patience::new(&args, settings.acquire_timeout);
-    let claim = Claim::new(&keeper, &args)?;
+    let patience = Patience::new(&args.claim, settings.acquire_timeout);
+    let claim = Claim::new(&keeper, &args.claim)?;
     let run = Run { keeper, claim, voice, args, held };
     block_on(run.complete(patience, stand_by))?
 }
 
 /// Refuses options that contradict one another.
 fn check(args: &RunArgs) -> Result<(), Failure> {
-    if args.restart && args.wait == Some(Duration::ZERO) {
+    if args.restart && args.claim.wait == Some(Duration::ZERO) {
         return Err(Failure::ours("--restart queues again and again, and --wait 0 never queues"));
     }
     if args.restart && args.on_loss == args::OnLoss::Warn {
@@ -58,7 +56,7 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
             "--restart ends the command when the lock is lost, and --on-loss warn lets it go on",
         ));
     }
-    match (args.min_hold, args.max_hold) {
+    match (args.min_hold, args.claim.max_hold) {
         (Some(min_hold), Some(max_hold)) if min_hold > max_hold => {
             Err(Failure::ours(format!("--min-hold {min_hold:?} is longer than --max-hold {max_hold:?}")))
         }
@@ -107,7 +105,7 @@ pub(super) enum GivenUp {
 impl Run {
     async fn complete(self, patience: Patience, stand_by: StandBy) -> Result<u8, Failure> {
         let ended = self.turns(patience, stand_by).await;
-        let frozen = if matches!(ended, Ok(None)) { self.frozen().await } else { None };
+        let frozen = if matches!(ended, Ok(None)) { self.acquiring().frozen().await } else { None };
         if self.args.restart || !matches!(ended, Ok(Some(_))) {
             self.leave().await;
         }
@@ -122,7 +120,7 @@ impl Run {
         let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
         loop {
-            let acquired = self.acquire(patience).await;
+            let acquired = self.acquiring().acquire(patience, |notice| self.grace(notice).map(drop)).await;
             self.voice.hush();
             let Some(holding) = acquired? else { return Ok(None) };
             let ended = self.turn(holding, stand_by.take()).await?;
@@ -192,68 +190,15 @@ impl Run {
         }
     }
 
-    /// Waits for the lock. A signal ends the wait, and the queue is left by dropping it.
-    async fn acquire(&self, patience: Patience) -> Result<Option<Holding>, Failure> {
-        let mut locking = pin!(self.lock(patience));
-        // A lock that is free costs neither signal handlers nor words.
-        if let Some(locked) = poll_once(locking.as_mut()).await {
-            return locked;
-        }
-        let mut interruption = Interruption::listen()?;
-        let name = self.claim.name();
-        tokio::select! {
-            biased;
-            cause = interruption.heard() => Err(Failure {
-                code: exit::by_signal(cause.number),
-                message: format!("{name}: ended by {} while waiting for the lock; left the queue", cause.name),
-            }),
-            locked = locking => locked,
-            () = narrate(&self.keeper, name.as_str(), &self.voice) => unreachable!("it never ends by itself"),
-        }
-    }
-
-    /// Takes the lock, unless the session that it would be held under leaves too little time for the grace: whoever would
-    /// be refused in the end is not made to queue for it.
-    async fn lock(&self, patience: Patience) -> Result<Option<Holding>, Failure> {
-        let refusal = async {
-            match self.keeper.notice().await.map(|notice| self.grace(notice)) {
-                Ok(Err(too_long)) => too_long,
-                Err(error) if patience == Patience::None => error.at(self.claim.name()).into(),
-                // Whoever waits for the lock tries again to open a session, or says why there is none.
-                Ok(Ok(_)) | Err(_) => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            // It opens the session, and decides before anybody joins under it.
-            biased;
-            failure = refusal => Err(failure),
-            locked = self.claim.take(patience) => Ok(locked?),
-        }
-    }
-
-    /// Finds out why the lock is frozen, if it is: whoever does not wait for it is told too.
-    async fn frozen(&self) -> Option<String> {
-        /// How long the answer may take: it is a courtesy.
-        const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
-        let time_is_up = SystemClock.sleep_until(SystemClock.now().saturating_add(LOOK_TIME_MAX));
-        let contenders = tokio::select! {
-            contenders = self.keeper.contenders(self.claim.name().as_str()) => contenders.ok()?,
-            () = time_is_up => return None,
-        };
-        contenders.into_iter().find_map(|contender| contender.frozen)
+    fn acquiring(&self) -> Acquiring<'_> {
+        Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice }
     }
 
     fn conflict(&self, patience: Patience, frozen: Option<String>) -> u8 {
         if !self.voice.is_quiet() {
-            let (name, service) = (self.claim.name(), self.keeper.service());
-            let why = match (patience, frozen) {
-                (_, Some(reason)) => format!("is frozen: {reason}"),
-                (Patience::AtMost(longest), None) => format!("was not free within {longest:?}"),
-                (Patience::None | Patience::Endless, None) => self.claim.in_use().to_owned(),
-            };
-            say(&format!("{name} ({service}) {why}; the command was not run"));
+            say(&format!("{}; the command was not run", self.acquiring().in_vain(patience, frozen)));
         }
-        self.args.conflict_exit_code
+        self.args.claim.conflict_exit_code
     }
 
     /// Settles on the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
@@ -310,7 +255,7 @@ impl Run {
     /// Waits until the lock is to be given up though it is held.
     async fn stop(&self, hold: &Hold, granted_at: BootInstant) -> (GivenUp, Stop) {
         let held_too_long = async {
-            match self.args.max_hold {
+            match self.args.claim.max_hold {
                 Some(max_hold) => SystemClock.sleep_until(granted_at.saturating_add(max_hold)).await,
                 None => std::future::pending().await,
             }
@@ -392,17 +337,9 @@ fn answer(hold: &Hold) -> Answer {
     }
 }
 
-async fn poll_once<Fut: Future>(mut future: Pin<&mut Fut>) -> Option<Fut::Output> {
-    std::future::poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
 /// Ends as the command did.
 fn end(ended: Ended, args: &RunArgs) -> Result<u8, Failure> {
-    let name = &args.name;
+    let name = &args.claim.name;
     let lost = |message| Err(Failure { code: exit::LOST, message });
     match (ended.outcome, ended.given_up) {
         (Outcome::NotFound(message), _) => Err(Failure { code: exit::NOT_FOUND, message }),
@@ -411,7 +348,7 @@ fn end(ended: Ended, args: &RunArgs) -> Result<u8, Failure> {
             lost(format!("{name}: the lock was lost ({reason}), and the command was ended"))
         }
         (_, Some(GivenUp::HeldTooLong)) => {
-            let max_hold = args.max_hold.unwrap_or_default();
+            let max_hold = args.claim.max_hold.unwrap_or_default();
             lost(format!("{name}: the lock was held for {max_hold:?} (--max-hold), and the command was ended"))
         }
         (Outcome::Exited(code), _) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),

@@ -1,0 +1,104 @@
+//! Waiting for a lock as a command does: a signal ends it, a line says what is waited for, and what comes to nothing is
+//! put into words.
+
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use lockkeeper::Keeper;
+use lockkeeper::clock::{Clock, SystemClock};
+
+use super::claim::{Claim, Holding, Patience};
+use crate::exit::{self, Failure};
+use crate::interruption::Interruption;
+use crate::voice::Voice;
+use crate::wait_line::narrate;
+
+/// A lock that is to be taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acquiring<'a> {
+    pub(super) keeper: &'a Keeper,
+    pub(super) claim: &'a Claim,
+    pub(super) voice: &'a Voice,
+}
+
+impl Acquiring<'_> {
+    /// Waits for the lock; `None` if the patience was at its end. A signal ends the wait, and the queue is left by
+    /// dropping it. `fits` refuses a session by the notice that its holders are given.
+    pub(super) async fn acquire(
+        self,
+        patience: Patience,
+        fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
+    ) -> Result<Option<Holding>, Failure> {
+        let mut locking = pin!(self.lock(patience, fits));
+        // A lock that is free costs neither signal handlers nor words.
+        if let Some(locked) = poll_once(locking.as_mut()).await {
+            return locked;
+        }
+        let mut interruption = Interruption::listen()?;
+        let name = self.claim.name();
+        tokio::select! {
+            biased;
+            cause = interruption.heard() => Err(Failure {
+                code: exit::by_signal(cause.number),
+                message: format!("{name}: ended by {} while waiting for the lock; left the queue", cause.name),
+            }),
+            locked = locking => locked,
+            () = narrate(self.keeper, name.as_str(), self.voice) => unreachable!("it never ends by itself"),
+        }
+    }
+
+    /// Takes the lock, unless the session that it would be held under does not fit: a caller who would be refused in the
+    /// end is not made to queue for it.
+    async fn lock(
+        self,
+        patience: Patience,
+        fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
+    ) -> Result<Option<Holding>, Failure> {
+        let refusal = async {
+            match self.keeper.notice().await.map(fits) {
+                Ok(Err(refused)) => refused,
+                Err(error) if patience == Patience::None => error.at(self.claim.name()).into(),
+                // Whoever waits for the lock tries again to open a session, or says why there is none.
+                Ok(Ok(())) | Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // It opens the session, and decides before anybody joins under it.
+            biased;
+            failure = refusal => Err(failure),
+            locked = self.claim.take(patience) => Ok(locked?),
+        }
+    }
+
+    /// Finds out why the lock is frozen, if it is: a caller that does not wait for it is told too.
+    pub(super) async fn frozen(self) -> Option<String> {
+        /// How long the answer may take: it is a courtesy.
+        const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
+        let time_is_up = SystemClock.sleep_until(SystemClock.now().saturating_add(LOOK_TIME_MAX));
+        let contenders = tokio::select! {
+            contenders = self.keeper.contenders(self.claim.name().as_str()) => contenders.ok()?,
+            () = time_is_up => return None,
+        };
+        contenders.into_iter().find_map(|contender| contender.frozen)
+    }
+
+    /// Says why the lock was not acquired.
+    pub(super) fn in_vain(self, patience: Patience, frozen: Option<String>) -> String {
+        let (name, service) = (self.claim.name(), self.keeper.service());
+        let why = match (patience, frozen) {
+            (_, Some(reason)) => format!("is frozen: {reason}"),
+            (Patience::AtMost(longest), None) => format!("was not free within {longest:?}"),
+            (Patience::None | Patience::Endless, None) => self.claim.in_use().to_owned(),
+        };
+        format!("{name} ({service}) {why}")
+    }
+}
+
+async fn poll_once<Fut: Future>(mut future: Pin<&mut Fut>) -> Option<Fut::Output> {
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

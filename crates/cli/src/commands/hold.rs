@@ -1,0 +1,156 @@
+//! `hold`: takes a lock, prints its token, and holds it until its stdin ends. There is no command to be ended with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::{Hold, Keeper, LossReason, QueueName};
+use tokio::time::timeout;
+
+use super::acquire::Acquiring;
+use super::claim::{Claim, Holding, Patience};
+use super::dispatch::{CLOSE_MAX, block_on, talk};
+use crate::args::{Global, HoldArgs};
+use crate::config::Settings;
+use crate::exit::{self, Failure};
+use crate::held::HeldLocks;
+use crate::interruption::{Cause, Interruption};
+use crate::log;
+use crate::output;
+use crate::stdin_end::StdinEnd;
+use crate::voice::Voice;
+
+/// Holds a lock.
+pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
+    let name = QueueName::new(&args.claim.name)?;
+    let stdin_end = StdinEnd::watch()?;
+    let settings = Settings::load(global)?;
+    let voice = Arc::new(Voice::new(talk(global)));
+    log::listen(voice.clone());
+    let keeper = settings.keeper()?.observer(voice.clone()).build();
+    HeldLocks::around_us().refuse(&keeper.service(), name.as_str())?;
+    voice.mention(&format!("using {}", keeper.service()));
+    let patience = Patience::new(&args.claim, settings.acquire_timeout);
+    let claim = Claim::new(&keeper, &args.claim)?;
+    let holder = Holder { keeper, claim, voice, args, stdin_end };
+    block_on(holder.complete(patience))?
+}
+
+/// A hold on its way.
+struct Holder<'a> {
+    keeper: Keeper,
+    claim: Claim,
+    voice: Arc<Voice>,
+    args: &'a HoldArgs,
+    stdin_end: StdinEnd,
+}
+
+/// Why a hold ends.
+enum End {
+    StdinEnded,
+    Signal(Cause),
+    /// It was asked that the lock be given up; why, if that was said.
+    Revoked(Option<String>),
+    HeldTooLong(Duration),
+    Lost(LossReason),
+}
+
+impl Holder<'_> {
+    async fn complete(mut self, patience: Patience) -> Result<u8, Failure> {
+        let ended = self.hold(patience).await;
+        self.voice.hush();
+        // What cannot be closed in time ends by itself.
+        let _ = timeout(CLOSE_MAX, self.keeper.close()).await;
+        ended
+    }
+
+    async fn hold(&mut self, patience: Patience) -> Result<u8, Failure> {
+        let acquiring = Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice };
+        let acquired = tokio::select! {
+            biased;
+            () = self.stdin_end.come() => {
+                let name = self.claim.name();
+                return Err(Failure::ours(format!("{name}: stdin ended while waiting for the lock; left the queue")));
+            }
+            acquired = acquiring.acquire(patience, |_| Ok(())) => acquired,
+        };
+        self.voice.hush();
+        let Some(holding) = acquired? else {
+            let message = acquiring.in_vain(patience, acquiring.frozen().await);
+            return Err(Failure { code: self.args.claim.conflict_exit_code, message });
+        };
+        // Before the token is told: whoever has read it may send a signal.
+        let mut interruption = Interruption::listen()?;
+        if !output::write(&format!("{}\n", holding.hold().fencing_token()))? {
+            self.release(holding).await;
+            let name = self.claim.name();
+            return Err(Failure::ours(format!(
+                "{name}: stdout is closed, so the token cannot be told; the lock was given back"
+            )));
+        }
+        let end = self.end(holding.hold(), &mut interruption).await;
+        if let End::Lost(reason) = end {
+            let _ = output::write(&format!("lost {reason}\n"))?;
+        } else {
+            self.release(holding).await;
+        }
+        self.told(end)
+    }
+
+    /// Waits for the first reason to end.
+    async fn end(&mut self, hold: &Hold, interruption: &mut Interruption) -> End {
+        let max_hold = self.args.claim.max_hold;
+        let held_too_long = async {
+            match max_hold {
+                Some(max_hold) => {
+                    SystemClock.sleep_until(SystemClock.now().saturating_add(max_hold)).await;
+                    max_hold
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            reason = hold.lost() => End::Lost(reason),
+            () = self.stdin_end.come() => End::StdinEnded,
+            cause = interruption.heard() => End::Signal(cause),
+            revocation = hold.revoked() => End::Revoked(revocation.why),
+            max_hold = held_too_long => End::HeldTooLong(max_hold),
+        }
+    }
+
+    async fn release(&self, holding: Holding) {
+        match timeout(CLOSE_MAX, holding.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.voice.say(&error.to_string()),
+            Err(_) => self.voice.say(&format!(
+                "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",
+                self.claim.name()
+            )),
+        }
+    }
+
+    /// Puts the end into words and an exit code.
+    fn told(&self, end: End) -> Result<u8, Failure> {
+        let name = self.claim.name();
+        match end {
+            End::StdinEnded => Ok(0),
+            End::Signal(cause) => {
+                self.voice.mention(&format!("{name}: ended by {}; the lock was given back", cause.name));
+                Ok(exit::by_signal(cause.number))
+            }
+            End::Revoked(why) => {
+                let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+                let message = format!("{name}: it was asked that the lock be given up{why}; it was given back");
+                Err(Failure { code: exit::by_signal(rustix::process::Signal::TERM.as_raw()), message })
+            }
+            End::HeldTooLong(max_hold) => {
+                let message = format!("{name}: the lock was held for {max_hold:?} (--max-hold), and was given back");
+                Err(Failure { code: exit::LOST, message })
+            }
+            End::Lost(reason) => {
+                Err(Failure { code: exit::LOST, message: format!("{name}: the lock was lost ({reason})") })
+            }
+        }
+    }
+}
