@@ -12,6 +12,7 @@ mod run;
 mod stdin_end;
 mod voice;
 mod wait_line;
+mod witness;
 
 use std::process::ExitCode;
 

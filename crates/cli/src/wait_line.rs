@@ -7,8 +7,9 @@ use std::time::Duration;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ContenderId, ContenderInfo, Keeper, decide};
 
-use crate::output::brief;
+use crate::output::{brief, span};
 use crate::voice::Voice;
+use crate::witness::Witness;
 
 /// How long somebody waits in silence, and how often the line is renewed on a terminal.
 const BEAT: Duration = Duration::from_secs(1);
@@ -64,8 +65,8 @@ fn held_by(first: &ContenderInfo, more: usize, now_unix: Duration) -> String {
 
 fn who(contender: &ContenderInfo, now_unix: Duration) -> String {
     let name = contender.owner.as_ref().map_or_else(|| "somebody unknown".to_owned(), ToString::to_string);
-    let since = contender.since_unix.map(|since| format!(" for {}", brief(now_unix.saturating_sub(since))));
-    name + &since.unwrap_or_default()
+    let passed = |since: Option<Duration>| since.map(|since| now_unix.saturating_sub(since));
+    name + &span(passed(contender.granted_unix), passed(contender.since_unix))
 }
 
 fn ordinal(number: usize) -> String {
@@ -123,6 +124,7 @@ mod tests {
         let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
         info.owner = owner;
         info.since_unix = since_seconds.map(Duration::from_secs);
+        info.granted_unix = info.since_unix;
         info
     }
 
@@ -147,6 +149,16 @@ mod tests {
             text(&queue, Some("c")),
             "waiting for nightly-backup (zk://h1): held by web-3 pid 4121 backup.sh for 2m10s; 2nd in line, 14s"
         );
+    }
+
+    #[test]
+    fn a_holder_that_waited_has_held_it_since_its_grant_or_else_is_here_since_it_joined() {
+        let start = "waiting for nightly-backup (zk://h1): ";
+        let mut queue = [contender("a", Some(Owner::new("web-3", 4121, "x")), Some(1_123)), contender("b", None, None)];
+        queue[0].granted_unix = Some(Duration::from_secs(1_128));
+        assert_eq!(text(&queue, Some("b")), format!("{start}held by web-3 pid 4121 x for 2s; 1st in line, 14s"));
+        queue[0].granted_unix = None;
+        assert_eq!(text(&queue, Some("b")), format!("{start}held by web-3 pid 4121 x, here for 7s; 1st in line, 14s"));
     }
 
     #[test]

@@ -302,6 +302,9 @@ pub struct ContenderInfo {
     pub owner: Option<Owner>,
     /// When it joined, in time since 1970-01-01 UTC, if that can be known.
     pub since_unix: Option<Duration>,
+    /// When it was granted what it holds, in time since 1970-01-01 UTC, if that can be known. A contender that has waited
+    /// joined long before.
+    pub granted_unix: Option<Duration>,
     /// Why the lock is frozen, if this contender is what freezes it.
     pub frozen: Option<String>,
     /// That it was asked to give up, if it was.
@@ -311,7 +314,17 @@ pub struct ContenderInfo {
 impl ContenderInfo {
     /// Describes a contender of which nothing more is known.
     pub fn new(id: ContenderId, mode: Mode) -> Self {
-        Self { id, mode, token: None, session: None, owner: None, since_unix: None, frozen: None, revocation: None }
+        Self {
+            id,
+            mode,
+            token: None,
+            session: None,
+            owner: None,
+            since_unix: None,
+            granted_unix: None,
+            frozen: None,
+            revocation: None,
+        }
     }
 }
 

@@ -84,6 +84,7 @@ impl<Kind> Guard<Kind> {
     ) -> Self {
         let Granted { place, id, token, standing } = granted;
         let granted_at = shared.clock.now();
+        standing.granted();
         let waited = granted_at.saturating_duration_since(called_at);
         shared.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);

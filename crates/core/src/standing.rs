@@ -157,6 +157,9 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// Notes that what the place was taken for has been granted, where others who look can be told of it at no cost.
+    fn granted(&self) {}
+
     /// Returns a file descriptor that keeps the place for as long as it is open in any process, where the service has
     /// such a thing.
     fn lifeline(&self) -> Option<OwnedFd> {

@@ -156,10 +156,17 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
         info.revocation = request::read(directory, name.ticket);
     }
     info.owner = name.owner();
-    // A pipe is written to only when it leaves or is broken, so it was changed last when it was made.
-    info.since_unix = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok().and_then(|stat| {
-        let seconds = u64::try_from(stat.st_mtime).ok()?;
-        Some(Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).ok()?))
-    });
+    // A pipe is written to only when it leaves or is broken, so it was changed last when it was made; its time of access is
+    // set when it is granted what it asks for, and by nothing else.
+    if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        let joined = since_unix(stat.st_mtime, stat.st_mtime_nsec);
+        let accessed = since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));
+        info.since_unix = joined;
+        info.granted_unix = accessed.filter(|_| !name.is_frozen);
+    }
     info
+}
+
+fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos.try_into().ok()?))
 }

@@ -8,9 +8,10 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lockkeeper_core::{Bond, LossReason};
-use rustix::fs::{AtFlags, OFlags};
+use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
@@ -71,6 +72,20 @@ impl Pipe {
         }
         self.tell(&writer);
         unlinked
+    }
+
+    /// Notes when it was granted what it asks for, as the pipe's time of access: nobody reads a pipe, so nothing else
+    /// changes that.
+    pub(crate) fn note_grant(&self, granted_unix: Duration) {
+        let granted_at = Timespec {
+            tv_sec: i64::try_from(granted_unix.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: granted_unix.subsec_nanos().into(),
+        };
+        let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        if let Some(writer) = locked(&self.writer).as_ref().filter(|_| !self.name.is_frozen) {
+            // It is for those who look; without it they see how long it has been here.
+            let _ = rustix::fs::futimens(writer, &Timestamps { last_access: granted_at, last_modification: unchanged });
+        }
     }
 
     /// Tells whether it stands in the queue.

@@ -227,7 +227,7 @@ fn enqueued(session: &Arc<Inner>, joined: Joined, watches: &Arc<Watches>) -> Vec
     let Joined { pipes, view } = joined;
     let one = |pipe: Arc<crate::pipe::Pipe>| {
         let (id, token) = (pipe.name().id(), pipe.name().token());
-        let standing: Arc<dyn Standing> = Arc::new(FileStanding::new(session.bond().clone(), pipe, watches.clone()));
+        let standing: Arc<dyn Standing> = Arc::new(FileStanding::new(session, pipe, watches.clone()));
         Enqueued { id, token, view: view.clone(), standing }
     };
     pipes.into_iter().map(one).collect()

@@ -4,9 +4,11 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
 use rustix::io::Errno;
 
+use crate::inner::Inner;
 use crate::pipe::Pipe;
 use crate::request;
 use crate::watch::{Ear, Topic, Watches};
@@ -19,13 +21,15 @@ pub(crate) struct FileStanding {
 
 struct Place {
     bond: SessionBond,
+    clock: Arc<dyn Clock>,
     pipe: Arc<Pipe>,
     lost: OnceLock<LossReason>,
 }
 
 impl FileStanding {
-    pub(crate) fn new(bond: SessionBond, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
-        Self { place: Arc::new(Place { bond, pipe, lost: OnceLock::new() }), watches }
+    pub(crate) fn new(session: &Inner, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
+        let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
+        Self { place: Arc::new(Place { bond, clock, pipe, lost: OnceLock::new() }), watches }
     }
 }
 
@@ -92,6 +96,10 @@ impl Standing for FileStanding {
                 _ => LossReason::Removed,
             }
         })
+    }
+
+    fn granted(&self) {
+        self.place.pipe.note_grant(self.place.clock.unix_time());
     }
 
     fn revoked(&self) -> BoxFuture<Revocation> {

@@ -16,6 +16,7 @@ use crate::exit::{self, Failure};
 use crate::interruption::Interruption;
 use crate::output::{self, ShownLock, write};
 use crate::voice::say;
+use crate::witness::Witness;
 
 /// How often a terminal is drawn anew though nothing has changed, so that ages go on.
 const BEAT: Duration = Duration::from_secs(1);
@@ -39,7 +40,8 @@ pub(super) fn watch(global: &Global, name: &str) -> Result<u8, Failure> {
         (false, true) => Form::Screen,
         (false, false) => Form::Text,
     };
-    let watching = Watching { keeper: &keeper, name: &name, form, queue: Vec::new(), shown: None, is_failing: false };
+    let (queue, witness) = (Vec::new(), Witness::default());
+    let watching = Watching { keeper: &keeper, name: &name, form, queue, witness, shown: None, is_failing: false };
     block_on_closing(&keeper, watching.follow())?
 }
 
@@ -57,6 +59,8 @@ struct Watching<'a> {
     form: Form,
     /// The contenders, as they were seen last.
     queue: Vec<ContenderInfo>,
+    /// What was seen of grants that the service does not tell.
+    witness: Witness,
     shown: Option<ShownLock>,
     /// Whether it was said that the service cannot be looked at.
     is_failing: bool,
@@ -96,7 +100,10 @@ impl Watching<'_> {
     /// Shows what was seen, if it is new; `false` if nobody reads any more.
     fn take(&mut self, looked: lockkeeper::Result<Vec<ContenderInfo>>) -> Result<bool, Failure> {
         match looked {
-            Ok(queue) => self.queue = queue,
+            Ok(queue) => {
+                self.queue = queue;
+                self.witness.look(&mut self.queue, SystemClock.unix_time());
+            }
             Err(error) if error.advice() == Advice::Permanent || self.shown.is_none() => return Err(error.into()),
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {

@@ -66,7 +66,10 @@ impl ShownLock {
         let Some(kind) = kind else {
             return one_line(&format!("{name} ({service}): nobody holds it and nobody waits")) + "\n";
         };
-        let mut title = ["", "STATE", "MODE", "TOKEN", "AGE", "OWNER"].map(str::to_owned).to_vec();
+        let is_held_known = contenders.iter().any(|contender| contender.who.held().is_some());
+        let mut title = ["", "STATE", "MODE", "TOKEN", "HERE"].map(str::to_owned).to_vec();
+        title.extend(is_held_known.then(|| "HELD".to_owned()));
+        title.push("OWNER".to_owned());
         if contenders.iter().any(|contender| contender.who.note().is_some()) {
             title.push("NOTE".to_owned());
         }
@@ -74,14 +77,9 @@ impl ShownLock {
             let state = if contender.state == State::Holder { "holder" } else { "waiter" };
             let token = contender.who.token.clone().unwrap_or_else(|| "-".to_owned());
             let position = contender.position.to_string();
-            let mut row = vec![
-                position,
-                state.to_owned(),
-                contender.who.mode.to_owned(),
-                token,
-                contender.who.age(),
-                contender.who.name(),
-            ];
+            let mut row = vec![position, state.to_owned(), contender.who.mode.to_owned(), token, contender.who.age()];
+            row.extend(is_held_known.then(|| contender.who.held().unwrap_or_else(|| "-".to_owned())));
+            row.push(contender.who.name());
             row.extend(contender.who.note());
             row
         };
@@ -95,6 +93,7 @@ impl ShownLock {
             let mut value = serde_json::to_value(shown).unwrap_or_default();
             for contender in value["contenders"].as_array_mut().into_iter().flatten() {
                 contender["age_ms"].take();
+                contender["held_ms"].take();
             }
             value
         };
@@ -158,6 +157,7 @@ mod tests {
         holder.session = Some("s1".to_owned());
         holder.owner = Some(lockkeeper::Owner::new("web-3", 4121, "back\x1b[2Jup.sh"));
         holder.since_unix = Some(Duration::from_secs(1_750_000_000));
+        holder.granted_unix = Some(Duration::from_secs(1_750_000_120));
         vec![holder, ContenderInfo::new(ContenderId::new("c2"), Mode::Mutex)]
     }
 
@@ -168,10 +168,10 @@ mod tests {
             "name": "nightly", "kind": "mutex", "service": "file:/x",
             "contenders": [
                 {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
-                 "session": "s1", "age_ms": 130_250, "frozen": null, "revocation": null,
+                 "session": "s1", "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "revocation": null,
                  "owner": {"host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"}},
                 {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
-                 "age_ms": null, "owner": null, "frozen": null, "revocation": null},
+                 "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "revocation": null},
             ],
         });
         assert_eq!(serde_json::to_value(&shown).unwrap(), expected);
@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(
             text,
             "nightly (mutex, file:/x)\n\
-             \u{20}  STATE   MODE   TOKEN                AGE    OWNER\n\
-             1  holder  mutex  9223372036854775807  2m10s  web-3 pid 4121 back\\u{1b}[2Jup.sh\n\
-             2  waiter  mutex  -                    -      c2\n"
+             \u{20}  STATE   MODE   TOKEN                HERE   HELD  OWNER\n\
+             1  holder  mutex  9223372036854775807  2m10s  10s   web-3 pid 4121 back\\u{1b}[2Jup.sh\n\
+             2  waiter  mutex  -                    -      -     c2\n"
         );
         let text = list(&[ListedLock::new("nightly", &queue(), NOW), ListedLock::new("x", &[], NOW)]);
         assert_eq!(
@@ -253,10 +253,10 @@ mod tests {
         assert_eq!(
             shown.text(),
             "x (mutex, file:/x)\n\
-             \u{20}  STATE   MODE   TOKEN  AGE  OWNER  NOTE\n\
-             1  holder  mutex  -      -    c1     frozen: new disks\\n\n\
-             2  waiter  mutex  -      -    c2     asked to give up within 9s: urgent\n\
-             3  waiter  mutex  -      -    c3     asked to give up\n"
+             \u{20}  STATE   MODE   TOKEN  HERE  OWNER  NOTE\n\
+             1  holder  mutex  -      -     c1     frozen: new disks\\n\n\
+             2  waiter  mutex  -      -     c2     asked to give up within 9s: urgent\n\
+             3  waiter  mutex  -      -     c3     asked to give up\n"
         );
         let json = serde_json::to_value(&shown).unwrap();
         assert_eq!(json["contenders"][0]["frozen"], "new disks\n");

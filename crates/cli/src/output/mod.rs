@@ -23,4 +23,4 @@ pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 pub(crate) use text::{brief, one_line};
-pub(crate) use who::Who;
+pub(crate) use who::{Who, span};

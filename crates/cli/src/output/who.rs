@@ -15,7 +15,10 @@ pub(crate) struct Who {
     pub(super) token: Option<String>,
     session: Option<String>,
     owner: Option<Owner>,
+    /// How long it has been in the queue.
     age_ms: Option<u64>,
+    /// How long it has had what it asks for, if that can be known.
+    held_ms: Option<u64>,
     /// Why the lock is frozen, if this contender is what freezes it.
     frozen: Option<String>,
     /// That it was asked to give up.
@@ -51,6 +54,7 @@ impl Who {
                 since: info.since_unix.map(date),
             }),
             age_ms: info.since_unix.map(|since| millis(now_unix.saturating_sub(since))),
+            held_ms: info.granted_unix.map(|granted| millis(now_unix.saturating_sub(granted))),
             frozen: info.frozen.clone(),
             revocation: info
                 .revocation
@@ -67,14 +71,14 @@ impl Who {
         }
     }
 
-    /// Names it with its age and its token.
+    /// Names it with how long it has held the lock, or been here if that is all that is known, and its token.
     pub(crate) fn in_full(&self) -> String {
-        let age = self.age_ms.map(|_| format!(" for {}", self.age())).unwrap_or_default();
+        let span = span(self.held_ms.map(Duration::from_millis), self.age_ms.map(Duration::from_millis));
         let token = self
             .token
             .as_ref()
             .map_or_else(|| ", whose token is not shown".to_owned(), |token| format!(" with token {token}"));
-        format!("{}{age}{token}", self.name())
+        format!("{}{span}{token}", self.name())
     }
 
     /// Returns its reason if it is what freezes a lock.
@@ -84,6 +88,10 @@ impl Who {
 
     pub(super) fn age(&self) -> String {
         self.age_ms.map_or_else(|| "-".to_owned(), |age_ms| brief(Duration::from_millis(age_ms)))
+    }
+
+    pub(super) fn held(&self) -> Option<String> {
+        self.held_ms.map(|held_ms| brief(Duration::from_millis(held_ms)))
     }
 
     /// Says what else is to be known of it.
@@ -101,6 +109,15 @@ impl Who {
     pub(super) fn as_holder(&self) -> String {
         let frozen = self.frozen.as_ref().map(|reason| format!(" (frozen: {reason})"));
         self.name() + &frozen.unwrap_or_default()
+    }
+}
+
+/// Says for how long a contender has held the lock, or else for how long it has been in the queue.
+pub(crate) fn span(held: Option<Duration>, here: Option<Duration>) -> String {
+    match (held, here) {
+        (Some(held), _) => format!(" for {}", brief(held)),
+        (None, Some(here)) => format!(", here for {}", brief(here)),
+        (None, None) => String::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The queues themselves: who stands where. No futures and no faults here.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -25,6 +25,7 @@ pub(super) struct Stored {
     mode: Mode,
     owner: Arc<Owner>,
     since_unix: Duration,
+    granted_unix: Arc<OnceLock<Duration>>,
     frozen: Option<Arc<str>>,
     /// Says why when the contender leaves, and wakes those who watch this one, and nobody else.
     departed: watch::Sender<Option<LossReason>>,
@@ -40,6 +41,11 @@ impl Stored {
     /// Watches for a request to give up.
     pub(super) fn watch_requests(&self) -> watch::Receiver<Option<Revocation>> {
         self.revocation.subscribe()
+    }
+
+    /// Returns where the moment of its grant is noted.
+    pub(super) fn granted_unix(&self) -> Arc<OnceLock<Duration>> {
+        self.granted_unix.clone()
     }
 }
 
@@ -88,6 +94,7 @@ impl Queues {
             mode: entry.mode,
             owner: entry.owner,
             since_unix,
+            granted_unix: Arc::default(),
             frozen,
             departed: watch::Sender::new(None),
             revocation: watch::Sender::new(None),
@@ -174,6 +181,7 @@ impl Queues {
             session: stored.session.map(|session| session.to_string()),
             owner: Some((*stored.owner).clone()),
             since_unix: Some(stored.since_unix),
+            granted_unix: stored.granted_unix.get().copied(),
             frozen: stored.frozen.as_deref().map(str::to_owned),
             revocation: stored.revocation.borrow().clone(),
             ..ContenderInfo::new(stored.id.clone(), stored.mode)

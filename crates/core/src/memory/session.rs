@@ -1,11 +1,13 @@
 //! The backend and its sessions: the waist, spoken to the service.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::backend::{ENTRIES_MAX, VALUE_BYTES_MAX};
+use crate::clock::Clock;
 use crate::contender::{
     ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Revocation, Ticket, Value,
     ValueVersion, Version,
@@ -107,13 +109,14 @@ impl Session for MemorySession {
             return refuse(limit(Operation::Join, format!("{ENTRIES_MAX} places at once are the most")));
         }
         let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
-        let since_unix = self.service.clock().unix_time();
+        let clock = self.service.clock().clone();
+        let since_unix = clock.unix_time();
         let joined = self.service.request(session, Operation::Join, move |state, version| {
             state.queues.check(&queue, &entries, session)?;
             let mut places = Vec::with_capacity(entries.len());
             for entry in entries {
                 let stored = state.queues.join(&queue, entry, session, since_unix);
-                places.push((stored.id.clone(), stored.token, MemoryStanding::of(stored, bond.clone())));
+                places.push((stored.id.clone(), stored.token, MemoryStanding::of(stored, bond.clone(), clock.clone())));
             }
             let view = state.queues.view(&queue, version);
             let enqueued = |(id, token, standing)| {
@@ -302,13 +305,16 @@ impl Drop for MemorySession {
 #[derive(Debug)]
 struct MemoryStanding {
     bond: SessionBond,
+    clock: Arc<dyn Clock>,
+    granted_unix: Arc<OnceLock<Duration>>,
     departed: watch::Receiver<Option<LossReason>>,
     revocation: watch::Receiver<Option<Revocation>>,
 }
 
 impl MemoryStanding {
-    fn of(stored: &Stored, bond: SessionBond) -> Self {
-        Self { bond, departed: stored.watch(), revocation: stored.watch_requests() }
+    fn of(stored: &Stored, bond: SessionBond, clock: Arc<dyn Clock>) -> Self {
+        let (departed, revocation) = (stored.watch(), stored.watch_requests());
+        Self { bond, clock, granted_unix: stored.granted_unix(), departed, revocation }
     }
 }
 
@@ -332,6 +338,10 @@ impl Standing for MemoryStanding {
                 }
             }
         })
+    }
+
+    fn granted(&self) {
+        self.granted_unix.get_or_init(|| self.clock.unix_time());
     }
 
     fn revoked(&self) -> BoxFuture<Revocation> {
