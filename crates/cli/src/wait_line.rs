@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderId, ContenderInfo, Keeper, decide};
+use lockkeeper::{Advice, ContenderId, ContenderInfo, Keeper, decide};
 
 use crate::output::{brief, span};
 use crate::voice::Voice;
@@ -19,8 +19,10 @@ const BEAT: Duration = Duration::from_secs(1);
 struct Waiting<'a> {
     name: &'a str,
     service: &'a str,
-    /// Empty if the queue could not be looked at.
+    /// As it was seen last; empty if it could not be looked at.
     queue: &'a [ContenderInfo],
+    /// Why the service cannot be reached now, if it cannot.
+    unreachable: Option<&'a str>,
     /// Our own place in the queue, if we stand in it.
     ours: Option<&'a ContenderId>,
     waited: Duration,
@@ -30,7 +32,11 @@ struct Waiting<'a> {
 impl Waiting<'_> {
     /// Returns the line, without prefix. What it quotes may hold anything; whoever prints it takes the harm out.
     fn text(&self) -> String {
-        let Self { name, service, queue, ours, waited, now_unix } = *self;
+        let Self { name, service, queue, unreachable, ours, waited, now_unix } = *self;
+        if let Some(why) = unreachable {
+            let waited = brief(waited);
+            return format!("waiting for {name}: cannot reach {service} ({why}), trying again; {waited}");
+        }
         let holds = decide::holders(queue);
         let place = ours.and_then(|ours| queue.iter().position(|contender| contender.id == *ours));
         let mut parts = Vec::new();
@@ -80,7 +86,8 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. Never ends.
+/// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. While the service
+/// cannot be reached it says that, and goes on once it can be. Never ends.
 ///
 /// Whoever drops it afterwards erases the live line by [`Voice::hush`].
 pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
@@ -91,26 +98,69 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     let start = clock.now();
     let service = keeper.service();
     let mut next = start.saturating_add(BEAT);
+    let mut look = Box::pin(keeper.contenders(name));
+    let (mut queue, mut unreachable) = (Vec::new(), None);
+    let mut witness = Witness::default();
+    let mut told = None;
     loop {
         clock.sleep_until(next).await;
-        // A queue that cannot be looked at now is no reason to end the wait: whoever waits hears of it by itself.
-        let queue = keeper.contenders(name).await.unwrap_or_default();
+        // A look that takes longer goes on, and the line does not wait for it.
+        let looked = tokio::select! {
+            biased;
+            looked = &mut look => Some(looked),
+            () = clock.sleep_until(clock.now().saturating_add(BEAT)) => None,
+        };
+        if looked.is_some() {
+            look = Box::pin(keeper.contenders(name));
+        }
+        let now_unix = clock.unix_time();
+        match looked {
+            Some(Ok(seen)) => {
+                (queue, unreachable) = (seen, None);
+                witness.look(&mut queue, now_unix);
+            }
+            // What cannot be looked at now is no reason to end the wait: whoever waits hears of it by itself.
+            Some(Err(error)) if error.advice() == Advice::Permanent => (queue, unreachable) = (Vec::new(), None),
+            Some(Err(error)) => unreachable = Some(reason(&error)),
+            None => unreachable = unreachable.or_else(|| Some("no answer".to_owned())),
+        }
         let now = clock.now();
         let ours = voice.contender();
         let waiting = Waiting {
             name,
             service: &service,
             queue: &queue,
+            unreachable: unreachable.as_deref(),
             ours: ours.as_ref(),
             waited: now.saturating_duration_since(start),
-            now_unix: clock.unix_time(),
+            now_unix,
         };
-        if !voice.is_live() {
+        if voice.is_live() {
+            voice.show(&waiting.text());
+        } else if told != Some(unreachable.is_some()) {
+            told = Some(unreachable.is_some());
             voice.say(&waiting.text());
+        }
+        if !voice.is_live() && unreachable.is_none() {
             return std::future::pending().await;
         }
-        voice.show(&waiting.text());
         next = now.saturating_add(BEAT);
+    }
+}
+
+/// Returns the cause of all that went wrong, as the system has it, without its number.
+fn reason(error: &lockkeeper::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let text = cause.to_string();
+    match text.find(" (os error ") {
+        Some(at) => {
+            let rest = text[at + 1..].find(')').map_or("", |end| &text[at + 2 + end..]);
+            format!("{}{rest}", &text[..at])
+        }
+        None => text,
     }
 }
 
@@ -134,6 +184,7 @@ mod tests {
             name: "nightly-backup",
             service: "zk://h1",
             queue,
+            unreachable: None,
             ours: ours.as_ref(),
             waited: Duration::from_millis(14_900),
             now_unix: Duration::from_secs(1_130),
@@ -170,6 +221,28 @@ mod tests {
         assert_eq!(text(&queue, Some("gone")), format!("{start}held by somebody unknown; 14s"));
         assert_eq!(text(&[], Some("b")), format!("{start}14s"));
         assert_eq!(text(&queue[1..], Some("b")), format!("{start}14s"), "we are first, and about to be told");
+    }
+
+    #[test]
+    fn a_service_that_cannot_be_reached_is_told_with_the_cause() {
+        let waiting = Waiting {
+            name: "nightly-backup",
+            service: "zk://h1",
+            queue: &[],
+            unreachable: Some("Connection refused"),
+            ours: None,
+            waited: Duration::from_secs(14),
+            now_unix: Duration::ZERO,
+        };
+        let expected = "waiting for nightly-backup: cannot reach zk://h1 (Connection refused), trying again; 14s";
+        assert_eq!(waiting.text(), expected);
+        let refused = std::io::Error::from_raw_os_error(111);
+        let error = lockkeeper::Error::transient(
+            lockkeeper::ErrorKind::ConnectionLost,
+            lockkeeper::Operation::Connect,
+            "no session",
+        );
+        assert_eq!(reason(&error.caused_by(refused)), "Connection refused");
     }
 
     fn modes(modes: &[Mode]) -> Vec<ContenderInfo> {

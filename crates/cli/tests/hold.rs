@@ -1,6 +1,7 @@
 //! `hold`: a lock without a command, from its token to its end.
 
 mod cli_support;
+mod run_support;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -194,4 +195,37 @@ fn the_example_of_its_help_works_as_it_stands() {
     assert!(lines[0].starts_with("backing up with token ") && lines[0].len() > 22, "{ended:?}");
     assert_eq!(lines[1..], ["code 124", "free"], "{ended:?}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_holder_that_has_waited_is_said_to_have_held_since_its_grant() {
+    let place = Place::new();
+    let mut first = Held::start(&place, &[]);
+    let shown = place.show("x");
+    let millis = |shown: &serde_json::Value, contender: usize, key: &str| shown["contenders"][contender][key].as_u64();
+    assert!(millis(&shown, 0, "held_ms").unwrap() <= millis(&shown, 0, "age_ms").unwrap(), "{shown}");
+    let mut command = place.command(&["hold", "x"]);
+    let mut waiter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // It has waited for so long before it is granted the lock.
+    let waited_ms = 1_200;
+    run_support::eventually("it has waited", || {
+        let shown = place.show("x");
+        assert_eq!(millis(&shown, 1, "held_ms"), None, "{shown}");
+        millis(&shown, 1, "age_ms").filter(|&age| age >= waited_ms)
+    });
+    first.close_stdin();
+    assert_eq!(first.ended().code, Some(0));
+    let mut stdout = BufReader::new(waiter.stdout.take().unwrap());
+    let stdout = in_time("it prints its token", move || {
+        stdout.read_line(&mut String::new()).unwrap();
+        stdout
+    });
+    let shown = place.show("x");
+    let (held, age) = (millis(&shown, 0, "held_ms").unwrap(), millis(&shown, 0, "age_ms").unwrap());
+    assert!(held + waited_ms <= age, "{shown}");
+    let text = place.run(&["show", "x"]).stdout;
+    assert!(text.contains("HERE") && text.contains("HELD"), "{text}");
+    drop(waiter.stdin.take());
+    assert_eq!(in_time("it ends", move || waiter.wait().unwrap().code()), Some(0));
+    drop(stdout);
 }
