@@ -55,6 +55,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a command while holding a lock
     Run(RunArgs),
+    /// Hold a lock without a command, until stdin ends
     Hold(HoldArgs),
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]

@@ -16,6 +16,8 @@ use crate::output;
 /// Prints the completions for a shell.
 pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut command = Cli::command();
+    // Otherwise its subcommands are not defined yet.
+    command.build();
     let names = NameTakers::of(&command);
     let mut generated = Vec::new();
     clap_complete::generate(shell, &mut command, "lockkeeper", &mut generated);
