@@ -5,8 +5,11 @@
 //! somebody it left in the background may well take it again.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
+use lockkeeper::ServiceUrl;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -24,6 +27,34 @@ pub(crate) struct Held {
     pub(crate) name: String,
     /// Where its runner answers.
     pub(crate) hold: String,
+    /// The directory of a service of files: one that is spelled differently is the same, and one that has come in its
+    /// place is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<Directory>,
+}
+
+/// A directory, by its device and inode.
+type Directory = (u64, u64);
+
+impl Held {
+    /// Notes a lock that is held: its service, its name, and where its runner answers.
+    pub(crate) fn new(service: String, name: String, hold: String) -> Self {
+        let directory = directory_of(&service);
+        Self { service, name, hold, directory }
+    }
+
+    fn is_in(&self, service: &str) -> bool {
+        match (self.directory, directory_of(service)) {
+            (Some(held), Some(wanted)) => held == wanted,
+            _ => self.service == service,
+        }
+    }
+}
+
+fn directory_of(service: &str) -> Option<Directory> {
+    let url = ServiceUrl::parse(service).ok().filter(|url| url.scheme() == "file")?;
+    let metadata = fs::metadata(url.path()).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// All of them, the outermost first.
@@ -49,7 +80,7 @@ impl HeldLocks {
     ///
     /// It is held.
     pub(crate) fn refuse(&self, service: &str, name: &str) -> Result<(), Failure> {
-        let is_held = |held: &&Held| held.service == service && held.name == name && is_still_held(held);
+        let is_held = |held: &&Held| held.name == name && held.is_in(service) && is_still_held(held);
         match self.0.iter().find(is_held) {
             None => Ok(()),
             Some(_) => Err(Failure::ours(format!(
@@ -99,7 +130,7 @@ mod tests {
     use crate::run::hold_socket::HoldSocket;
 
     fn held(service: &str, name: &str, hold: &str) -> Held {
-        Held { service: service.to_owned(), name: name.to_owned(), hold: hold.to_owned() }
+        Held::new(service.to_owned(), name.to_owned(), hold.to_owned())
     }
 
     #[test]
@@ -112,6 +143,22 @@ mod tests {
         for strange in ["", "x", "{}", "[1]", "[{\"service\":\"a\"}]"] {
             assert_eq!(HeldLocks::parse(strange), HeldLocks::default(), "{strange}");
         }
+    }
+
+    #[test]
+    fn a_directory_is_known_by_what_it_is_and_not_by_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let (locks, link) = (place.path().join("a"), place.path().join("b"));
+        fs::create_dir(&locks).unwrap();
+        std::os::unix::fs::symlink(&locks, &link).unwrap();
+        let service = |path: &std::path::Path| format!("file:{}", path.display());
+        let lock = held(&service(&locks), "x", "@1");
+        assert!(lock.is_in(&service(&locks)) && lock.is_in(&service(&link)));
+        assert!(!lock.is_in(&service(place.path())));
+        fs::rename(&locks, place.path().join("c")).unwrap();
+        fs::create_dir(&locks).unwrap();
+        assert!(!lock.is_in(&service(&locks)), "another directory has come in its place");
+        assert!(lock.is_in(&service(&place.path().join("c"))));
     }
 
     #[tokio::test]

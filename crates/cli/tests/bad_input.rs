@@ -225,6 +225,16 @@ fn a_nested_run_of_the_same_lock_is_refused_at_any_depth() {
 }
 
 #[test]
+fn a_nested_run_in_the_same_directory_by_another_name_is_refused() {
+    let place = Place::new();
+    let nested = place.script(
+        "x",
+        r#"ln -s "$LOCKKEEPER_DIR" "$HOME/link"; exec "$LOCKKEEPER" --connect "file:$HOME/link" run x -- true"#,
+    );
+    refused(nested, 125, &["x (file:", "itself"]);
+}
+
+#[test]
 fn a_nested_run_of_another_lock_or_in_another_service_is_no_nested_run() {
     let place = Place::new();
     let other = Place::new();

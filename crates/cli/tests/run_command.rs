@@ -294,6 +294,28 @@ fn when_the_runner_is_killed_a_nested_run_is_over_before_either_lock_is_free() {
 }
 
 #[test]
+fn a_stopped_watchdog_does_not_keep_a_signal_from_ending_the_command() {
+    let place = Place::new();
+    let (mut runner, pids, watchdog) = start_stubborn(&place, &["--grace", "200ms"]);
+    send(watchdog, Signal::STOP);
+    send(runner.id().cast_signed(), Signal::TERM);
+    assert_eq!(ended(&mut runner).code(), Some(128 + 9));
+    assert!(!pids.into_iter().any(is_alive));
+    assert!(place.next_holder_finds_dead(&pids));
+}
+
+#[test]
+fn a_command_that_handles_its_signal_is_given_all_the_time_it_takes() {
+    let place = Place::new();
+    // Longer than the grace and a second, after which a watchdog that does not answer is not waited for.
+    let script = "trap 'sleep 2; exit 9' TERM; echo $$ > child; while :; do sleep 0.01; done";
+    let mut runner = place.script(&["--grace", "100ms"], script).stderr(Stdio::null()).spawn().unwrap();
+    place.note("child");
+    send(runner.id().cast_signed(), Signal::TERM);
+    assert_eq!(ended(&mut runner).code(), Some(9));
+}
+
+#[test]
 fn when_runner_and_watchdog_are_killed_together_the_command_dies_with_them() {
     let place = Place::new();
     let (mut runner, [child, grandchild, stray], watchdog) = start_stubborn(&place, &[]);

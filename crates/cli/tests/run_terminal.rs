@@ -112,6 +112,21 @@ fn ctrl_z_stops_the_job_and_keeps_the_lock_and_fg_continues_it() {
 }
 
 #[test]
+fn a_command_that_stops_itself_gives_the_terminal_back_and_gets_it_again() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- sh -c 'kill -STOP $$; read x; echo got=$x'");
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.enter("lk a --no-wait -- true");
+    shell.expect_code(124);
+    shell.continue_job("got=$x'");
+    shell.feed("typed");
+    shell.terminal.expect("got=typed");
+    shell.terminal.expect("outer> ");
+    shell.expect_code(0);
+}
+
+#[test]
 fn a_stopped_job_goes_on_in_the_background() {
     let mut shell = Shell::start();
     // The command forks nothing: a shell that is just starting a program when Ctrl-Z comes may not stop at all.

@@ -284,11 +284,7 @@ impl Run {
 
     /// Tells the command what it runs under. Its own URL and config variables pass through as they are.
     fn environment(&self, hold: &Hold, address: OsString) -> Vec<(OsString, OsString)> {
-        let held = Held {
-            service: self.keeper.service(),
-            name: hold.name().to_string(),
-            hold: address.to_string_lossy().into_owned(),
-        };
+        let held = Held::new(self.keeper.service(), hold.name().to_string(), address.to_string_lossy().into_owned());
         let text = |name: &str, value: String| (OsString::from(name), OsString::from(value));
         vec![
             text("LOCKKEEPER_NAME", hold.name().to_string()),

@@ -73,6 +73,8 @@ pub(super) enum Message {
     Launched { pid: i32 },
     /// Watchdog → runner: the command was stopped by this signal.
     Stopped { signal: i32 },
+    /// Watchdog → runner: a signal that ends most commands was passed on.
+    PassedOn,
     /// Watchdog → runner, last of all.
     Ended { end: End, cause: Cause },
 }
@@ -188,6 +190,7 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::Signal(signal) => (2, number(signal), 0),
         Message::End { within } => (3, nanos(within), 0),
         Message::Go { foreground } => (10, u64::from(foreground == Foreground::Take), 0),
+        Message::PassedOn => (11, 0, 0),
         Message::NotExecuted { errno } => (4, number(errno), 0),
         Message::NotLaunched { errno } => (5, number(errno), 0),
         Message::Launched { pid } => (6, number(pid), 0),
@@ -230,6 +233,7 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         7 => Message::Stopped { signal: small.ok()? },
         8 => Message::Ended { end: End::Exited(small.ok()?), cause },
         9 => Message::Ended { end: End::Signaled(small.ok()?), cause },
+        11 => Message::PassedOn,
         10 => Message::Go { foreground: take_if(first) },
         _ => return None,
     })
@@ -255,6 +259,7 @@ mod tests {
             Message::End { within: Duration::from_millis(1_500) },
             Message::Go { foreground: Foreground::Take },
             Message::Go { foreground: Foreground::Leave },
+            Message::PassedOn,
             Message::NotExecuted { errno: 2 },
             Message::NotLaunched { errno: 11 },
             Message::Launched { pid: 4_121 },

@@ -21,7 +21,7 @@ use tokio::time::MissedTickBehavior;
 use super::channel::{self, Cause, End, Message};
 use super::ending::take_over_at;
 use super::group::{Group, say_unseen, stubborn};
-use super::signals::Signals;
+use super::signals::{ENDING, Signals};
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
 use super::watchdog::STUBBORN_MS;
@@ -101,6 +101,8 @@ struct Runner {
     grace: Duration,
     /// When the watchdog was told to end the command, if it was.
     end_told_at: Option<BootInstant>,
+    /// Since when a signal that ends most commands was not confirmed by the watchdog, if one was not.
+    unconfirmed_since: Option<BootInstant>,
     /// Whether it was told so because the lock is to be given up.
     is_giving_up: bool,
     /// Whether we had to end the watchdog.
@@ -145,6 +147,7 @@ impl Runner {
             told: until,
             grace,
             end_told_at: None,
+            unconfirmed_since: None,
             is_giving_up: false,
             took_over: false,
             group: None,
@@ -168,7 +171,8 @@ impl Runner {
         let mut looks = tokio::time::interval(Duration::from_millis(RENEWAL_LOOK_MS));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.is_over() {
-            let take_over_at = take_over_at(self.told, self.end_told_at, self.grace).filter(|_| !self.took_over);
+            let told_at = self.end_told_at.into_iter().chain(self.unconfirmed_since).min();
+            let take_over_at = take_over_at(self.told, told_at, self.grace).filter(|_| !self.took_over);
             let renews = !is_lost && matches!(self.told, SafeUntil::At(_));
             tokio::select! {
                 message = receive(&self.channel) => match message? {
@@ -203,6 +207,7 @@ impl Runner {
                     self.command_stopped(signal, group.leader())?;
                 }
             }
+            Message::PassedOn => self.unconfirmed_since = None,
             Message::Ended { end, cause } => self.ended = Some((end, cause)),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
@@ -250,6 +255,9 @@ impl Runner {
     /// Ends a watchdog that is stopped or stuck; the command dies with it, and then its group by our hand.
     fn take_over(&mut self) {
         self.took_over = true;
+        if self.unconfirmed_since.is_some() {
+            say("the command's watchdog does not pass the signal on, as it is stopped or stuck; killing the command");
+        }
         let _ = kill_process(self.watchdog, Signal::KILL);
     }
 
@@ -257,7 +265,12 @@ impl Runner {
         match signal {
             Signal::CONT => self.resume(),
             Signal::TSTP if self.is_stopped => self.resume(),
-            signal => self.tell(Message::Signal(signal.as_raw())),
+            signal => {
+                self.tell(Message::Signal(signal.as_raw()));
+                if ENDING.contains(&signal) {
+                    self.unconfirmed_since.get_or_insert_with(|| SystemClock.now());
+                }
+            }
         }
     }
 
@@ -276,8 +289,10 @@ impl Runner {
             self.tell(Message::Signal(Signal::CONT.as_raw()));
             return Ok(());
         }
-        // Stopped by hand, or where there is no shell: whoever did it continues it.
-        if !self.terminal.is_there() || !(wants_terminal || signal == Signal::TSTP) {
+        // A command that stops itself has the terminal still, and nobody could type anything more.
+        let keeps_terminal = signal == Signal::STOP && self.terminal.is_lent_to(command);
+        // Stopped by hand in the background, or where there is no terminal: whoever did it continues it.
+        if !self.terminal.is_there() || !(wants_terminal || keeps_terminal || signal == Signal::TSTP) {
             return Ok(());
         }
         self.terminal.take_back(command);
@@ -291,6 +306,8 @@ impl Runner {
             // Continued; the signal that did it is heard next.
             JobControl::Shell => {}
             JobControl::Nobody if signal == Signal::TSTP => self.resume(),
+            // Whoever did it continues it, as there is no shell to do it; then it needs the terminal.
+            JobControl::Nobody if keeps_terminal => _ = self.terminal.lend(command),
             JobControl::Nobody => say("the command waits for the terminal, which is somebody else's"),
         }
         Ok(())
@@ -315,6 +332,7 @@ impl Runner {
 
     fn sum_up(&mut self) -> io::Result<Outcome> {
         let stops = self.on_loss == OnLoss::Stop;
+        let is_told_to_end = self.is_giving_up || self.unconfirmed_since.is_some();
         match (self.failure.take(), self.loss.take().filter(|_| stops), self.ended) {
             (Some(Failure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
             (Some(Failure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
@@ -322,7 +340,7 @@ impl Runner {
             // The watchdog was told to end it, or it was about to end by itself; that is told by whoever said `stop`.
             (None, None, Some((End::Exited(code), _))) if self.is_giving_up => Ok(Outcome::Exited(code)),
             (None, None, Some((End::Signaled(signal), _))) if self.is_giving_up => Ok(Outcome::Signaled(signal)),
-            (None, None, None) if self.is_giving_up && self.took_over => Ok(Outcome::Signaled(Signal::KILL.as_raw())),
+            (None, None, None) if is_told_to_end && self.took_over => Ok(Outcome::Signaled(Signal::KILL.as_raw())),
             (None, None, Some((_, Cause::Watchdog))) => Ok(Outcome::LockLost("it was not renewed in time".to_owned())),
             (None, None, Some((End::Exited(code), Cause::Itself))) => Ok(Outcome::Exited(code)),
             (None, None, Some((End::Signaled(signal), Cause::Itself))) => Ok(Outcome::Signaled(signal)),

@@ -17,6 +17,9 @@ use super::processes;
 const PASSED_ON: [Signal; 7] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::TSTP];
 
+/// Those that end a command unless it handles them; the watchdog confirms that it has passed them on.
+pub(super) const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
 /// The signals that this process hears from now on instead of being ended or stopped by them.
 pub(super) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,

@@ -54,6 +54,11 @@ impl Terminal {
         tcgetpgrp(self.device.as_ref()?).ok()
     }
 
+    /// Tells whether `group` has the terminal.
+    pub(super) fn is_lent_to(&self, group: Pid) -> bool {
+        self.foreground() == Some(group)
+    }
+
     /// Gives the terminal to `group` if it is ours to give; tells whether it was.
     pub(super) fn lend(&self, group: Pid) -> bool {
         match &self.device {
@@ -65,7 +70,7 @@ impl Terminal {
     /// Takes the terminal back from `group` if it has it. SIGTTOU must be blocked.
     pub(super) fn take_back(&self, group: Pid) {
         if let (Some(device), Some(ours)) = (&self.device, self.ours)
-            && self.foreground() == Some(group)
+            && self.is_lent_to(group)
         {
             // Fails if the terminal has hung up; then there is nothing to take.
             let _ = tcsetpgrp(device, ours);

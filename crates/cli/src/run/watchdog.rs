@@ -26,6 +26,7 @@ use super::group::{Group, WATCHDOG_NAME, say_unseen, stubborn};
 use super::launcher::Launcher;
 use super::processes::Process;
 use super::say;
+use super::signals::ENDING;
 
 /// The first argument that makes this binary the watchdog.
 pub(super) const STEP: &str = "__watchdog";
@@ -162,9 +163,10 @@ impl Watchdog {
     fn pass_on(&self, number: i32) {
         let Some(signal) = Signal::from_named_raw(number) else { return };
         self.group.signal(signal);
-        if matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT) {
+        if ENDING.contains(&signal) {
             // A stopped process would not see it before it is continued.
             self.group.signal(Signal::CONT);
+            self.tell(Message::PassedOn);
         }
     }
 
