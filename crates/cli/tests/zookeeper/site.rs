@@ -93,8 +93,23 @@ impl Site {
     /// Starts it and waits until it stands in the queue behind `ahead` others.
     pub(crate) fn join(&self, name: &str, ahead: usize, script: &str, arguments: &[String]) -> Running {
         let running = self.start(&["-q"], name, script, arguments);
-        eventually("it has joined", || (self.place.contenders(name) > ahead).then_some(()));
+        eventually("it has joined", || (self.contenders(name)? > ahead).then_some(()));
         running
+    }
+
+    /// How many stand in a queue; none while the ensemble elects a leader and refuses every look.
+    fn contenders(&self, name: &str) -> Option<usize> {
+        let shown = self.place.run(&["show", "--json", name]);
+        match shown.code {
+            Some(0) => {
+                let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+                Some(shown["contenders"].as_array().unwrap().len())
+            }
+            _ => {
+                assert_eq!(shown.code, Some(125), "{shown:?}");
+                None
+            }
+        }
     }
 
     /// Asserts that no queue is in use.
