@@ -11,9 +11,18 @@ pub const QUEUED_REQUESTS_MAX: usize = 65_536;
 /// How many bytes of requests may wait to be sent.
 pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How many requests may be sent and unanswered: the number from which on Apache's server stops reading from its
-/// clients (`globalOutstandingLimit`). Pings and the restoring of watches come on top.
-pub const IN_FLIGHT_MAX: usize = 1_000;
+/// How many requests may be sent and unanswered: a proof that is due waits for the answers to all of them, so there must
+/// not be more than a slow server answers within a small part of the timeout. A quarter of the number from which on
+/// Apache's server stops reading from its clients (`globalOutstandingLimit`). Pings, the restoring of watches and what is
+/// [submitted ahead](super::ClientSession::submit_ahead) come on top.
+pub const IN_FLIGHT_MAX: usize = 256;
+
+/// How many bytes may be sent and unanswered, the answers' own included as far as they can be foreseen; a single request
+/// may be more. Seven lists of ten thousand children: some ten milliseconds of a server and of a client.
+pub const IN_FLIGHT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How many requests may wait ahead of all others: each proof of a session waits for the one before.
+pub const QUEUED_AHEAD_MAX: usize = 8;
 
 /// How many credentials a session may carry; each is sent anew on each connection.
 pub const AUTHS_MAX: usize = 16;

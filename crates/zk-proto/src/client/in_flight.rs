@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
 use crate::client::event::{ProtocolError, RequestId};
 use crate::client::outbox::Aside;
 use crate::message::{OpCode, XID_AUTH, XID_PING};
@@ -18,6 +19,8 @@ pub(super) struct Sent {
     pub(super) opcode: OpCode,
     /// The request; `None` when the machine restores watches.
     pub(super) id: Option<RequestId>,
+    /// How many bytes it and its answer count for, as was foreseen.
+    pub(super) bytes: usize,
 }
 
 /// What is known of a request somebody waits for.
@@ -26,6 +29,8 @@ pub(super) struct Open {
     pub(super) opcode: OpCode,
     pub(super) deadline: Option<Timestamp>,
     pub(super) aside: Aside,
+    /// The node whose children it lists, if it does.
+    pub(super) lists: Option<Box<str>>,
 }
 
 /// An authentication in its line.
@@ -40,6 +45,8 @@ pub(super) struct SentAuth {
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     line: VecDeque<Sent>,
+    /// How many bytes the line counts for.
+    bytes: usize,
     open: BTreeMap<RequestId, Open>,
     pings: VecDeque<Timestamp>,
     auths: VecDeque<SentAuth>,
@@ -48,6 +55,7 @@ pub(super) struct InFlight {
 impl InFlight {
     pub(super) fn push(&mut self, sent: Sent, open: Option<Open>) {
         self.line.push_back(sent);
+        self.bytes += sent.bytes;
         if let (Some(id), Some(open)) = (sent.id, open) {
             self.open.insert(id, open);
         }
@@ -69,6 +77,7 @@ impl InFlight {
             return Err(ProtocolError::OutOfOrder { expected, found: xid });
         }
         let sent = self.line.pop_front().ok_or(ProtocolError::OutOfOrder { expected, found: xid })?;
+        self.bytes -= sent.bytes;
         Ok((sent, sent.id.and_then(|id| self.open.remove(&id))))
     }
 
@@ -90,6 +99,12 @@ impl InFlight {
         self.line.len()
     }
 
+    /// Whether a request that counts for `bytes`, its answer included, may be sent before more is answered.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        let is_within = self.bytes.saturating_add(bytes) <= IN_FLIGHT_BYTES_MAX;
+        self.line.len() < IN_FLIGHT_MAX && (is_within || self.line.is_empty())
+    }
+
     /// When the oldest unanswered request was sent.
     pub(super) fn oldest_sent_at(&self) -> Option<Timestamp> {
         let line = self.line.front().map(|sent| sent.sent_at);
@@ -100,6 +115,7 @@ impl InFlight {
     /// Empties all lines; answers the requests somebody waits for, in the order of sending.
     pub(super) fn take(&mut self) -> Vec<(RequestId, Open)> {
         self.line.clear();
+        self.bytes = 0;
         self.pings.clear();
         self.auths.clear();
         std::mem::take(&mut self.open).into_iter().collect()

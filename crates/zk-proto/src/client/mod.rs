@@ -4,17 +4,19 @@ mod anchor;
 mod config;
 mod event;
 mod in_flight;
+mod lengths;
 mod lifecycle;
 mod outbox;
 mod receive;
 mod session;
+mod submit;
 mod timers;
 mod transmit;
 
 pub use anchor::{Anchor, AnchorConfig, Exchange, MARGIN_MIN, PING_LATENESS_MIN, Proof};
 pub use config::{
-    AUTHS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_MAX, PINGS_PER_TIMEOUT_DEFAULT, QUEUED_BYTES_MAX,
-    QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
+    AUTHS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, PINGS_PER_TIMEOUT_DEFAULT,
+    QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
 };
 pub use event::{
     DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,

@@ -1,10 +1,10 @@
-//! Requests that have not been sent, in the order of submission.
+//! Requests that have not been sent: a few that go ahead, and the others in the order of submission.
 
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
 
-use crate::client::config::{QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX};
+use crate::client::config::{QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX};
 use crate::client::event::RequestId;
 use crate::message::{OpCode, WatcherKind};
 use crate::time::Timestamp;
@@ -17,6 +17,8 @@ pub(super) struct Unsent {
     pub(super) opcode: OpCode,
     pub(super) deadline: Option<Timestamp>,
     pub(super) aside: Aside,
+    /// The node whose children it lists, if it does: that answer may be long.
+    pub(super) lists: Option<Box<str>>,
 }
 
 /// What a request means to the machine itself.
@@ -51,37 +53,83 @@ impl Aside {
 /// A queue with a maximum, from which a request can be taken by its id.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Ids grow, so their order is the order of submission.
-    requests: BTreeMap<RequestId, Unsent>,
+    requests: BTreeMap<Turn, (RequestId, Unsent)>,
+    turns: BTreeMap<RequestId, Turn>,
     bytes: usize,
+    ahead: usize,
+    last_number: u64,
+}
+
+/// Where a request stands: those ahead before the others, and each in the order in which they came.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Turn {
+    rank: Rank,
+    number: u64,
+}
+
+/// Before whom a request goes out.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Rank {
+    /// Before all that are in their turn.
+    Ahead,
+    /// Behind all that came before it.
+    InTurn,
 }
 
 impl Outbox {
     /// Whether a frame of `bytes` more would be too much.
-    pub(super) fn is_full_for(&self, bytes: usize) -> bool {
-        self.requests.len() >= QUEUED_REQUESTS_MAX || self.bytes.saturating_add(bytes) > QUEUED_BYTES_MAX
+    pub(super) fn is_full_for(&self, bytes: usize, rank: Rank) -> bool {
+        match rank {
+            Rank::Ahead => self.ahead >= QUEUED_AHEAD_MAX,
+            Rank::InTurn => {
+                self.requests.len() - self.ahead >= QUEUED_REQUESTS_MAX
+                    || self.bytes.saturating_add(bytes) > QUEUED_BYTES_MAX
+            }
+        }
     }
 
-    pub(super) fn push(&mut self, id: RequestId, unsent: Unsent) {
+    pub(super) fn push(&mut self, id: RequestId, unsent: Unsent, rank: Rank) {
         self.bytes += unsent.frame.len();
-        self.requests.insert(id, unsent);
+        self.ahead += usize::from(rank == Rank::Ahead);
+        self.last_number += 1;
+        let turn = Turn { rank, number: self.last_number };
+        self.turns.insert(id, turn);
+        self.requests.insert(turn, (id, unsent));
     }
 
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Unsent> {
-        let unsent = self.requests.remove(&id)?;
-        self.bytes -= unsent.frame.len();
+        let turn = self.turns.remove(&id)?;
+        let (_, unsent) = self.requests.remove(&turn)?;
+        self.note_gone(turn, &unsent);
         Some(unsent)
     }
 
     pub(super) fn pop(&mut self) -> Option<(RequestId, Unsent)> {
-        let (id, unsent) = self.requests.pop_first()?;
-        self.bytes -= unsent.frame.len();
+        let (turn, (id, unsent)) = self.requests.pop_first()?;
+        self.turns.remove(&id);
+        self.note_gone(turn, &unsent);
         Some((id, unsent))
     }
 
-    /// The length of the next frame.
-    pub(super) fn next_bytes(&self) -> Option<usize> {
-        self.requests.first_key_value().map(|(_, unsent)| unsent.frame.len())
+    fn note_gone(&mut self, turn: Turn, unsent: &Unsent) {
+        self.bytes -= unsent.frame.len();
+        self.ahead -= usize::from(turn.rank == Rank::Ahead);
+    }
+
+    /// Puts a request behind all others; answers whether it was there.
+    pub(super) fn postpone(&mut self, id: RequestId) -> bool {
+        match self.remove(id) {
+            Some(unsent) => {
+                self.push(id, unsent, Rank::InTurn);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The next request.
+    pub(super) fn next(&self) -> Option<(Rank, &Unsent)> {
+        self.requests.first_key_value().map(|(turn, (_, unsent))| (turn.rank, unsent))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -90,7 +138,9 @@ impl Outbox {
 
     /// Drops what makes sense on the present connection alone.
     pub(super) fn handle_disconnected(&mut self) {
-        self.requests.retain(|_, unsent| unsent.aside.is_told());
-        self.bytes = self.requests.values().map(|unsent| unsent.frame.len()).sum();
+        let stale = self.requests.values().filter(|(_, unsent)| !unsent.aside.is_told()).map(|(id, _)| *id);
+        for id in stale.collect::<Vec<_>>() {
+            self.remove(id);
+        }
     }
 }

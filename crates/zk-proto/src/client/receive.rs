@@ -51,6 +51,7 @@ impl ClientSession {
         if matches!(self.phase, Phase::Handshake(_)) {
             return self.handle_handshake(now, frame);
         }
+        let bytes = frame.len();
         let mut reader = Reader::new(frame);
         let header = ReplyHeader::decode(&mut reader)?;
         match header.xid {
@@ -62,7 +63,10 @@ impl ClientSession {
             }
             XID_AUTH => self.handle_auth_reply(header),
             xid => {
-                let (sent, open) = self.in_flight.pop(xid)?;
+                let (sent, mut open) = self.in_flight.pop(xid)?;
+                if let Some(node) = open.as_mut().and_then(|open| open.lists.take()) {
+                    self.lengths.note(node, bytes);
+                }
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
                 // Not from pings and events, as in Apache's client: what was missed is counted from replies.
                 self.last_zxid = self.last_zxid.max(header.zxid);

@@ -10,19 +10,20 @@ use crate::client::anchor::Anchor;
 use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
 use crate::client::event::{Epoch, Event, LossReason, RequestId, SubmitError};
 use crate::client::in_flight::InFlight;
-use crate::client::outbox::{Aside, Audience, Outbox, Unsent};
-use crate::frame::{Deframer, FrameError, build_frame};
+use crate::client::lengths::ListLengths;
+use crate::client::outbox::{Aside, Audience, Outbox, Rank, Unsent};
+use crate::frame::{Deframer, FrameError};
 use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
 use crate::time::Timestamp;
-use crate::watch::{WatchId, WatchRegistry, WatchWish};
+use crate::watch::{WatchId, WatchRegistry};
 
 /// Runs the client's half of one session, over one connection after another.
 ///
 /// It has no socket and no clock. Its methods come in four kinds:
 ///
 /// - *getters*, named by nouns: [`state`](Self::state), [`safe_until`](Self::safe_until), …
-/// - *commands* of the application: [`submit`](Self::submit), [`add_auth`](Self::add_auth),
-///   [`engage`](Self::engage), [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
+/// - *commands* of the application: [`submit`](Self::submit), [`submit_ahead`](Self::submit_ahead),
+///   [`postpone`](Self::postpone), [`add_auth`](Self::add_auth), [`engage`](Self::engage), [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
 /// - *inputs*, named `handle_*`, which take the time: [`handle_connected`](Self::handle_connected),
 ///   [`handle_bytes`](Self::handle_bytes), [`handle_disconnected`](Self::handle_disconnected),
 ///   [`handle_timeout`](Self::handle_timeout);
@@ -50,6 +51,7 @@ pub struct ClientSession {
     pub(super) watches: WatchRegistry,
     pub(super) outbox: Outbox,
     pub(super) in_flight: InFlight,
+    pub(super) lengths: ListLengths,
     /// The deadlines of all requests, sent or not.
     pub(super) deadlines: BTreeSet<(Timestamp, RequestId)>,
     pub(super) events: VecDeque<Event>,
@@ -157,6 +159,7 @@ impl ClientSession {
             watches: WatchRegistry::new(),
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
+            lengths: ListLengths::default(),
             deadlines: BTreeSet::new(),
             events: VecDeque::new(),
             next_id: 1,
@@ -168,59 +171,6 @@ impl ClientSession {
     /// Two objects that go on with one session take the connection from each other; a server tells the loser nothing.
     pub fn resume(config: SessionConfig, credentials: Credentials) -> Self {
         Self { credentials: Some(credentials), ..Self::new(config) }
-    }
-
-    /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
-    /// by exactly one [`Event::Reply`].
-    ///
-    /// While it was not sent it stays in the queue over any number of connections, until `deadline`. Once sent it is
-    /// never sent again.
-    ///
-    /// # Errors
-    ///
-    /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
-    pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
-        self.check_open()?;
-        let opcode = request.opcode();
-        if matches!(
-            opcode,
-            OpCode::Ping | OpCode::Auth | OpCode::SetWatches | OpCode::SetWatches2 | OpCode::CloseSession
-        ) {
-            return Err(SubmitError::NotSubmittable);
-        }
-        let frame = encode_request(0, request, self.config.frame_bytes_max).map_err(SubmitError::TooLarge)?;
-        if self.outbox.is_full_for(frame.len()) {
-            return Err(SubmitError::QueueFull);
-        }
-        let id = self.mint_id();
-        let aside = match (WatchWish::of(request), request) {
-            (Some((wish, path)), _) => {
-                if let Err(error) = check_restorable(path, self.config.frame_bytes_max) {
-                    return Err(SubmitError::TooLarge(error));
-                }
-                self.watches.ask(id.watch(), wish, path).map_err(|_| SubmitError::TooMany)?;
-                Aside::Watch
-            }
-            (None, Request::RemoveWatches { path, kind }) => {
-                Aside::Removal { path: path.clone(), kind: *kind, audience: Audience::Caller }
-            }
-            (None, _) => Aside::Nothing,
-        };
-        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
-        self.outbox.push(id, Unsent { frame, opcode, deadline, aside });
-        Ok(id)
-    }
-
-    /// Takes back a request that was not sent; answers whether it was so. No reply is told of it then.
-    pub fn cancel(&mut self, id: RequestId) -> bool {
-        let Some(unsent) = self.outbox.remove(id) else {
-            return false;
-        };
-        self.forget_deadline(unsent.deadline, id);
-        if matches!(unsent.aside, Aside::Watch) {
-            self.watches.forget(id.watch());
-        }
-        true
     }
 
     /// Authenticates this connection and every later one, before anything else is sent on it.
@@ -337,7 +287,7 @@ impl ClientSession {
         &self.watches
     }
 
-    fn check_open(&self) -> Result<(), SubmitError> {
+    pub(super) fn check_open(&self) -> Result<(), SubmitError> {
         match (&self.phase, self.closing) {
             (Phase::Over(reason), _) => Err(SubmitError::Over(*reason)),
             (_, Closing::Asked) => Err(SubmitError::Closing),
@@ -345,7 +295,7 @@ impl ClientSession {
         }
     }
 
-    fn mint_id(&mut self) -> RequestId {
+    pub(super) fn mint_id(&mut self) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id += 1;
         id
@@ -362,8 +312,8 @@ impl ClientSession {
         let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
         let frame = frame.expect("a bare header fits into any frame");
         let id = self.mint_id();
-        let unsent = Unsent { frame, opcode: OpCode::CloseSession, deadline: None, aside: Aside::Close };
-        self.outbox.push(id, unsent);
+        let unsent = Unsent { frame, opcode: OpCode::CloseSession, deadline: None, aside: Aside::Close, lists: None };
+        self.outbox.push(id, unsent, Rank::InTurn);
     }
 
     /// Queues the removal of a forgotten watch; leaves it be if there is no room, since a stray event does no harm.
@@ -372,7 +322,7 @@ impl ClientSession {
         let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {
             return;
         };
-        if self.outbox.is_full_for(frame.len()) {
+        if self.outbox.is_full_for(frame.len(), Rank::InTurn) {
             return;
         }
         let Request::RemoveWatches { path, kind } = request else {
@@ -380,21 +330,14 @@ impl ClientSession {
         };
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::Nobody };
-        self.outbox.push(id, Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside });
+        let unsent = Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None };
+        self.outbox.push(id, unsent, Rank::InTurn);
     }
 }
 
 /// Encodes credentials as a whole frame.
 pub(super) fn encode_auth(auth: &Auth, frame_bytes_max: usize) -> Result<BytesMut, FrameError> {
     encode_request(XID_AUTH, &Request::Auth(auth.clone()), frame_bytes_max)
-}
-
-/// What the request to set watches again takes beside the paths, in bytes; generously.
-const RESTORE_OVERHEAD_BYTES: usize = 64;
-
-/// Refuses a path that could be watched but not watched again after a reconnect.
-fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError> {
-    build_frame(frame_bytes_max.saturating_sub(RESTORE_OVERHEAD_BYTES), |writer| writer.string(path)).map(|_| ())
 }
 
 impl SessionState {

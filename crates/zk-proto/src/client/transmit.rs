@@ -1,9 +1,11 @@
-//! What goes out, and in which order: credentials, watches to be set again and pings before any request.
+//! What goes out, and in which order: credentials, watches to be set again and pings before any request, then what was
+//! submitted ahead, then the others in their turn, as far as there is room for their answers.
 
 use bytes::{Bytes, BytesMut};
 
-use crate::client::config::{IN_FLIGHT_MAX, TRANSMIT_BYTES_MAX};
+use crate::client::config::TRANSMIT_BYTES_MAX;
 use crate::client::in_flight::{Open, Sent, SentAuth};
+use crate::client::outbox::{Rank, Unsent};
 use crate::client::session::{ClientSession, Control, Online, Phase, encode_auth};
 use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
@@ -48,15 +50,21 @@ impl ClientSession {
         match online.control.front() {
             Some(Control::Restore(frame, _)) if frame.len() > room => None,
             Some(_) => self.next_control(now),
-            None if self.in_flight.len() >= IN_FLIGHT_MAX || self.outbox.next_bytes()? > room => None,
             None => {
+                let (rank, next) = self.outbox.next()?;
+                let bytes = next.frame.len() + self.lengths.foresee(next.lists.as_deref());
+                let may_go = rank == Rank::Ahead || self.in_flight.has_room_for(bytes);
+                if !may_go || next.frame.len() > room {
+                    return None;
+                }
                 let (id, mut unsent) = self.outbox.pop()?;
                 let xid = online.mint_xid();
                 unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
-                let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id) };
-                let open = Open { opcode: unsent.opcode, deadline: unsent.deadline, aside: unsent.aside };
+                let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id), bytes };
+                let Unsent { frame, opcode, deadline, aside, lists } = unsent;
+                let open = Open { opcode, deadline, aside, lists };
                 self.in_flight.push(sent, Some(open));
-                Some(unsent.frame)
+                Some(frame)
             }
         }
     }
@@ -73,7 +81,7 @@ impl ClientSession {
                 Some(encode_auth(auth, frame_bytes_max).expect("credentials that do not fit were refused"))
             }
             Control::Restore(frame, opcode) => {
-                self.in_flight.push(Sent { xid: XID_SET_WATCHES, sent_at: now, opcode, id: None }, None);
+                self.in_flight.push(Sent { xid: XID_SET_WATCHES, sent_at: now, opcode, id: None, bytes: 0 }, None);
                 Some(frame)
             }
             Control::Ping => {

@@ -8,3 +8,4 @@ mod requests;
 mod safety;
 mod timing;
 mod watching;
+mod window;

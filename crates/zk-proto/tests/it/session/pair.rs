@@ -129,7 +129,8 @@ impl Pair {
     pub(super) fn answer(&mut self, xid: i32, response: &Response) {
         self.zxid += 1;
         let header = ReplyHeader { xid, zxid: self.zxid, error: ErrorCode::Ok };
-        self.say(&encode_reply(header, Some(response), MAX).unwrap());
+        // Servers bound what they take, and not what they send.
+        self.say(&encode_reply(header, Some(response), 100 * MAX).unwrap());
     }
 
     pub(super) fn refuse(&mut self, xid: i32, error: ErrorCode) {

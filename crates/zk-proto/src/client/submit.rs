@@ -1,0 +1,100 @@
+//! Requests of the application: taken on, put off, taken back.
+
+use crate::client::event::{RequestId, SubmitError};
+use crate::client::outbox::{Aside, Audience, Rank, Unsent};
+use crate::client::session::ClientSession;
+use crate::frame::{FrameError, build_frame};
+use crate::message::{OpCode, Request, encode_request};
+use crate::time::Timestamp;
+use crate::watch::WatchWish;
+
+impl ClientSession {
+    /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
+    /// by exactly one [`Event::Reply`].
+    ///
+    /// It waits while as much as may be is unanswered: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) requests,
+    /// [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX) bytes.
+    ///
+    /// While it was not sent it stays in the queue over any number of connections, until `deadline`. Once sent it is
+    /// never sent again.
+    ///
+    /// # Errors
+    ///
+    /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
+    pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
+        self.enter(request, deadline, Rank::InTurn)
+    }
+
+    /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: a write
+    /// that proves the session in time, whatever else was asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait so.
+    pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
+        self.enter(request, deadline, Rank::Ahead)
+    }
+
+    fn enter(&mut self, request: &Request, deadline: Option<Timestamp>, rank: Rank) -> Result<RequestId, SubmitError> {
+        self.check_open()?;
+        let opcode = request.opcode();
+        if matches!(
+            opcode,
+            OpCode::Ping | OpCode::Auth | OpCode::SetWatches | OpCode::SetWatches2 | OpCode::CloseSession
+        ) {
+            return Err(SubmitError::NotSubmittable);
+        }
+        let frame = encode_request(0, request, self.config.frame_bytes_max).map_err(SubmitError::TooLarge)?;
+        if self.outbox.is_full_for(frame.len(), rank) {
+            return Err(SubmitError::QueueFull);
+        }
+        let id = self.mint_id();
+        let aside = match (WatchWish::of(request), request) {
+            (Some((wish, path)), _) => {
+                if let Err(error) = check_restorable(path, self.config.frame_bytes_max) {
+                    return Err(SubmitError::TooLarge(error));
+                }
+                self.watches.ask(id.watch(), wish, path).map_err(|_| SubmitError::TooMany)?;
+                Aside::Watch
+            }
+            (None, Request::RemoveWatches { path, kind }) => {
+                Aside::Removal { path: path.clone(), kind: *kind, audience: Audience::Caller }
+            }
+            (None, _) => Aside::Nothing,
+        };
+        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+        let lists = match request {
+            Request::GetChildren { path, .. } | Request::GetChildren2 { path, .. } => Some(path.as_str().into()),
+            _ => None,
+        };
+        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists }, rank);
+        Ok(id)
+    }
+
+    /// Puts a request that was not sent behind all others; answers whether it was so.
+    ///
+    /// Not while the session is being closed, for nothing is sent behind that.
+    pub fn postpone(&mut self, id: RequestId) -> bool {
+        self.check_open().is_ok() && self.outbox.postpone(id)
+    }
+
+    /// Takes back a request that was not sent; answers whether it was so. No reply is told of it then.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        let Some(unsent) = self.outbox.remove(id) else {
+            return false;
+        };
+        self.forget_deadline(unsent.deadline, id);
+        if matches!(unsent.aside, Aside::Watch) {
+            self.watches.forget(id.watch());
+        }
+        true
+    }
+}
+
+/// What the request to set watches again takes beside the paths, in bytes; generously.
+const RESTORE_OVERHEAD_BYTES: usize = 64;
+
+/// Refuses a path that could be watched but not watched again after a reconnect.
+fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError> {
+    build_frame(frame_bytes_max.saturating_sub(RESTORE_OVERHEAD_BYTES), |writer| writer.string(path)).map(|_| ())
+}
