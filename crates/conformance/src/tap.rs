@@ -35,6 +35,7 @@ struct Counts {
     joins: AtomicU64,
     departures: AtomicU64,
     changes: AtomicU64,
+    looks: AtomicU64,
 }
 
 impl Tap {
@@ -56,6 +57,11 @@ impl Tap {
     /// Returns how many waits for a change of a queue were answered.
     pub fn changes(&self) -> u64 {
         self.counts.changes.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many looks at a queue were asked for, the views that come with a place aside.
+    pub fn looks(&self) -> u64 {
+        self.counts.looks.load(Ordering::SeqCst)
     }
 
     fn paced<T: 'static>(&self, answer: BoxFuture<T>) -> BoxFuture<T> {
@@ -118,10 +124,12 @@ impl Session for TapSession {
     }
 
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(self.inner.view(queue))
     }
 
     fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+        self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(self.inner.view_after_departure(queue))
     }
 

@@ -1,9 +1,10 @@
 //! What stands in a queue, and what a look at a queue shows.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::view_index::{INDEXED_MIN, Index};
 use crate::{Error, ErrorKind, FencingToken, Operation, Result, Standing};
 
 /// The name that a contender carries from before it is sent, so that it is found again when the reply is lost.
@@ -254,13 +255,42 @@ pub struct QueueView {
     pub mutex_role: MutexRole,
     /// As what those who want to lead are shown here: where an election is laid out as a mutex, as one.
     pub candidate: Mode,
+    /// Shared by all copies, as the contenders are.
+    pub(crate) index: Arc<OnceLock<Index>>,
 }
 
 impl QueueView {
     /// Shows the queue of a name of our own, whose lock is not in use as one of another kind.
     pub fn new(version: Version, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
-        Self { version, contenders: contenders.into(), elsewhere: None, mutex_role, candidate }
+        let (contenders, index) = (contenders.into(), Arc::default());
+        Self { version, contenders, elsewhere: None, mutex_role, candidate, index }
+    }
+
+    /// Returns how many stand ahead of a contender; `None` if it does not stand in the queue.
+    pub fn position(&self, id: &ContenderId) -> Option<usize> {
+        match self.index() {
+            Some(index) => index.position(id),
+            None => self.contenders.iter().position(|contender| contender.id == *id),
+        }
+    }
+
+    /// Returns the first mode of this kind that anybody asks for.
+    pub(crate) fn first_mode(&self, is_meant: impl Fn(Mode) -> bool) -> Option<Mode> {
+        match self.index() {
+            Some(index) => index.modes().find(|&mode| is_meant(mode)),
+            None => self.contenders.iter().map(|contender| contender.mode).find(|&mode| is_meant(mode)),
+        }
+    }
+
+    /// Returns the index of a queue that is long enough for one.
+    fn index(&self) -> Option<&Index> {
+        if self.contenders.len() < INDEXED_MIN {
+            return None;
+        }
+        let index = self.index.get_or_init(|| Index::new(self.contenders.clone()));
+        // The contenders are anybody's to replace.
+        index.is_of(&self.contenders).then_some(index)
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Decision {
 /// ```
 pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     let contenders = &view.contenders;
-    let Some(position) = contenders.iter().position(|contender| contender.id == *me) else {
+    let Some(position) = view.position(me) else {
         return Decision::NotInQueue;
     };
     if let Some(found) = kind_mismatch(asked, view) {
@@ -59,6 +59,21 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     let is_only_one = !before[..nearest].iter().any(|other| excludes(asked, other.mode));
     let departure_grants = is_only_one && !may_leave_an_excluding_one(asked, before[nearest].mode);
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
+}
+
+/// Tells whether the departure of `ahead`, the nearest one that keeps whoever asks for `asked` waiting in this view, proves
+/// its turn once it is known that nobody was left ahead of that one.
+pub fn departure_of_first_grants(asked: Mode, ahead: &ContenderId, view: &QueueView) -> bool {
+    let ahead = view.position(ahead).map(|position| view.contenders[position].mode);
+    ahead.is_some_and(|ahead| !may_leave_an_excluding_one(asked, ahead))
+}
+
+/// Tells whether nobody is left ahead of whoever was granted what it asked for.
+pub const fn is_alone(asked: Mode) -> bool {
+    match asked {
+        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
+        Mode::Read | Mode::Permit | Mode::Member => false,
+    }
 }
 
 /// Tells whether whoever asks for `asked` waits for one that is ahead and shown as `ahead`, of the same kind of lock.
@@ -99,7 +114,7 @@ pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
         (Mode::Mutex | Mode::Exclusive, MutexRole::Stranger) => matches!(mode, Mode::Mutex | Mode::Exclusive),
         (Mode::Gate | Mode::Permit | Mode::Candidate | Mode::Member, _) => mode == asked,
     };
-    view.elsewhere.or_else(|| view.contenders.iter().map(|other| other.mode).find(|&mode| !is_friend(mode)))
+    view.elsewhere.or_else(|| view.first_mode(|mode| !is_friend(mode)))
 }
 
 /// Tells whether somebody who joined now would be granted `asked` at once.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::{Clock, RuntimeClock, SystemClock};
+use crate::contend::Fronts;
 use crate::event::{self, Event, Observer};
 use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// Whether nothing new is granted: since the keeper was drained or closed.
     closed: watch::Sender<bool>,
     pub(crate) holds: Arc<Holds>,
+    pub(crate) fronts: Fronts,
     testing: Option<Testing>,
 }
 
@@ -483,6 +485,7 @@ impl KeeperBuilder {
             opening: tokio::sync::Mutex::new(()),
             closed: watch::Sender::new(false),
             holds: Arc::default(),
+            fronts: Fronts::default(),
             testing,
         };
         Keeper { shared: Arc::new(shared) }

@@ -59,6 +59,7 @@ mod shared_value;
 mod standing;
 mod token;
 pub mod url;
+mod view_index;
 mod waiting;
 mod watching;
 

@@ -95,8 +95,7 @@ impl<Kind> Waiting<Kind> {
             return Err(self.gone());
         };
         let view = place.session().view(self.name()).await.map_err(|error| error.at(self.name()))?;
-        let position = view.contenders.iter().position(|contender| contender.id == place.joined.id);
-        position.ok_or_else(|| self.gone())
+        view.position(&place.joined.id).ok_or_else(|| self.gone())
     }
 
     /// Looks who holds the lock; one that is frozen says why.

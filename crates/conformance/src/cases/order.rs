@@ -12,6 +12,8 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("20 contenders are served in the order they joined", in_order),
         Case::new("a release wakes the next and nobody else", wakes_the_next),
+        Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
+        Case::new("readers behind a writer of their own client share without a look", shared_without_a_look),
         Case::new("a waiter cancelled in the middle disturbs nobody", cancelled_in_the_middle),
         Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
         Case::new("every other waiter goes and the rest are served in order", every_other_goes),
@@ -67,6 +69,35 @@ async fn wakes_the_next(fixture: &dyn Fixture) {
         releases += 1;
     }
     assert_eq!(wake_ups(), WAITERS as u64);
+}
+
+/// Each waits for one that its own client knows to have become the first.
+async fn passed_on_without_a_look(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let holder = ann.lock("line").await;
+    let waiting = queue_up(std::slice::from_ref(&ann), WAITERS).await;
+    release(holder).await;
+    served_in_order(&ann, waiting).await;
+    assert_eq!(ann.tap.looks(), 0, "looks for {WAITERS} hand-offs");
+}
+
+/// A writer may leave a reader in its place, so whoever asks to write behind one looks; whoever asks to read need not.
+async fn shared_without_a_look(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let first = ann.write("records").await;
+    let second = ann.queue_up_to_write("records").await;
+    let mut readers = Vec::new();
+    for _ in 0..WAITERS {
+        readers.push(ann.queue_up_to_read("records").await);
+    }
+    release(first).await;
+    let second = granted(second).await;
+    assert!(readers.iter().all(|reader| !reader.is_finished()), "a writer holds");
+    release(second).await;
+    for reader in readers {
+        release(granted(reader).await).await;
+    }
+    assert!(ann.tap.looks() <= 1, "{} looks for one writer and {WAITERS} readers", ann.tap.looks());
 }
 
 async fn cancelled_in_the_middle(fixture: &dyn Fixture) {

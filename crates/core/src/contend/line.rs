@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::front::Front;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, kind_mismatch, removed};
@@ -68,10 +69,11 @@ impl OnePlace<'_> {
     /// Waits until the place is had.
     pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
         let joined = answer.await.map_err(|error| error.at(self.queue))?;
-        let ahead = joined.view.contenders.iter().position(|contender| contender.id == joined.id).unwrap_or(0);
+        let ahead = joined.view.position(&joined.id).unwrap_or(0);
+        let front = shared.fronts.of(self.queue, &place.session);
         let lock = self.queue.with_part(Part::Line);
         shared.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
-        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
+        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined, front })
     }
 }
 
@@ -108,6 +110,7 @@ pub(crate) struct Joined {
     pub(super) mode: Mode,
     pub(super) place: Place,
     pub(crate) joined: Enqueued,
+    front: Arc<Front>,
 }
 
 impl Joined {
@@ -171,6 +174,7 @@ impl Joined {
             view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
         }
         loop {
+            self.front.note_view(&view);
             let (ahead, departure_grants) = match self.decide(&view)? {
                 Decision::Granted => break,
                 Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
@@ -180,11 +184,17 @@ impl Joined {
                     return Err(removed(&self.queue));
                 }
             };
+            let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
             let seen = view.version;
             drop(view);
             let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
             check_standing(&self.queue, &*standing)?;
-            if matches!(departure, Ok(Departure::Gone)) && departure_grants {
+            let is_proved = departure_grants || would_grant && self.front.is_first(seen, &ahead);
+            if matches!(departure, Ok(Departure::Gone)) && is_proved {
+                if decide::is_alone(self.mode) {
+                    // Told before the lock is held, and so before anybody can see it given back.
+                    self.front.note(seen, &self.joined.id);
+                }
                 break;
             }
             let was_told = matches!(departure, Ok(Departure::Gone));

@@ -5,6 +5,7 @@
 //! | `place` | the ticket that withdraws itself: the one place where cancellation is dealt with |
 //! | `line` | one attempt in the one queue of a lock |
 //! | `beside` | one attempt beside a write lock that is held |
+//! | `front` | what the process knows of who stands first, so that a departure proves a turn without a list |
 //! | `permits` | one attempt at the gate and the permits of a semaphore |
 //! | `freeze` | one attempt at a place that outlives us |
 //! | `onlook` | waiting without a place |
@@ -15,6 +16,7 @@
 
 mod beside;
 mod freeze;
+mod front;
 mod line;
 mod onlook;
 mod permits;
@@ -26,6 +28,7 @@ mod round;
 
 pub(crate) use beside::{Beside, lost_outside};
 pub(crate) use freeze::Freeze;
+pub(crate) use front::Fronts;
 pub(crate) use line::{Joined, OnePlace, join_beside};
 pub(crate) use onlook::{AllGone, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits};

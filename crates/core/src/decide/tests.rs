@@ -197,6 +197,50 @@ fn a_departure_that_is_said_to_grant_does_grant_whoever_leaves_and_comes_meanwhi
     assert!(promises > 500, "{promises} promises are too few");
 }
 
+/// As above, for one that was not the first when it was seen, and is known to have become so: of those ahead of it, and of
+/// whoever stood beside them, nobody is left.
+#[test]
+fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
+    let mut promises = 0;
+    for kind in &KINDS {
+        let &(_, asked, shown_as, friends) = kind;
+        for_every_queue_of(friends, |modes| {
+            if friends == ONE_LOCK && modes.len() > 4 {
+                return;
+            }
+            for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
+                let seen = view_for(kind, modes);
+                let Decision::WaitFor { ahead, .. } = decide(asked, &id(me), &seen) else {
+                    continue;
+                };
+                let first = seen.position(&ahead).unwrap();
+                if first > 0 && departure_of_first_grants(asked, &ahead, &seen) {
+                    promises += 1;
+                    let (left, me) = (&modes[first..], me - first);
+                    for evolved in evolutions(&view_for(kind, left), left, me, &id(0)) {
+                        let decision = decide(asked, &id(me), &evolved);
+                        assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {left:?}: {evolved:?}");
+                    }
+                }
+            }
+        });
+    }
+    assert!(promises > 500, "{promises} promises are too few");
+}
+
+#[test]
+fn whoever_is_granted_alone_stands_first() {
+    for kind in KINDS.iter().filter(|(_, asked, ..)| is_alone(*asked)) {
+        let &(_, asked, shown_as, friends) = kind;
+        for_every_queue_of(friends, |modes| {
+            for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
+                let is_granted = decide(asked, &id(me), &view_for(kind, modes)) == Decision::Granted;
+                assert_eq!(is_granted, me == 0, "{me} asks for a {asked} in {modes:?}");
+            }
+        });
+    }
+}
+
 /// Returns what a queue may have become once `ahead` has left, with `me` still in it.
 fn evolutions(before: &QueueView, modes: &[Mode], me: usize, ahead: &ContenderId) -> Vec<QueueView> {
     let is_writer = |mode: Mode| matches!(mode, Mode::Write | Mode::Exclusive);
