@@ -1,11 +1,18 @@
-//! A queue whose list is longer than what a server takes in one request.
+//! Long queues: a list longer than what a server takes in one request, many who join or look at once, and the proof that
+//! goes before all of them.
 
 mod support;
 
-use lockkeeper_core::Mode;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use lockkeeper_core::{Liveness, Mode};
+use lockkeeper_faults::proxy::{Direction, Operation};
 use lockkeeper_zookeeper::NewNode;
-use support::waist::{Waist, line};
-use support::{Bench, can_start, client, soon};
+use support::waist::{Waist, entry, line};
+use support::{Bench, can_start, client, is_joined, soon, until};
 
 /// So many names of Curator's form take more than a mebibyte.
 const WAITERS: usize = 20_000;
@@ -38,4 +45,122 @@ async fn a_queue_of_twenty_thousand_is_listed_and_joined() {
     assert_eq!(last.view.contenders[1 + WAITERS].id, last.id);
     let names: usize = view.contenders.iter().map(|contender| contender.id.as_str().len() + 4).sum();
     assert!(names > 1 << 20, "{names}");
+}
+
+/// How many join or look at once.
+const CALLS: usize = 1_000;
+
+/// How many lists they share at most: the first is shared by 64, and each by twice as many as the one before.
+const LISTS_MAX: u64 = 5;
+
+#[tokio::test]
+async fn joins_under_way_share_a_list_and_stand_in_the_order_of_their_calls() {
+    if !can_start("joins_under_way_share_a_list_and_stand_in_the_order_of_their_calls") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let ann = Waist::open(bench.proxy.address(), "").await;
+    let (ticket, _) = ann.take(&line("door"), Mode::Mutex).await;
+    ann.leave(&line("door"), ticket).await;
+    bench.proxy.forget();
+    let mut joining: Vec<_> = (0..CALLS).map(|_| ann.session.enqueue(&line("door"), entry(Mode::Mutex))).collect();
+    // One that is polled once and never again keeps no other from the answer.
+    let mut stalled = joining.remove(1);
+    assert!(poll_fn(|context| Poll::Ready(stalled.as_mut().poll(context).is_pending())).await);
+    let mut last_token = None;
+    for (number, join) in joining.into_iter().enumerate() {
+        let joined = soon("a place", join).await.unwrap();
+        assert!(Some(joined.token) > last_token, "join {number}");
+        last_token = Some(joined.token);
+        let ahead = number + usize::from(number > 0);
+        assert_eq!(joined.view.position(&joined.id), Some(ahead), "its own view shows all that joined before");
+    }
+    let joined = soon("the place of the one that was not polled", stalled).await.unwrap();
+    assert_eq!(joined.view.position(&joined.id), Some(1));
+    let lists = bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
+    assert!((1..=LISTS_MAX).contains(&lists), "{lists} lists for {CALLS} joins");
+}
+
+#[tokio::test]
+async fn looks_under_way_share_a_list_that_shows_all_that_was_there_before_each() {
+    if !can_start("looks_under_way_share_a_list_that_shows_all_that_was_there_before_each") {
+        return;
+    }
+    let bench = Bench::start().await;
+    let (ann, bob) = (Waist::open(bench.proxy.address(), "").await, Waist::open(bench.server.address(), "").await);
+    ann.view(&line("door")).await;
+    bench.proxy.forget();
+    let mut looks: Vec<_> = (0..CALLS / 2).map(|_| ann.session.view(&line("door"))).collect();
+    // Nothing is written before the test waits, and so all of them are asked for before that.
+    looks.extend((0..CALLS / 2).map(|_| ann.session.view(&line("door"))));
+    let lists = || bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
+    for look in looks {
+        assert!(soon("a look", look).await.unwrap().contenders.is_empty());
+    }
+    assert!((1..=LISTS_MAX).contains(&lists()), "{} lists for {CALLS} looks", lists());
+    let (_, joined) = bob.take(&line("door"), Mode::Mutex).await;
+    let shown = ann.view(&line("door")).await;
+    assert_eq!(shown.contenders[0].id, joined.id);
+}
+
+#[tokio::test]
+async fn a_proof_is_written_before_whatever_is_not_written_yet() {
+    if !can_start("a_proof_is_written_before_whatever_is_not_written_yet") {
+        return;
+    }
+    const READS: usize = 3_000;
+    let bench = Bench::start().await;
+    // A holder proves its session each second and a half, and the reads take twice that.
+    let ann = Waist::open(bench.proxy.address(), "?session_timeout=9s&tick=2s").await;
+    let (_, held) = ann.take(&line("door"), Mode::Mutex).await;
+    bench.proxy.set_delay(Duration::from_millis(60));
+    bench.proxy.forget();
+    let reads: Vec<_> = (0..READS).map(|_| ann.session.value(&line("door"))).collect();
+    for read in reads {
+        soon("a value", read).await.unwrap();
+    }
+    let log = bench.proxy.log();
+    let sent = || log.iter().filter(|frame| frame.direction == Direction::ToServer);
+    let proof = sent().position(|frame| frame.operation == Operation::MULTI).expect("a proof");
+    let before = sent().take(proof).filter(|frame| frame.operation == Operation::GET_DATA).count();
+    assert!(before < READS, "the proof came behind all {READS} reads");
+    assert!(matches!(held.standing.liveness(), Liveness::Held { .. }));
+}
+
+#[tokio::test]
+async fn after_a_reconnection_a_crowd_shares_its_looks_and_is_served_in_order() {
+    if !can_start("after_a_reconnection_a_crowd_shares_its_looks_and_is_served_in_order") {
+        return;
+    }
+    const WAITERS: usize = 300;
+    /// Some wake while a list is on its way already.
+    const LOOKS_MAX: u64 = 30;
+    let bench = Bench::start().await;
+    let ann = bench.party("");
+    let mutex = ann.keeper.mutex("door").unwrap();
+    let holder = mutex.lock().await.unwrap();
+    let grants = Arc::new(Mutex::new(Vec::new()));
+    let waiter = |_| {
+        let (mutex, grants) = (mutex.clone(), grants.clone());
+        tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            grants.lock().unwrap().push(guard.fencing_token());
+            guard.release().await.unwrap();
+        })
+    };
+    let waiters: Vec<_> = (0..WAITERS).map(waiter).collect();
+    ann.journal.until(1 + WAITERS, is_joined).await;
+    let watching = || bench.proxy.count(Direction::ToClient, Operation::GET_DATA);
+    until("all watches", async || watching() >= WAITERS as u64).await;
+    bench.proxy.forget();
+    bench.proxy.cut();
+    // Each looks again, and watches the one ahead again.
+    until("all watches again", async || watching() >= WAITERS as u64).await;
+    let looks = bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
+    assert!((1..=LOOKS_MAX).contains(&looks), "{looks} looks of {WAITERS} waiters");
+    holder.release().await.unwrap();
+    for waiter in waiters {
+        soon("a grant", waiter).await.unwrap();
+    }
+    assert!(grants.lock().unwrap().is_sorted_by(|one, next| one < next), "in the order of the queue");
 }

@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::naming::{ElectionLayout, Layout, Naming, has_ticket};
+    use crate::layout::naming::{ElectionLayout, Layout, Naming, find_ticket};
 
     const MODES: [Mode; 5] = [Mode::Mutex, Mode::Read, Mode::Write, Mode::Candidate, Mode::Member];
 
@@ -187,8 +187,10 @@ mod tests {
                 _ => asked,
             };
             let name = naming.at_tail(ticket, asked, Part::Line).text + &format_sequence(sequence);
-            prop_assert!(has_ticket(&name, ticket) && !has_ticket(&name, Ticket::from_bits(!bits)));
-            prop_assert_eq!(Named::read(&name), Named::Contender { ticket: Some(ticket), mode: shown, sequence });
+            let names = [name];
+            prop_assert_eq!(find_ticket(&names, ticket), Some(&names[0]));
+            prop_assert_eq!(find_ticket(&names, Ticket::from_bits(!bits)), None);
+            prop_assert_eq!(Named::read(&names[0]), Named::Contender { ticket: Some(ticket), mode: shown, sequence });
         }
 
         #[test]

@@ -129,9 +129,10 @@ impl Naming {
     }
 }
 
-/// Whether a name is one of ours with this ticket, of whichever mode.
-pub(crate) fn has_ticket(name: &str, ticket: Ticket) -> bool {
-    name.starts_with(&curator_prefix(ticket)) || name.starts_with(&ticket.to_string())
+/// Finds the name of ours that has this ticket, of whichever mode.
+pub(crate) fn find_ticket(names: &[String], ticket: Ticket) -> Option<&String> {
+    let prefixes = [curator_prefix(ticket), ticket.to_string()];
+    names.iter().find(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 /// What Curator's protection mode puts before a name: `_c_<uuid>-`.
@@ -175,7 +176,7 @@ mod tests {
         ] {
             let name = naming(Layout::Curator).at_tail(TICKET, mode, part);
             assert_eq!(name, NodeName { text: format!("{UUID}{mark}"), is_sequential: true }, "{mode}");
-            assert!(has_ticket(&name.text, TICKET));
+            assert!(find_ticket(&[name.text], TICKET).is_some());
         }
     }
 
@@ -192,7 +193,7 @@ mod tests {
         ] {
             let name = naming(Layout::Kazoo).at_tail(TICKET, mode, part);
             assert_eq!(name, NodeName { text: format!("{HEX}{mark}"), is_sequential }, "{mode}");
-            assert!(has_ticket(&name.text, TICKET));
+            assert!(find_ticket(&[name.text], TICKET).is_some());
         }
     }
 

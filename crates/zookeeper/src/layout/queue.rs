@@ -29,7 +29,7 @@ type Ordered = (u32, bool, Contender);
 /// The order is that of their creation. A sequence number is a 32-bit counter: taken without its sign it grows until it
 /// has counted 2^32 children. Two are equal only where Curator gives a reader the number of the write lock it is held
 /// within; the writer came first.
-pub(crate) fn read_queue(children: Vec<String>, part: Part, layout: Layout, foreign: ForeignPolicy) -> Reading {
+pub(crate) fn read_queue(children: &[String], part: Part, layout: Layout, foreign: ForeignPolicy) -> Reading {
     let mut reading = Reading::default();
     let mut ordered: Vec<Ordered> = Vec::with_capacity(children.len());
     for name in children {
@@ -46,7 +46,7 @@ pub(crate) fn read_queue(children: Vec<String>, part: Part, layout: Layout, fore
 }
 
 /// Returns what the first contender in a lock's own queue asks for, for whoever uses the lock as a semaphore.
-pub(crate) fn mode_in_line(children: Vec<String>, layout: Layout, foreign: ForeignPolicy) -> Option<Mode> {
+pub(crate) fn mode_in_line(children: &[String], layout: Layout, foreign: ForeignPolicy) -> Option<Mode> {
     let foreign = match foreign {
         // No order with it is asked for here.
         ForeignPolicy::Refuse => ForeignPolicy::Ignore,
@@ -55,18 +55,12 @@ pub(crate) fn mode_in_line(children: Vec<String>, layout: Layout, foreign: Forei
     read_queue(children, Part::Line, layout, foreign).contenders.first().map(|first| first.mode)
 }
 
-fn contender(
-    name: String,
-    part: Part,
-    layout: Layout,
-    foreign: ForeignPolicy,
-    reading: &mut Reading,
-) -> Option<Ordered> {
-    let (ticket, mode, sequence) = match (Named::read(&name), foreign) {
+fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, reading: &mut Reading) -> Option<Ordered> {
+    let (ticket, mode, sequence) = match (Named::read(name), foreign) {
         (Named::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
         (Named::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Exclusive, sequence),
         (Named::Foreign { .. }, ForeignPolicy::Refuse) => {
-            reading.foreign.get_or_insert(name);
+            reading.foreign.get_or_insert_with(|| name.to_owned());
             return None;
         }
         (Named::Junk, _) if part == Part::Line && name == CURATOR_PERMITS => {
@@ -77,12 +71,12 @@ fn contender(
             reading.parts.push(Part::Gate);
             return None;
         }
-        (Named::Junk, _) if part == Part::Line && layout == Layout::Kazoo && bare_ticket(&name).is_some() => {
+        (Named::Junk, _) if part == Part::Line && layout == Layout::Kazoo && bare_ticket(name).is_some() => {
             reading.elsewhere = Some(Mode::Permit);
             return None;
         }
         (Named::Foreign { .. }, ForeignPolicy::Ignore) | (Named::Junk, _) => {
-            reading.junk.push(name);
+            reading.junk.push(name.to_owned());
             return None;
         }
     };
@@ -91,8 +85,8 @@ fn contender(
 }
 
 /// Every child counts as a permit, whatever its name, as Curator and kazoo count them.
-fn permit(name: String, layout: Layout, reading: &mut Reading) -> Ordered {
-    let (ticket, sequence) = match Named::read(&name) {
+fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
+    let (ticket, sequence) = match Named::read(name) {
         Named::Contender { ticket, mode, sequence } => {
             // kazoo's permits lie where the contenders of its locks do.
             if layout == Layout::Kazoo {
@@ -101,7 +95,7 @@ fn permit(name: String, layout: Layout, reading: &mut Reading) -> Ordered {
             (ticket, sequence.cast_unsigned())
         }
         Named::Foreign { sequence } => (None, sequence.cast_unsigned()),
-        Named::Junk => (ticket_of(&name), u32::MAX),
+        Named::Junk => (ticket_of(name), u32::MAX),
     };
     (sequence, false, Contender { id: ContenderId::new(name), ticket, mode: Mode::Permit })
 }
@@ -142,7 +136,7 @@ mod tests {
     }
 
     fn line(names: &[&str]) -> Reading {
-        read_queue(children(names), Part::Line, Layout::Curator, ForeignPolicy::Refuse)
+        read_queue(&children(names), Part::Line, Layout::Curator, ForeignPolicy::Refuse)
     }
 
     #[test]
@@ -170,7 +164,7 @@ mod tests {
     #[test]
     fn a_foreign_name_is_refused_passed_over_or_waited_for_as_configured() {
         let read =
-            |policy| read_queue(children(&["x-0000000001", "lock-0000000002"]), Part::Line, Layout::Curator, policy);
+            |policy| read_queue(&children(&["x-0000000001", "lock-0000000002"]), Part::Line, Layout::Curator, policy);
         let refused = read(ForeignPolicy::Refuse);
         assert_eq!(refused.foreign.as_deref(), Some("x-0000000001"));
         let ignored = read(ForeignPolicy::Ignore);
@@ -185,14 +179,14 @@ mod tests {
         let reading = line(&["locks", "leases", "lock-0000000002"]);
         assert_eq!(reading.parts, [Part::Gate, Part::Permits]);
         assert!(reading.junk.is_empty() && reading.elsewhere.is_none());
-        let gate = read_queue(children(&["locks"]), Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
+        let gate = read_queue(&children(&["locks"]), Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!(gate.junk, ["locks"], "only a line has parts");
     }
 
     #[test]
     fn whoever_stands_at_a_gate_waits_for_permits_whatever_its_name() {
         let at_gate = children(&[&format!("{UUID}lock-0000000002"), &format!("{HEX}__lock__0000000001")]);
-        let reading = read_queue(at_gate, Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
+        let reading = read_queue(&at_gate, Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!(modes(&reading), [Mode::Gate, Mode::Gate]);
         assert!(reading.contenders[0].id.as_str().starts_with(HEX));
     }
@@ -200,7 +194,7 @@ mod tests {
     #[test]
     fn every_child_of_the_permits_counts_whatever_its_name() {
         let permits = children(&[&format!("{UUID}lease-0000000002"), "junk", "x-0000000001", HEX]);
-        let reading = read_queue(permits, Part::Permits, Layout::Curator, ForeignPolicy::Refuse);
+        let reading = read_queue(&permits, Part::Permits, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!(modes(&reading), [Mode::Permit; 4]);
         assert_eq!(reading.contenders.iter().filter(|permit| permit.ticket.is_some()).count(), 2);
         assert!(reading.junk.is_empty() && reading.foreign.is_none() && reading.elsewhere.is_none());
@@ -209,13 +203,13 @@ mod tests {
     #[test]
     fn in_kazoos_layout_permits_and_locks_meet_below_one_node_and_are_told_apart() {
         let listed = || children(&[HEX, &format!("{HEX}__lock__0000000001")]);
-        let in_line = read_queue(listed(), Part::Line, Layout::Kazoo, ForeignPolicy::Refuse);
+        let in_line = read_queue(&listed(), Part::Line, Layout::Kazoo, ForeignPolicy::Refuse);
         assert_eq!((modes(&in_line), in_line.elsewhere), (vec![Mode::Exclusive], Some(Mode::Permit)));
-        let permits = read_queue(listed(), Part::Permits, Layout::Kazoo, ForeignPolicy::Refuse);
+        let permits = read_queue(&listed(), Part::Permits, Layout::Kazoo, ForeignPolicy::Refuse);
         assert_eq!((permits.contenders.len(), permits.elsewhere), (2, Some(Mode::Exclusive)));
         assert_eq!(bare_permits(&listed()).len(), 1);
-        assert_eq!(mode_in_line(listed(), Layout::Kazoo, ForeignPolicy::Refuse), Some(Mode::Exclusive));
-        let curator = read_queue(children(&[HEX]), Part::Line, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(mode_in_line(&listed(), Layout::Kazoo, ForeignPolicy::Refuse), Some(Mode::Exclusive));
+        let curator = read_queue(&children(&[HEX]), Part::Line, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!((curator.junk.len(), curator.elsewhere), (1, None), "it is none of Curator's names");
     }
 
@@ -228,7 +222,7 @@ mod tests {
                 .collect();
             let mut listed = made.clone();
             listed.sort_by_key(|name| name.bytes().fold(seed, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
-            let reading = read_queue(listed, Part::Line, Layout::Curator, ForeignPolicy::Refuse);
+            let reading = read_queue(&listed, Part::Line, Layout::Curator, ForeignPolicy::Refuse);
             prop_assert_eq!(names(&reading), made);
         }
     }

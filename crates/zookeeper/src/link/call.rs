@@ -22,6 +22,18 @@ pub(crate) struct Answer {
     pub(crate) result: Result<Response, ClientError>,
 }
 
+impl Answer {
+    /// Says what came of a request in words that do not need it.
+    pub(crate) fn of(Outcome { epoch, zxid, result }: Outcome, operation: OpCode, path: &str) -> Self {
+        Self { epoch, zxid, result: result.map_err(|error| ClientError::of_request(&error, operation, path)) }
+    }
+
+    /// Says why a request was never answered.
+    pub(crate) fn none(error: ClientError) -> Self {
+        Self { epoch: 0, zxid: 0, result: Err(error) }
+    }
+}
+
 /// A request that was sent, or is about to be. Dropping it takes it back if it was not.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -61,17 +73,14 @@ impl Future for Call {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let this = &mut *self;
         if let Err(error) = &this.submitted {
-            return Poll::Ready(Answer { epoch: 0, zxid: 0, result: Err(error.clone()) });
+            return Poll::Ready(Answer::none(error.clone()));
         }
         let outcome = ready!(Pin::new(&mut this.answered).poll(context));
         this.submitted = Ok(None);
         Poll::Ready(match outcome {
-            Ok(Outcome { epoch, zxid, result }) => {
-                let result = result.map_err(|error| ClientError::of_request(&error, this.operation, &this.path));
-                Answer { epoch, zxid, result }
-            }
+            Ok(outcome) => Answer::of(outcome, this.operation, &this.path),
             // Nobody is left who could answer.
-            Err(_) => Answer { epoch: 0, zxid: 0, result: Err(ClientError::session_lost(this.operation, &this.path)) },
+            Err(_) => Answer::none(ClientError::session_lost(this.operation, &this.path)),
         })
     }
 }

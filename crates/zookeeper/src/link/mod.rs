@@ -2,6 +2,7 @@
 
 mod call;
 mod length;
+mod requests;
 mod session;
 mod state;
 

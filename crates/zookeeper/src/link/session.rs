@@ -11,21 +11,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
-use lockkeeper_zk_proto::client::{
-    AnchorConfig, Engagement, LossReason as MachineLoss, RequestId, SessionConfig, SessionState, SubmitError,
-};
-use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
+use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, LossReason as MachineLoss, SessionConfig, SessionState};
+use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
-use lockkeeper_zk_proto::watch::WatchId;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::config::{Config, Server};
 use crate::dial::Failure;
-use crate::error::ClientError;
-use crate::link::call::{Call, Fired};
-use crate::link::length::{ANSWER_BYTES_MAX, check_length};
-use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, State, Then};
+use crate::link::length::ANSWER_BYTES_MAX;
+use crate::link::state::State;
 
 /// What a proof is short of the timeout beside its own bounds, as a part of it: the time between two pings, and as much
 /// again for the way.
@@ -63,14 +58,14 @@ pub(crate) struct Status {
 pub(crate) struct Link {
     state: Mutex<State>,
     /// Wakes the driver.
-    wake: Notify,
+    pub(super) wake: Notify,
     status: watch::Sender<Status>,
     bond: SessionBond,
     clock: Arc<dyn Clock>,
     chroot: Chroot,
     timeout_wanted: Duration,
     /// How long one request may take.
-    operation_time_max: Duration,
+    pub(super) operation_time_max: Duration,
     anchor: AnchorConfig,
 }
 
@@ -160,99 +155,6 @@ impl Link {
         self.state().last_write_at.map(instant)
     }
 
-    /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
-    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, Some(self.operation_time_max), None)
-    }
-
-    /// Sends a request that is never given up while the session lives.
-    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, None, None)
-    }
-
-    /// Sends a request that sets a watch, and waits for its event besides.
-    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (Call, Fired) {
-        let (notice, event) = oneshot::channel();
-        let on_fire = Box::new(move |happening: Happening| {
-            // Whoever waited may have given up.
-            let _ = notice.send(happening);
-        });
-        let call = self.submit_call(request, path, Some(self.operation_time_max), Some(on_fire));
-        let fired = Fired::new(self.clone(), call.watch(), event);
-        (call, fired)
-    }
-
-    fn submit_call(
-        self: &Arc<Self>,
-        request: &Request,
-        path: &str,
-        deadline: Option<Duration>,
-        on_fire: Option<OnFire>,
-    ) -> Call {
-        let (answer, answered) = oneshot::channel();
-        let on_reply = tell(answer);
-        let submitted = self.submit(request, path, deadline, on_reply, on_fire);
-        Call::new(self.clone(), submitted, answered, request.opcode(), path)
-    }
-
-    /// Authenticates, on this connection and each later one.
-    pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> Call {
-        let (answer, answered) = oneshot::channel();
-        let on_reply = tell(answer);
-        let now = self.now();
-        let submitted = self.with(|state| {
-            let id = state.machine.add_auth(auth)?;
-            state.pending.insert(id.number(), Pending { on_reply, on_fire: None, submitted_at: now, is_write: false });
-            Ok(id)
-        });
-        self.wake.notify_one();
-        let submitted = submitted.map_err(|error| ClientError::of_submission(error, OpCode::Auth, ""));
-        Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
-    }
-
-    /// Sends a request whose answer and event are told where they arrive, under the lock: in the order of arrival, to
-    /// functions that must be quick and must not come back here.
-    ///
-    pub(crate) fn submit(
-        &self,
-        request: &Request,
-        path: &str,
-        deadline: Option<Duration>,
-        on_reply: OnReply,
-        on_fire: Option<OnFire>,
-    ) -> Result<RequestId, ClientError> {
-        if let Err(error) = check_length(request) {
-            return Err(ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path));
-        }
-        let now = self.now();
-        let submitted = self.with(|state| {
-            let deadline = deadline.map(|deadline| now.after(deadline));
-            let id = state.machine.submit(request, deadline)?;
-            let is_write = request.opcode().effect() == Effect::Write;
-            state.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at: now, is_write });
-            Ok(id)
-        });
-        self.wake.notify_one();
-        submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))
-    }
-
-    /// Takes a request back if it was not sent; otherwise its answer will find nobody.
-    pub(super) fn cancel(&self, id: RequestId) {
-        self.with(|state| {
-            if state.pending.contains_key(&id.number()) && state.machine.cancel(id) {
-                state.pending.remove(&id.number());
-            }
-        });
-    }
-
-    /// Drops a watch nobody waits for any more, set or still being set.
-    pub(super) fn unwatch(&self, watch: WatchId) {
-        let was_set = self.with(|state| state.forget_watch(watch));
-        if was_set {
-            self.wake.notify_one();
-        }
-    }
-
     /// Has a future run by the session's task; it must end when the session is over. Needs no runtime here.
     pub(crate) fn adopt(&self, chore: BoxFuture<()>) {
         let refused = self.with(|state| match state.is_done {
@@ -307,17 +209,17 @@ impl Link {
         drop(dropped);
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.clock.now().as_nanos())
     }
 
     /// Nothing panics while the state is locked, so what a panic elsewhere left here is whole.
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something to the state, then tells everybody what came of it.
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let result = act(&mut state);
         state.route_events(&self.status, &self.bond);
@@ -441,14 +343,6 @@ impl Link {
     pub(crate) fn is_refused(&self) -> bool {
         self.state().is_refused
     }
-}
-
-/// Tells an answer to whoever waits for it.
-fn tell(answer: oneshot::Sender<Outcome>) -> OnReply {
-    Box::new(move |outcome| match answer.send(outcome) {
-        Ok(()) => Then::Done,
-        Err(_) => Then::Unwanted,
-    })
 }
 
 pub(super) fn instant(timestamp: Timestamp) -> BootInstant {

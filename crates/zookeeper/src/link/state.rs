@@ -1,6 +1,6 @@
 //! The machine, and who waits for its answers: what is behind the lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_zk_proto::client::{
@@ -60,8 +60,8 @@ pub(super) struct Pending {
 pub(super) struct State {
     pub(super) machine: ClientSession,
     /// By the request's number, which is its watch's too.
-    pub(super) pending: HashMap<u64, Pending>,
-    watchers: HashMap<WatchId, OnFire>,
+    pub(super) pending: BTreeMap<u64, Pending>,
+    watchers: BTreeMap<WatchId, OnFire>,
     /// Futures that the driver is to run.
     pub(super) chores: Vec<BoxFuture<()>>,
     /// How many places depend on the session.
@@ -83,14 +83,14 @@ pub(super) struct State {
 }
 
 /// Those who were waiting, to be dropped outside the lock.
-pub(super) type Waiters = (HashMap<u64, Pending>, HashMap<WatchId, OnFire>);
+pub(super) type Waiters = (BTreeMap<u64, Pending>, BTreeMap<WatchId, OnFire>);
 
 impl State {
     pub(super) fn new(config: SessionConfig) -> Self {
         Self {
             machine: ClientSession::new(config),
-            pending: HashMap::new(),
-            watchers: HashMap::new(),
+            pending: BTreeMap::new(),
+            watchers: BTreeMap::new(),
             chores: Vec::new(),
             dependents: 0,
             is_resting: true,

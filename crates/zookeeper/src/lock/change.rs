@@ -8,7 +8,7 @@ use lockkeeper_zk_proto::message::{ErrorCode, Request};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Call, Fired};
-use crate::lock::listing::{List, Listing};
+use crate::lock::listing::{Listing, WatchingList};
 use crate::lock::paths::QueuePath;
 use crate::lock::session::Inner;
 use crate::lock::value;
@@ -23,14 +23,18 @@ pub(super) struct QueueWait {
 
 impl QueueWait {
     /// Sends the first list.
-    pub(super) fn begin(inner: Arc<Inner>, queue: &QueueName, seen: &QueueView) -> Result<(Self, (List, Fired))> {
+    pub(super) fn begin(
+        inner: Arc<Inner>,
+        queue: &QueueName,
+        seen: &QueueView,
+    ) -> Result<(Self, (WatchingList, Fired))> {
         let path = inner.path_of(queue)?;
         let sent = inner.send_watching_list(&path, queue.part());
         Ok((Self { inner, queue: queue.clone(), path, seen: seen.clone() }, sent))
     }
 
     /// Waits until the queue looks otherwise than it was seen, and shows it.
-    pub(super) async fn finish(self, sent: (List, Fired)) -> Result<QueueView> {
+    pub(super) async fn finish(self, sent: (WatchingList, Fired)) -> Result<QueueView> {
         let Self { inner, queue, path, seen } = self;
         let mut sent = sent;
         loop {
@@ -38,7 +42,7 @@ impl QueueWait {
             match list.listing().await {
                 Ok(listing) => {
                     let (epoch, is_there) = (listing.epoch, listing.children.is_some());
-                    let view = look(&inner, &queue, &path, listing).await?;
+                    let view = look(&inner, &queue, &path, &listing).await?;
                     if is_otherwise(&view, &seen) {
                         return Ok(view);
                     }
@@ -58,10 +62,9 @@ impl QueueWait {
     }
 }
 
-async fn look(inner: &Inner, queue: &QueueName, path: &QueuePath, listing: Listing) -> Result<QueueView> {
-    let sent_at = inner.link.clock().now();
+async fn look(inner: &Inner, queue: &QueueName, path: &QueuePath, listing: &Listing) -> Result<QueueView> {
     let view = inner.view(queue, path, listing, Operation::Wait).await?;
-    if inner.places().misses_any(queue, &view.contenders, sent_at) {
+    if listing.misses_any(inner, queue, &view) {
         inner.outlive(path).await;
     }
     Ok(view)

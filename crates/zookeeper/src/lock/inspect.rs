@@ -27,7 +27,7 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
     let in_line = children(link, &line.on_server(), line.shown()).await.map_err(fail)?;
     let kazoo_permits = if layout == Layout::Kazoo { bare_permits(&in_line) } else { Vec::new() };
     // Whoever looks sees everybody, also those that a lock would refuse to queue with.
-    let reading = read_queue(in_line, Part::Line, layout, ForeignPolicy::Wait);
+    let reading = read_queue(&in_line, Part::Line, layout, ForeignPolicy::Wait);
     let mut queues = vec![(line.clone(), reading.contenders), (line, kazoo_permits)];
     let mut parts: Vec<_> = reading.parts.into_iter().map(|part| (part, Layout::Curator)).collect();
     if layout == Layout::Kazoo {
@@ -38,7 +38,7 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
     for (part, layout) in parts {
         let path = path_of(part, layout)?;
         let children = children(link, &path.on_server(), path.shown()).await.map_err(fail)?;
-        let reading = read_queue(children, part, layout, ForeignPolicy::Wait);
+        let reading = read_queue(&children, part, layout, ForeignPolicy::Wait);
         queues.push((path, reading.contenders));
     }
     let mut infos = Vec::new();

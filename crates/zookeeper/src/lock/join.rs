@@ -12,12 +12,13 @@ use lockkeeper_zk_proto::message::{
 };
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::has_ticket;
+use crate::layout::find_ticket;
 use crate::link::{Answer, Call};
-use crate::lock::listing::{List, Listing};
+use crate::lock::listing::Listing;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data;
 use crate::lock::session::Inner;
+use crate::lock::shared_list::{Freshness, SharedList};
 use crate::lock::wanted::{Wanted, request};
 
 /// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection broke.
@@ -38,14 +39,14 @@ pub(super) struct Sent {
     /// Whether all of them are made.
     is_whole: bool,
     make: Call,
-    list: List,
+    list: Arc<SharedList>,
 }
 
 /// Our nodes, in the order in which they were asked for.
 pub(super) struct Made {
     pub(super) nodes: Vec<MadeNode>,
     /// The queue with our nodes in it, if it was listed on the same connection.
-    pub(super) listing: Option<Listing>,
+    pub(super) listing: Option<Arc<Listing>>,
 }
 
 /// A node of ours, as it was made or found.
@@ -86,7 +87,7 @@ impl Join {
     }
 
     /// Sends an attempt in one segment: the makings of those parents that this session has not seen yet, of our nodes, and
-    /// a list. So a first join takes one round trip too, and joins stand in the order of their calls.
+    /// a list, unless one is under way that can be put off behind them. So a first join takes one round trip too, and joins stand in the order of their calls.
     fn send(&self) -> Sent {
         let link = &self.inner.link;
         let paths = self.path.with_parents_on_server();
@@ -101,7 +102,7 @@ impl Join {
         };
         let parents = unseen.into_iter().map(make).collect();
         let make = link.call(&request(&self.wanted), self.path.shown());
-        Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part()) }
+        Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 
     /// Goes on until the places are had, or cannot be.
@@ -130,7 +131,7 @@ impl Join {
         for _ in 0..ATTEMPTS_MAX {
             let Sent { parents, is_whole, make, list } = sent;
             let answer = make.await;
-            let error = match self.read(answer, list).await {
+            let error = match self.read(answer, &list).await {
                 Ok(made) => {
                     self.inner.note_seen(self.path.with_parents_on_server());
                     return Ok(made);
@@ -164,7 +165,7 @@ impl Join {
     }
 
     /// Reads the answers of one attempt.
-    async fn read(&self, made: Answer, list: List) -> Result<Made, Failure> {
+    async fn read(&self, made: Answer, list: &SharedList) -> Result<Made, Failure> {
         let nodes = match made.result? {
             Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
             // Servers before 3.8.2 tell no Stat here; the transaction is the one that the answer is about.
@@ -205,10 +206,10 @@ impl Join {
     /// left behind is taken after the session has moved.
     async fn find(&self) -> Result<Option<Made>> {
         let part = self.queue.part();
-        let look = self.inner.send_look(&self.path, part);
+        let look = self.inner.send_list(&self.path, part, Freshness::Synced);
         let listing = self.inner.look(&self.path, part, look).await.map_err(|error| self.fail_unknown(error))?;
         let children = listing.children.as_deref().unwrap_or_default();
-        let name_of = |wanted: &Wanted| children.iter().find(|name| has_ticket(name, wanted.ticket)).cloned();
+        let name_of = |wanted: &Wanted| find_ticket(children, wanted.ticket).cloned();
         let names: Vec<_> = self.wanted.iter().filter_map(name_of).collect();
         if names.is_empty() {
             return Ok(None);

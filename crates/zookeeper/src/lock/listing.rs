@@ -4,6 +4,9 @@
 //! queue looks at the others only as far as it must: from a semaphore's parts the lock's own node is listed along in the
 //! same segment; from the lock's own node the parts are listed only if it shows them.
 
+use std::sync::{Arc, OnceLock};
+
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, QueueName, QueueView, Result, Version};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 
@@ -12,20 +15,14 @@ use crate::layout::{Layout, mode_in_line, read_queue};
 use crate::link::{Answer, Call, Fired};
 use crate::lock::paths::QueuePath;
 use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX};
+use crate::lock::shared_list::{Freshness, SharedList};
 
-/// A sync and a list under way.
+/// A list that sets a watch under way, and along with it one of the lock's own node if the queue lies elsewhere.
 #[derive(Debug)]
-pub(super) struct Look {
-    /// What makes it show all that was acknowledged to anybody before; none where less will do.
-    sync: Option<Call>,
-    list: List,
-}
-
-/// A list under way, and along with it one of the lock's own node if the queue lies elsewhere.
-#[derive(Debug)]
-pub(super) struct List {
+pub(super) struct WatchingList {
     queue: Call,
     line: Option<Call>,
+    asked_at: BootInstant,
 }
 
 /// The children of a queue's node, as they were listed on one connection.
@@ -36,26 +33,78 @@ pub(super) struct Listing {
     pub(super) children: Option<Vec<String>>,
     /// Those of the lock's own node, if the queue lies elsewhere.
     line: Vec<String>,
+    /// What was made before stands in it, if it stands at all.
+    asked_at: BootInstant,
+    /// What it says, read by the first who wants to know.
+    reading: OnceLock<Reading>,
+    /// Whether it misses a place of ours, found out by the first who wants to know.
+    misses_any: OnceLock<bool>,
 }
 
-impl Look {
-    async fn listing(self) -> Result<Listing, ClientError> {
-        if let Some(sync) = self.sync {
-            sync.await.result?;
-        }
-        self.list.listing().await
+/// What a list says of a queue.
+#[derive(Debug)]
+struct Reading {
+    /// The queue, as far as this list alone shows it.
+    view: QueueView,
+    foreign: Option<String>,
+    parts: Vec<Part>,
+}
+
+impl WatchingList {
+    /// Waits for the lists.
+    pub(super) async fn listing(self) -> Result<Listing, ClientError> {
+        let (queue, line) = (self.queue.await, self.line);
+        let line = match line {
+            Some(line) => Some(line.await),
+            None => None,
+        };
+        Listing::of_answers([queue].into_iter().chain(line), Freshness::Behind, self.asked_at)
     }
 }
 
-impl List {
-    /// Waits for the lists.
-    pub(super) async fn listing(self) -> Result<Listing, ClientError> {
-        let (epoch, children) = children(self.queue.await)?;
-        let line = match self.line {
-            Some(line) => children_of(line).await?,
+impl Listing {
+    /// Reads the answers: to a sync if it is that fresh, to the list of the queue, and of the lock's own node if it was
+    /// listed along.
+    pub(super) fn of_answers(
+        mut answers: impl Iterator<Item = Answer>,
+        freshness: Freshness,
+        asked_at: BootInstant,
+    ) -> Result<Self, ClientError> {
+        let mut next = || answers.next();
+        if freshness == Freshness::Synced
+            && let Some(sync) = next()
+        {
+            sync.result?;
+        }
+        let queue = next().ok_or_else(|| ClientError::unexpected(OpCode::GetChildren, ""))?;
+        let (epoch, children) = children(queue)?;
+        let line = match next() {
+            Some(line) => self::children(line)?.1.unwrap_or_default(),
             None => Vec::new(),
         };
-        Ok(Listing { epoch, children, line })
+        let (reading, misses_any) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { epoch, children, line, asked_at, reading, misses_any })
+    }
+
+    /// Whether some place of ours that was made before the list was asked for is missing in it.
+    pub(super) fn misses_any(&self, inner: &Inner, queue: &QueueName, view: &QueueView) -> bool {
+        *self.misses_any.get_or_init(|| inner.places().misses_any(queue, &view.contenders, self.asked_at))
+    }
+
+    fn reading(&self, inner: &Inner, queue: &QueueName, path: &QueuePath) -> &Reading {
+        self.reading.get_or_init(|| {
+            let layout = inner.naming.layout;
+            let children = self.children.as_deref().unwrap_or_default();
+            let reading = read_queue(children, queue.part(), layout, inner.foreign);
+            if let Some(name) = reading.junk.first() {
+                inner.report_junk(queue, name, reading.junk.len());
+            }
+            let mut view = QueueView::new(Version(self.epoch), reading.contenders);
+            view.mutex_role = path.mutex_role(&inner.base);
+            view.candidate = inner.naming.election.shown();
+            view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(&self.line, layout, inner.foreign));
+            Reading { view, foreign: reading.foreign, parts: reading.parts }
+        })
     }
 }
 
@@ -75,47 +124,40 @@ fn children(Answer { epoch, result, .. }: Answer) -> Result<(u64, Option<Vec<Str
 }
 
 impl Inner {
-    /// Sends a sync and a list in one segment: they cost one round trip, and the list shows all that was acknowledged to
-    /// anybody before.
-    pub(super) fn send_look(&self, path: &QueuePath, part: Part) -> Look {
-        let sync = self.link.call(&Request::Sync { path: path.on_server() }, path.shown());
-        Look { sync: Some(sync), list: self.send_list(path, part) }
-    }
-
-    /// Sends a list alone: it shows all that this connection was told of, and may be older than what others know.
-    pub(super) fn send_look_behind(&self, path: &QueuePath, part: Part) -> Look {
-        Look { sync: None, list: self.send_list(path, part) }
-    }
-
-    /// Sends a list.
-    pub(super) fn send_list(&self, path: &QueuePath, part: Part) -> List {
-        let list = |path: String, shown| self.link.call(&Request::GetChildren { path, watch: false }, shown);
-        List { queue: list(path.on_server(), path.shown()), line: self.send_line_list(path, part) }
+    /// Sends a list, or has one put off behind all that was asked for before this call.
+    ///
+    /// One that is synced leaves with its sync in one segment, so that it costs one round trip too.
+    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> Arc<SharedList> {
+        self.lists.ask(&self.link, self.naming.layout, path, part, freshness)
     }
 
     /// Sends a list that sets a watch on the queue besides.
-    pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (List, Fired) {
+    pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, Fired) {
         let request = Request::GetChildren { path: path.on_server(), watch: true };
         let (queue, fired) = self.link.call_watching(&request, path.shown());
-        (List { queue, line: self.send_line_list(path, part) }, fired)
-    }
-
-    fn send_line_list(&self, path: &QueuePath, part: Part) -> Option<Call> {
         let is_needed = !self.naming.layout.is_one_node(Part::Line, part);
         let request = || Request::GetChildren { path: path.line_on_server(), watch: false };
-        is_needed.then(|| self.link.call(&request(), path.shown()))
+        let line = is_needed.then(|| self.link.call(&request(), path.shown()));
+        (WatchingList { queue, line, asked_at: self.link.clock().now() }, fired)
     }
 
     /// Lists a queue. A look whose connection was lost is made again, with a sync.
-    pub(super) async fn look(&self, path: &QueuePath, part: Part, first: Look) -> Result<Listing, ClientError> {
-        let mut look = first;
+    pub(super) async fn look(
+        &self,
+        path: &QueuePath,
+        part: Part,
+        first: Arc<SharedList>,
+    ) -> Result<Arc<Listing>, ClientError> {
+        let mut list = first;
         for _ in 1..LOOK_ATTEMPTS_MAX {
-            match look.listing().await {
-                Err(error) if error.kind() == ClientErrorKind::ConnectionLost => look = self.send_look(path, part),
+            match list.listing().await {
+                Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {
+                    list = self.send_list(path, part, Freshness::Synced);
+                }
                 listing => return listing,
             }
         }
-        look.listing().await
+        list.listing().await
     }
 
     /// Puts a list in order, says what was passed over, and looks into the parts of a semaphore if it showed some.
@@ -123,28 +165,20 @@ impl Inner {
         &self,
         queue: &QueueName,
         path: &QueuePath,
-        listing: Listing,
+        listing: &Listing,
         operation: Operation,
     ) -> Result<QueueView> {
-        let Listing { epoch, children, line } = listing;
-        let layout = self.naming.layout;
-        let reading = read_queue(children.unwrap_or_default(), queue.part(), layout, self.foreign);
-        if let Some(name) = reading.foreign {
+        let Reading { view, foreign, parts } = listing.reading(self, queue, path);
+        if let Some(name) = foreign {
             let message = format!(
                 "`{name}` may be a contender of an unknown kind, so no order with it is certain; `?foreign=ignore` \
                  passes over such names, `?foreign=wait` waits for them"
             );
             return Err(Error::permanent(ErrorKind::ForeignContender, operation, message).at(queue));
         }
-        if let Some(name) = reading.junk.first() {
-            self.report_junk(queue, name, reading.junk.len());
-        }
-        let mut view = QueueView::new(Version(epoch), reading.contenders);
-        view.mutex_role = path.mutex_role(&self.base);
-        view.candidate = self.naming.election.shown();
-        view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(line, layout, self.foreign));
-        if view.elsewhere.is_none() && !reading.parts.is_empty() {
-            let looked = self.look_into_parts(path, &reading.parts).await;
+        let mut view = view.clone();
+        if view.elsewhere.is_none() && !parts.is_empty() {
+            let looked = self.look_into_parts(path, parts).await;
             view.elsewhere = looked.map_err(|error| self.fail(error, operation, queue))?;
         }
         Ok(view)
@@ -172,7 +206,7 @@ impl Inner {
         let calls: Vec<_> = parts.iter().map(list).collect();
         let mut found = None;
         for (part, call) in calls {
-            let reading = read_queue(children_of(call).await?, part, Layout::Curator, self.foreign);
+            let reading = read_queue(&children_of(call).await?, part, Layout::Curator, self.foreign);
             found = found.or_else(|| reading.contenders.first().map(|first| first.mode));
         }
         Ok(found)

@@ -18,6 +18,7 @@ mod removal;
 mod request;
 mod session;
 mod settle;
+mod shared_list;
 mod value;
 mod wanted;
 mod withdraw;

@@ -1,6 +1,6 @@
 //! Our own entries: which tickets were sent, which nodes they became, and what may be believed of each.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -243,7 +243,7 @@ pub(super) enum Entry {
 /// All entries of one session.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    entries: HashMap<Ticket, Entry>,
+    entries: BTreeMap<Ticket, Entry>,
     /// Those whose own node is to be watched: the next ones to be looked at first, in the order of their making.
     pub(super) unwatched: VecDeque<Arc<Place>>,
     placed: usize,
@@ -361,7 +361,7 @@ impl Places {
             Entry::Placed { place, .. } if !place.is_removed() => Some(place),
             _ => None,
         });
-        // The map's order is arbitrary and mostly stable, so that places take turns.
+        // The tickets' order is random and stable, so that places take turns.
         let skip = usize::try_from(turn).unwrap_or(0) % self.placed.max(1);
         let mut places = places.skip(skip).chain(self.entries.values().filter_map(|entry| match entry {
             Entry::Placed { place, .. } => Some(place),

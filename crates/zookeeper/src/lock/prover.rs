@@ -166,7 +166,7 @@ impl Prover {
                 Then::Done
             })
         };
-        if self.inner.link.submit(&request, "", Some(self.inner.link.timeout()), on_reply, None).is_err() {
+        if self.inner.link.submit_ahead(&request, "", on_reply).is_err() {
             // Full, or over: the next look finds out.
             outstanding.store(false, Ordering::Release);
         }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Liveness, LossReason,
-    Operation, Part, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version,
-    Withdrawal,
+    Operation, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version, Withdrawal,
 };
 use lockkeeper_zk_proto::message::{Acl, Request};
 use lockkeeper_zk_proto::path::ZnodePath;
@@ -21,10 +20,10 @@ use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::{ForeignPolicy, Naming};
 use crate::link::{Link, Phase};
-use crate::lock::listing::Look;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Place, Places};
 use crate::lock::prover::Prover;
+use crate::lock::shared_list::{Freshness, SharedLists};
 use crate::lock::{change, departure, join, prover, request, value, withdraw};
 
 /// How often a look is tried again because the connection was lost under it; each waits for the next connection.
@@ -45,6 +44,9 @@ pub(super) struct Inner {
     pub(super) foreign: ForeignPolicy,
     pub(super) base: ZnodePath,
     places: Mutex<Places>,
+    pub(super) lists: SharedLists,
+    /// Held by the one of those who wait for a proof that asks for it.
+    pub(super) proving: tokio::sync::Mutex<()>,
     /// Wakes the prover.
     pub(super) kick: Arc<Notify>,
     /// When the prover will look by itself; [`u64::MAX`] if it will not, or is just looking.
@@ -235,6 +237,8 @@ impl ZooKeeperSession {
             foreign: config.foreign,
             base: config.base.clone(),
             places: Mutex::default(),
+            lists: SharedLists::default(),
+            proving: tokio::sync::Mutex::default(),
             kick: Arc::new(Notify::new()),
             prover_wakes_at_nanos: AtomicU64::new(u64::MAX),
             seen: Mutex::default(),
@@ -246,19 +250,18 @@ impl ZooKeeperSession {
 }
 
 impl ZooKeeperSession {
-    fn look(&self, queue: &QueueName, send: fn(&Inner, &QueuePath, Part) -> Look) -> BoxFuture<Result<QueueView>> {
+    fn look(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
         let (inner, queue) = (self.inner.clone(), queue.clone());
         let path = match inner.path_of(&queue) {
             Ok(path) => path,
             Err(error) => return refuse(error),
         };
-        let sent_at = inner.link.clock().now();
-        let look = send(&inner, &path, queue.part());
+        let list = inner.send_list(&path, queue.part(), freshness);
         Box::pin(async move {
-            let listing = inner.look(&path, queue.part(), look).await;
+            let listing = inner.look(&path, queue.part(), list).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
-            let view = inner.view(&queue, &path, listing, Operation::View).await?;
-            if inner.places().misses_any(&queue, &view.contenders, sent_at) {
+            let view = inner.view(&queue, &path, &listing, Operation::View).await?;
+            if listing.misses_any(&inner, &queue, &view) {
                 inner.outlive(&path).await;
             }
             Ok(view)
@@ -276,13 +279,13 @@ impl Session for ZooKeeperSession {
     }
 
     fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.look(queue, Inner::send_look)
+        self.look(queue, Freshness::Synced)
     }
 
     /// Without a sync: what leaves the queue is told in the order in which it left, nobody comes ahead of us, and a list
     /// that is too old shows somebody whose departure is told next.
     fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.look(queue, Inner::send_look_behind)
+        self.look(queue, Freshness::Behind)
     }
 
     fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {

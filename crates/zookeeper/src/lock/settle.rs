@@ -10,6 +10,7 @@ use crate::layout::Named;
 use crate::lock::belief::until_believable;
 use crate::lock::join::{Join, Made, MadeNode};
 use crate::lock::place::{Place, PlaceStanding};
+use crate::lock::shared_list::Freshness;
 use crate::lock::wanted::Wanted;
 use crate::lock::withdraw;
 
@@ -41,11 +42,11 @@ impl Join {
             Some(listing) => listing,
             None => {
                 let part = self.queue.part();
-                let look = self.inner.send_look(&self.path, part);
+                let look = self.inner.send_list(&self.path, part, Freshness::Synced);
                 self.inner.look(&self.path, part, look).await.map_err(|error| self.fail(error))?
             }
         };
-        let view = self.inner.view(&self.queue, &self.path, listing, Operation::Join).await?;
+        let view = self.inner.view(&self.queue, &self.path, &listing, Operation::Join).await?;
         if let Some(place) = places.first() {
             until_believable(&self.inner, place, Operation::Join).await?;
         }

@@ -13,13 +13,13 @@ use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::has_ticket;
+use crate::layout::find_ticket;
 use crate::link::{Call, Outcome, Then};
-use crate::lock::listing::Look;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Entry, Place};
 use crate::lock::queue_data::QueueData;
 use crate::lock::session::Inner;
+use crate::lock::shared_list::{Freshness, SharedList};
 
 /// The first pause before a deletion that was refused is tried again.
 const PAUSE_BASE: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ fn search(
     outlives_session: bool,
 ) -> oneshot::Receiver<Result<(), ClientError>> {
     // Behind the request that may have made it, on the same connection or after it on the next one.
-    let first = inner.send_look(&path, part);
+    let first = inner.send_list(&path, part, Freshness::Synced);
     let (report, reported) = oneshot::channel();
     let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
@@ -168,21 +168,23 @@ async fn find_until_certain(
     path: &QueuePath,
     part: Part,
     ticket: Ticket,
-    first: Look,
+    first: Arc<SharedList>,
     report: &mut Report,
 ) -> Option<String> {
     let mut look = first;
     let mut pause = PAUSE_BASE;
     loop {
         match inner.look(path, part, look).await {
-            Ok(listing) => return listing.children.into_iter().flatten().find(|name| has_ticket(name, ticket)),
+            Ok(listing) => {
+                return find_ticket(listing.children.as_deref().unwrap_or_default(), ticket).cloned();
+            }
             Err(error) => {
                 if !goes_on(inner, error, &mut pause, report).await {
                     return None;
                 }
             }
         }
-        look = inner.send_look(path, part);
+        look = inner.send_list(path, part, Freshness::Synced);
     }
 }
 

@@ -1,0 +1,169 @@
+//! Asking the service: requests on their way, put off and taken back, and watches dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_zk_proto::client::{ClientSession, RequestId, SubmitError};
+use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
+use lockkeeper_zk_proto::time::Timestamp;
+use lockkeeper_zk_proto::watch::WatchId;
+use tokio::sync::oneshot;
+
+use crate::error::ClientError;
+use crate::link::call::{Call, Fired};
+use crate::link::length::check_length;
+use crate::link::session::Link;
+use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, Then};
+
+/// One of the machine's ways of taking a request on.
+type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<RequestId, SubmitError>;
+
+impl Link {
+    /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
+    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        self.submit_call(request, path, Some(self.operation_time_max), None)
+    }
+
+    /// Sends a request that is never given up while the session lives.
+    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        self.submit_call(request, path, None, None)
+    }
+
+    /// Sends a request that goes before all that is not written yet, and is never kept back: the session is proved in time,
+    /// whatever else was asked for. Its caller waits for the answer before it sends another.
+    pub(crate) fn submit_ahead(
+        &self,
+        request: &Request,
+        path: &str,
+        on_reply: OnReply,
+    ) -> Result<RequestId, ClientError> {
+        self.enter(request, path, Some(self.timeout()), on_reply, None, ClientSession::submit_ahead)
+    }
+
+    /// As [`submit_ahead`](Self::submit_ahead), with an answer that is waited for.
+    pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        let (answer, answered) = oneshot::channel();
+        let submitted = self.submit_ahead(request, path, tell(answer));
+        Call::new(self.clone(), submitted, answered, request.opcode(), path)
+    }
+
+    /// As [`call`](Self::call), with an answer that is told where it arrives, as [`submit`](Self::submit) does.
+    pub(crate) fn submit_soon(
+        &self,
+        request: &Request,
+        path: &str,
+        on_reply: OnReply,
+    ) -> Result<RequestId, ClientError> {
+        self.submit(request, path, Some(self.operation_time_max), on_reply, None)
+    }
+
+    /// Puts requests that followed one another and of which none is written yet behind all others, in their order; answers
+    /// whether it was so. Otherwise it changes nothing.
+    pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
+        let machine = &mut self.state().machine;
+        // What follows a request that is not written is not written either.
+        !ids.is_empty() && ids.iter().all(|&id| machine.postpone(id))
+    }
+
+    /// Sends a request that sets a watch, and waits for its event besides.
+    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (Call, Fired) {
+        let (notice, event) = oneshot::channel();
+        let on_fire = Box::new(move |happening: Happening| {
+            // Whoever waited may have given up.
+            let _ = notice.send(happening);
+        });
+        let call = self.submit_call(request, path, Some(self.operation_time_max), Some(on_fire));
+        let fired = Fired::new(self.clone(), call.watch(), event);
+        (call, fired)
+    }
+
+    fn submit_call(
+        self: &Arc<Self>,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        on_fire: Option<OnFire>,
+    ) -> Call {
+        let (answer, answered) = oneshot::channel();
+        let on_reply = tell(answer);
+        let submitted = self.submit(request, path, deadline, on_reply, on_fire);
+        Call::new(self.clone(), submitted, answered, request.opcode(), path)
+    }
+
+    /// Authenticates, on this connection and each later one.
+    pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> Call {
+        let (answer, answered) = oneshot::channel();
+        let on_reply = tell(answer);
+        let now = self.now();
+        let submitted = self.with(|state| {
+            let id = state.machine.add_auth(auth)?;
+            state.pending.insert(id.number(), Pending { on_reply, on_fire: None, submitted_at: now, is_write: false });
+            Ok(id)
+        });
+        self.wake.notify_one();
+        let submitted = submitted.map_err(|error| ClientError::of_submission(error, OpCode::Auth, ""));
+        Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
+    }
+
+    /// Sends a request whose answer and event are told where they arrive, under the lock: in the order of arrival, to
+    /// functions that must be quick and must not come back here.
+    pub(crate) fn submit(
+        &self,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        on_reply: OnReply,
+        on_fire: Option<OnFire>,
+    ) -> Result<RequestId, ClientError> {
+        self.enter(request, path, deadline, on_reply, on_fire, ClientSession::submit)
+    }
+
+    fn enter(
+        &self,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        on_reply: OnReply,
+        on_fire: Option<OnFire>,
+        submit: Submit,
+    ) -> Result<RequestId, ClientError> {
+        if let Err(error) = check_length(request) {
+            return Err(ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path));
+        }
+        let now = self.now();
+        let submitted = self.with(|state| {
+            let deadline = deadline.map(|deadline| now.after(deadline));
+            let id = submit(&mut state.machine, request, deadline)?;
+            let is_write = request.opcode().effect() == Effect::Write;
+            state.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at: now, is_write });
+            Ok(id)
+        });
+        self.wake.notify_one();
+        submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))
+    }
+
+    /// Takes a request back if it was not sent; otherwise its answer will find nobody.
+    pub(super) fn cancel(&self, id: RequestId) {
+        self.with(|state| {
+            if state.pending.contains_key(&id.number()) && state.machine.cancel(id) {
+                state.pending.remove(&id.number());
+            }
+        });
+    }
+
+    /// Drops a watch nobody waits for any more, set or still being set.
+    pub(super) fn unwatch(&self, watch: WatchId) {
+        let was_set = self.with(|state| state.forget_watch(watch));
+        if was_set {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// Tells an answer to whoever waits for it.
+fn tell(answer: oneshot::Sender<Outcome>) -> OnReply {
+    Box::new(move |outcome| match answer.send(outcome) {
+        Ok(()) => Then::Done,
+        Err(_) => Then::Unwanted,
+    })
+}

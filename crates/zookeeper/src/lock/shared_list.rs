@@ -1,0 +1,206 @@
+//! Lists that many share: whoever asks for a list of a queue while one is asked for and not written yet has that one put
+//! off behind everything asked for before, and takes its answer.
+//!
+//! So a list shows what each of those who share it had to see, and ten thousand joins at once cost a few lists. The answer
+//! is taken where it arrives, so that it does not matter which of those who wait for it is polled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use lockkeeper_core::Part;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_zk_proto::client::RequestId;
+use lockkeeper_zk_proto::message::{OpCode, Request};
+use tokio::sync::SetOnce;
+
+use crate::error::ClientError;
+use crate::layout::Layout;
+use crate::link::{Answer, Link, Outcome, Then};
+use crate::lock::listing::Listing;
+use crate::lock::paths::QueuePath;
+
+/// How many share a list at most when the one before it was answered: few enough that the first of them, who may be
+/// granted the lock at once, does not wait for long. While one after the other is needed, each is shared by twice as many.
+const SHARERS_MIN: usize = 64;
+
+/// How many queues are remembered of which a list may be under way; at this number those are forgotten of which none is.
+const QUEUES_MAX: usize = 256;
+
+/// Tells what a list must show.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Freshness {
+    /// All that this connection was told of; it may be older than what others know.
+    Behind,
+    /// All that was acknowledged to anybody before: a sync goes before it.
+    Synced,
+}
+
+/// A list under way, with a sync before it or not, and along with it one of the lock's own node if the queue lies elsewhere.
+pub(super) struct SharedList {
+    gathering: Mutex<Gathering>,
+    listing: SetOnce<Result<Arc<Listing>, ClientError>>,
+}
+
+/// What has come of a list so far.
+#[derive(Debug)]
+struct Gathering {
+    freshness: Freshness,
+    /// One for each request that was taken on, in their order.
+    answers: Vec<Option<Answer>>,
+    /// Whether all requests were handed over; or why one was not.
+    handed_over: Option<Result<(), ClientError>>,
+    /// When it was asked for by the last of those who share it.
+    asked_at: BootInstant,
+}
+
+impl SharedList {
+    /// Waits for the list.
+    pub(super) async fn listing(&self) -> Result<Arc<Listing>, ClientError> {
+        self.listing.wait().await.clone()
+    }
+
+    /// Notes something that has come of the list; the last of it makes the list.
+    fn note(&self, news: impl FnOnce(&mut Gathering)) {
+        let mut gathering = self.gathering();
+        news(&mut gathering);
+        if gathering.answers.iter().any(Option::is_none) {
+            return;
+        }
+        if let Some(handed_over) = gathering.handed_over.take() {
+            let answers = std::mem::take(&mut gathering.answers).into_iter().flatten();
+            let (freshness, asked_at) = (gathering.freshness, gathering.asked_at);
+            let listing = handed_over.and_then(|()| Listing::of_answers(answers, freshness, asked_at));
+            // It is made once, for what was handed over is taken once.
+            let _ = self.listing.set(listing.map(Arc::new));
+        }
+    }
+
+    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    fn gathering(&self) -> MutexGuard<'_, Gathering> {
+        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells one answer to a list; that there is none, if it is dropped before.
+struct Teller {
+    list: Option<Arc<SharedList>>,
+    at: usize,
+    operation: OpCode,
+    path: Box<str>,
+}
+
+impl Teller {
+    fn tell(&mut self, answer: impl FnOnce(&Self) -> Answer) {
+        if let Some(list) = self.list.take() {
+            let (at, answer) = (self.at, answer(self));
+            list.note(|gathering| gathering.answers[at] = Some(answer));
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.tell(|this| Answer::none(ClientError::session_lost(this.operation, &this.path)));
+    }
+}
+
+/// The lists of one session that may be under way.
+#[derive(Debug, Default)]
+pub(super) struct SharedLists {
+    last: Mutex<BTreeMap<(String, Part, Freshness), Last>>,
+}
+
+/// The list of a queue that was asked for last.
+#[derive(Debug)]
+struct Last {
+    list: Weak<SharedList>,
+    requests: Vec<RequestId>,
+    sharers: usize,
+    sharers_max: usize,
+}
+
+impl SharedLists {
+    /// Asks for a list that shows all that was asked for before this call.
+    pub(super) fn ask(
+        &self,
+        link: &Link,
+        layout: Layout,
+        path: &QueuePath,
+        part: Part,
+        freshness: Freshness,
+    ) -> Arc<SharedList> {
+        let now = link.clock().now();
+        let queue = path.on_server();
+        let mut last = self.last();
+        let key = (queue, part, freshness);
+        let mut sharers_max = SHARERS_MIN;
+        if let Some(last) = last.get_mut(&key)
+            && let Some(list) = last.list.upgrade()
+        {
+            list.gathering().asked_at = now;
+            if last.sharers < last.sharers_max && link.postpone_all(&last.requests) {
+                last.sharers += 1;
+                return list;
+            }
+            sharers_max = last.sharers_max.saturating_mul(2);
+        }
+        let (list, requests) = send(link, layout, path, part, freshness, now);
+        if last.len() >= QUEUES_MAX {
+            last.retain(|_, last| last.list.strong_count() > 0);
+        }
+        last.insert(key, Last { list: Arc::downgrade(&list), requests, sharers: 1, sharers_max });
+        list
+    }
+
+    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    fn last(&self) -> MutexGuard<'_, BTreeMap<(String, Part, Freshness), Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends the requests of a list, in one segment.
+fn send(
+    link: &Link,
+    layout: Layout,
+    path: &QueuePath,
+    part: Part,
+    freshness: Freshness,
+    now: BootInstant,
+) -> (Arc<SharedList>, Vec<RequestId>) {
+    let sync = (freshness == Freshness::Synced).then(|| Request::Sync { path: path.on_server() });
+    let queue = Request::GetChildren { path: path.on_server(), watch: false };
+    let needs_line = !layout.is_one_node(Part::Line, part);
+    let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
+    let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
+    let answers = requests.iter().map(|_| None).collect();
+    let gathering = Gathering { freshness, answers, handed_over: None, asked_at: now };
+    let list = Arc::new(SharedList { gathering: Mutex::new(gathering), listing: SetOnce::new() });
+    let submit = |(at, request): (usize, &Request)| {
+        let mut teller =
+            Teller { list: Some(list.clone()), at, operation: request.opcode(), path: path.shown().into() };
+        let on_reply = Box::new(move |outcome: Outcome| {
+            teller.tell(|this| Answer::of(outcome, this.operation, &this.path));
+            Then::Done
+        });
+        link.submit_soon(request, path.shown(), on_reply)
+    };
+    let submitted: Result<Vec<_>, _> = requests.iter().enumerate().map(submit).collect();
+    let (ids, handed_over) = match submitted {
+        Ok(ids) => (ids, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    list.note(|gathering| {
+        if handed_over.is_err() {
+            gathering.answers.clear();
+        }
+        gathering.handed_over = Some(handed_over);
+    });
+    (list, ids)
+}
+
+impl fmt::Debug for SharedList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SharedList").field(&self.listing.get().is_some()).finish()
+    }
+}
