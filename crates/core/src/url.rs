@@ -2,6 +2,9 @@
 //!
 //! `scheme:[//[user[:password]@]host[:port][,host[:port]…]][path][?key=value[&key=value…]]`. General URL parsers refuse
 //! several hosts and rewrite relative paths, so this is our own. What a path or a key means is the backend's to say.
+//!
+//! A mark that would end the hosts may stand in a password by mistake. Then what follows looks like a path, and would be
+//! shown. So behind the hosts an `@` is an error, and errors quote nothing before the URL is known to have none.
 
 use std::fmt;
 
@@ -61,11 +64,14 @@ impl ServiceUrl {
         let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
             return Err(invalid("the service URL does not begin with a scheme, such as `file:`"));
         };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = match rest.strip_prefix("//") {
-            Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        let (authority, rest) = match rest.strip_prefix("//") {
+            Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
             None => ("", rest),
         };
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if !authority.is_empty() {
+            refuse_strays(path, query)?;
+        }
         let (credentials, hosts) = match authority.rsplit_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
@@ -84,6 +90,29 @@ impl ServiceUrl {
             path: decode(path)?,
             query: parse_query(query)?,
         })
+    }
+
+    /// Returns the same URL for this user, whichever it named before.
+    ///
+    /// With [`with_password`](Self::with_password), for credentials that are kept apart from the URL; no character of them
+    /// needs escaping here.
+    ///
+    /// ```
+    /// use lockkeeper_core::ServiceUrl;
+    ///
+    /// let url = ServiceUrl::parse("zk://h1,h2/app")?.with_user("ann").with_password("1234/Sc0tt@h");
+    /// assert_eq!(url.to_string(), "zk://ann:***@h1,h2/app");
+    /// # Ok::<(), lockkeeper_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_user(self, user: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), ..self }
+    }
+
+    /// Returns the same URL with this password, whichever it gave before.
+    #[must_use]
+    pub fn with_password(self, password: impl Into<String>) -> Self {
+        Self { password: Some(password.into()), ..self }
     }
 
     /// Makes the URL of a service of this machine: a scheme and a path, without hosts and settings.
@@ -168,9 +197,29 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
+/// Refuses what stands behind the hosts of a URL by mistake, without quoting it: it may be half of a password.
+fn refuse_strays(path: &str, query: &str) -> Result<()> {
+    if path.contains('@') || query.contains('@') {
+        return Err(invalid(
+            "the service URL has an `@` behind its hosts; percent-encode what belongs to a password, a path or a setting \
+             (`@` as %40, `/` as %2F, `?` as %3F), or give user and password apart from the URL",
+        ));
+    }
+    if path.contains(',') {
+        return Err(invalid(
+            "the service URL has a `,` in its path; the path stands once, behind the last host (a `,` in it is written %2C)",
+        ));
+    }
+    Ok(())
+}
+
 fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
     if hosts.is_empty() {
         return Ok(Vec::new());
+    }
+    if let Some(mark) = hosts.chars().find(|mark| mark.is_whitespace() || *mark == ';') {
+        let mark = if mark == ';' { "`;`" } else { "blank" };
+        return Err(invalid(format!("the service URL has a {mark} among its hosts; a `,` alone separates them")));
     }
     let hosts: Vec<_> = hosts.split(',').map(parse_host).collect::<Result<_>>()?;
     if hosts.len() > HOSTS_MAX {
@@ -244,6 +293,11 @@ fn encode(text: &str) -> String {
     text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
 }
 
+/// Escapes what would end a user's name.
+fn encode_user(text: &str) -> String {
+    encode(text).replace('/', "%2F").replace(':', "%3A").replace('@', "%40")
+}
+
 impl std::str::FromStr for ServiceUrl {
     type Err = Error;
 
@@ -259,7 +313,7 @@ impl fmt::Display for ServiceUrl {
             formatter.write_str("//")?;
             if let Some(user) = &self.user {
                 let secret = if self.password.is_some() { ":***" } else { "" };
-                write!(formatter, "{user}{secret}@")?;
+                write!(formatter, "{}{secret}@", encode_user(user))?;
             }
             for (position, host) in self.hosts.iter().enumerate() {
                 let comma = if position == 0 { "" } else { "," };
@@ -270,9 +324,15 @@ impl fmt::Display for ServiceUrl {
                 }
             }
         }
-        formatter.write_str(&encode(&self.path))?;
+        // Behind hosts these marks are refused as they are; on this machine they are part of many a path.
+        let escape = |text: &str, stray: &[(char, &str)]| match self.hosts.is_empty() {
+            true => encode(text),
+            false => stray.iter().fold(encode(text), |text, (mark, escaped)| text.replace(*mark, escaped)),
+        };
+        formatter.write_str(&escape(&self.path, &[('@', "%40"), (',', "%2C")]))?;
         for (position, (key, value)) in self.query.iter().enumerate() {
-            write!(formatter, "{}{key}={}", if position == 0 { '?' } else { '&' }, encode(value))?;
+            let value = escape(value, &[('@', "%40")]);
+            write!(formatter, "{}{key}={value}", if position == 0 { '?' } else { '&' })?;
         }
         Ok(())
     }
@@ -323,6 +383,44 @@ mod tests {
     }
 
     #[test]
+    fn a_password_with_marks_that_end_the_hosts_is_refused_and_nothing_of_it_is_quoted() {
+        for text in [
+            "zk://ann:1234/Sc0tt@h",
+            "zk://ann:1234?Sc0tt@h",
+            "zk://ann:1234/Sc0tt?x=y@h",
+            "zk://ann:1234?Sc0tt=1&Sc0tt=2@h",
+            "zk+tls://ann:1234/Sc0tt@h:port/x",
+            "zk://ann:1234/Sc0tt@h;h2 h3",
+            "zk://ann:12%34/Sc0tt@h",
+        ] {
+            let error = ServiceUrl::parse(text).expect_err(text).to_string();
+            assert!(error.contains("%40"), "{text}: {error}");
+            for part in ["ann", "1234", "Sc0tt"] {
+                assert!(!error.contains(part), "{text}: {error}");
+            }
+        }
+        let url = url("zk://ann:1234%2FSc0tt%40h@h/a%40b?base=/x%40y");
+        assert_eq!((url.password(), url.path(), url.query("base")), (Some("1234/Sc0tt@h"), "/a@b", Some("/x@y")));
+        assert_eq!(url.to_string(), "zk://ann:***@h/a%40b?base=/x%40y");
+    }
+
+    #[test]
+    fn credentials_given_apart_from_the_url_need_no_escapes_and_are_not_shown_either() {
+        let url = url("zk://h1,h2/app").with_user("a@b:c/d").with_password("1234/Sc0tt?@h");
+        assert_eq!((url.user(), url.password()), (Some("a@b:c/d"), Some("1234/Sc0tt?@h")));
+        assert_eq!(url.to_string(), "zk://a%40b%3Ac%2Fd:***@h1,h2/app");
+        assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap().user(), Some("a@b:c/d"));
+    }
+
+    #[test]
+    fn an_at_sign_is_an_ordinary_character_in_a_path_of_this_machine() {
+        for text in ["file:/srv/ann@example/x,y", "file:///srv/a@b,c", "file:locks@home"] {
+            assert!(url(text).path().contains('@'), "{text}");
+        }
+        assert_eq!(url("file:/srv/ann@example/x,y").to_string(), "file:/srv/ann@example/x,y");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, word) in [
             ("", "scheme"),
@@ -333,6 +431,12 @@ mod tests {
             ("zk://h1,,h2/", "empty host"),
             ("zk://::1/", "brackets"),
             ("zk://[::1/", "]"),
+            ("zk://h1, h2", "blank"),
+            ("zk://h1:2181 ,h2:2181", "blank"),
+            ("zk://h1\u{a0}h2", "blank"),
+            ("zk://h1;h2", "`;`"),
+            ("zk://h1:2181;h2:2181/app", "`;`"),
+            ("zk://h1/app,h2/app", "`,` in its path"),
             ("file:x?a", "key=value"),
             ("file:x?a=1&a=2", "twice"),
             ("file:100%", "%25"),

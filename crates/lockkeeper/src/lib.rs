@@ -33,6 +33,11 @@
 //! | [`SharedCounter`], [`SharedValue`] | one small value, compared and set |
 //! | [`blocking`] | locks for threads, with no runtime of one's own |
 //!
+//! # Passwords
+//!
+//! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are kept apart
+//! from the URL need no escapes: see [`builder_of`].
+//!
 //! # Services
 //!
 //! | URL | where the queue lives | feature |
@@ -97,7 +102,19 @@ pub fn builder(url: &str) -> Result<KeeperBuilder> {
 }
 
 /// Starts a keeper for the service of a URL that was parsed before, such as one that got
-/// [defaults](ServiceUrl::with_default) from elsewhere.
+/// [defaults](ServiceUrl::with_default) from elsewhere, or whose credentials are kept apart from it.
+///
+/// ```no_run
+/// use lockkeeper::ServiceUrl;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let password = std::fs::read_to_string("/run/secrets/zookeeper")?;
+/// let url = ServiceUrl::parse("zk://h1,h2,h3")?.with_user("ann").with_password(password.trim_end());
+/// let keeper = lockkeeper::builder_of(&url)?.build();
+/// # let _ = keeper;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///
@@ -173,6 +190,8 @@ mod tests {
             ("zk:", "server"),
             ("zk://h?sesion_timeout=3s", "`sesion_timeout`"),
             ("memory:x", "`memory:`"),
+            ("zk://ann:1234/Sc0tt@h", "%40"),
+            ("zk://h1;h2", "`;`"),
             ("memory:?a=b", "`a`"),
             ("/var/lib/lockkeeper", "scheme"),
         ] {

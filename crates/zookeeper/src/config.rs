@@ -147,6 +147,9 @@ impl Config {
                 "a `{scheme}:` URL names at least one server, as in {scheme}://h1:2181,h2:2181"
             )));
         }
+        if url.password().is_some() && url.user().is_none_or(str::is_empty) {
+            return Err(invalid("a password is given without a user"));
+        }
         let server =
             |host: &lockkeeper_core::url::Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
         let session_timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
@@ -323,6 +326,7 @@ mod tests {
             ("zk://h1?foreign=eat", "foreign"),
             ("zk://h1?acl=mine", "acl"),
             ("zk://h1?acl=creator", "user"),
+            ("zk://:1234@h1", "without a user"),
             ("zk://h1?session_timeout=10ms", "session timeout"),
             ("zk://h1?tick=0ms", "`tick` is zero"),
             ("zk://h1?operation_timeout=0s", "`operation_timeout` is zero"),

@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The service to use, as in --connect file:/srv/locks; a URL with a password belongs into LOCKKEEPER_URL
+    /// The service to use, as in --connect file:/srv/locks; a password belongs into LOCKKEEPER_PASSWORD
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) connect: Option<String>,
     /// The config file to read, as in --config /etc/backup/lockkeeper.toml

@@ -28,6 +28,8 @@ pub(super) struct ConfigFile {
 #[derive(Debug)]
 pub(super) struct LockSettings {
     pub(super) url: String,
+    pub(super) user: Option<String>,
+    pub(super) password_file: Option<String>,
     /// Settings of the service, by their names in its URL.
     service: Vec<(&'static str, String)>,
     pub(super) acquire_timeout: Option<Duration>,
@@ -39,6 +41,8 @@ pub(super) struct LockSettings {
 #[serde(deny_unknown_fields)]
 struct Table {
     url: Option<String>,
+    user: Option<String>,
+    password_file: Option<String>,
     acquire_timeout: Option<Span>,
     session_timeout: Option<Span>,
     #[serde(alias = "connection_timeout")]
@@ -73,9 +77,11 @@ impl ConfigFile {
 
 impl Table {
     fn says_nothing_of_locks(&self) -> bool {
-        let Self { url, acquire_timeout, session_timeout, connect_timeout, operation_timeout, base, retry, .. } = self;
-        let spans = [acquire_timeout, session_timeout, connect_timeout, operation_timeout];
-        url.is_none() && base.is_none() && retry.is_none() && spans.into_iter().all(Option::is_none)
+        let Self { url, user, password_file, base, retry, .. } = self;
+        let spans = [&self.acquire_timeout, &self.session_timeout, &self.connect_timeout, &self.operation_timeout];
+        [url, user, password_file, base].into_iter().all(Option::is_none)
+            && retry.is_none()
+            && spans.into_iter().all(Option::is_none)
     }
 
     fn locks(self, path: &Path) -> Result<LockSettings, Failure> {
@@ -94,6 +100,8 @@ impl Table {
         ];
         Ok(LockSettings {
             url,
+            user: self.user,
+            password_file: self.password_file,
             service: service.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
             acquire_timeout: self.acquire_timeout.map(|span| span.duration),
             retry: retry.map_err(|what| Failure::ours(format!("{place}: {what}")))?,

@@ -10,8 +10,10 @@
 //! | `settings` | what is settled on, for locks and for a server |
 //! | `places` | the environment and the config files: where they are, and which of them counts |
 //! | `file` | the keys of a config file |
+//! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
 
+mod credentials;
 mod file;
 mod monitor;
 mod places;

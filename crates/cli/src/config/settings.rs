@@ -5,6 +5,7 @@ use std::time::Duration;
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{KeeperBuilder, ServiceUrl};
 
+use super::credentials::Credentials;
 use super::places::{Places, URL_VARIABLE};
 use super::server::ServerSettings;
 use crate::args::Global;
@@ -47,6 +48,7 @@ impl Settings {
             Some(origin) => checked(&url, origin, is_option)?,
             None => ServiceUrl::parse(&url)?,
         };
+        let url = Credentials::of_environment(places)?.complete(url);
         let Some((path, locks)) = config else {
             return Ok(Self { url, origin, retry: None, acquire_timeout: None });
         };
@@ -57,7 +59,8 @@ impl Settings {
             }
             origin => origin,
         };
-        let url = locks.complete(url);
+        let credentials = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &path)?;
+        let url = credentials.complete(locks.complete(url));
         Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
     }
 
@@ -91,7 +94,8 @@ fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, Failu
     let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error:#}")))?;
     if is_option && parsed.password().is_some() {
         return Err(Failure::ours(format!(
-            "--connect: a password on a command line is seen by everybody; give this URL in {URL_VARIABLE} or in a config file"
+            "--connect: a password on a command line is seen by everybody; give it in LOCKKEEPER_PASSWORD, \
+             in a file that LOCKKEEPER_PASSWORD_FILE names, or with this URL in {URL_VARIABLE} or a config file"
         )));
     }
     // The place of a URL that goes along with a user or a machine must not depend on where one stands.

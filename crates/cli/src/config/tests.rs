@@ -202,6 +202,50 @@ fn an_empty_url_is_refused_and_no_password_is_quoted() {
 }
 
 #[test]
+fn credentials_come_from_the_url_the_environment_or_a_file_in_that_order() {
+    let mut machine = Machine::new();
+    let password = |machine: &Machine| machine.settle().unwrap().url.password().map(str::to_owned);
+    let secret = machine.file("secret", "from/a@file\n");
+    let text = format!("url = 'zk://h1'\nuser = 'ann'\npassword_file = '{}'", secret.display());
+    machine.file("etc/config.toml", &text);
+    assert_eq!((machine.url().as_str(), password(&machine).as_deref()), ("zk://ann:***@h1", Some("from/a@file")));
+    machine.set("LOCKKEEPER_PASSWORD", "1234/Sc0tt@h");
+    assert_eq!((machine.url().as_str(), password(&machine).as_deref()), ("zk://ann:***@h1", Some("1234/Sc0tt@h")));
+    machine.set("LOCKKEEPER_USER", "bob");
+    assert_eq!(machine.url(), "zk://bob:***@h1");
+    machine.set("LOCKKEEPER_URL", "zk://eve@h2");
+    assert_eq!(machine.url(), "zk://eve@h2", "what is for another user is not handed to this one");
+    machine.set("LOCKKEEPER_URL", "zk://eve:own@h2");
+    assert_eq!(password(&machine).as_deref(), Some("own"));
+    machine.set("LOCKKEEPER_URL", "file:/srv/locks");
+    assert_eq!(machine.url(), "file:/srv/locks");
+}
+
+#[test]
+fn credentials_that_cannot_be_read_are_told_by_where_they_were_looked_for_and_never_quoted() {
+    let mut machine = Machine::new();
+    machine.set("LOCKKEEPER_URL", "zk://ann:1234/Sc0tt@h");
+    let refusal = machine.refusal();
+    assert!(refusal.starts_with("LOCKKEEPER_URL: ") && refusal.contains("%40"), "{refusal}");
+    assert!(!refusal.contains("1234") && !refusal.contains("Sc0tt"), "{refusal}");
+    machine.set("LOCKKEEPER_URL", "zk://ann@h1");
+    let empty = machine.file("empty", "\n");
+    for (variable, value, word) in [
+        ("LOCKKEEPER_PASSWORD_FILE", "/nowhere/secret".into(), "/nowhere/secret"),
+        ("LOCKKEEPER_PASSWORD_FILE", empty.into_os_string(), "no password"),
+        ("LOCKKEEPER_PASSWORD", OsString::new(), "LOCKKEEPER_PASSWORD is empty"),
+    ] {
+        machine.set(variable, value);
+        let refusal = machine.refusal();
+        assert!(refusal.contains(variable) && refusal.contains(word), "{refusal}");
+        machine.variables.remove(variable);
+    }
+    machine.set("LOCKKEEPER_PASSWORD", "a");
+    machine.set("LOCKKEEPER_PASSWORD_FILE", "/b");
+    assert!(machine.refusal().contains("both set"));
+}
+
+#[test]
 fn a_file_sets_the_service_and_the_keys_of_the_url_go_first() {
     let mut machine = Machine::new();
     machine.file(

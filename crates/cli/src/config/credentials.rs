@@ -1,0 +1,86 @@
+//! User and password that are kept apart from the URL: from the environment, or from the config file, and the password from
+//! a file that either names. Nothing of them is printed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use lockkeeper::ServiceUrl;
+
+use super::places::Places;
+use crate::exit::Failure;
+
+const USER_VARIABLE: &str = "LOCKKEEPER_USER";
+
+const PASSWORD_VARIABLE: &str = "LOCKKEEPER_PASSWORD";
+
+const PASSWORD_FILE_VARIABLE: &str = "LOCKKEEPER_PASSWORD_FILE";
+
+/// The longest password in a file, in bytes: as long as a whole URL may be.
+const PASSWORD_BYTES_MAX: u64 = 8_192;
+
+/// What one place says; the URL's own go before it.
+#[derive(Default)]
+pub(super) struct Credentials {
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl Credentials {
+    /// Reads those of the environment.
+    pub(super) fn of_environment(places: &Places<'_>) -> Result<Self, Failure> {
+        let text = |name: &'static str| match (places.variable)(name).map(std::ffi::OsString::into_string) {
+            None => Ok(None),
+            Some(Ok(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(Ok(_)) => Err(Failure::ours(format!("{name} is empty; unset it, or give it a value"))),
+            Some(Err(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
+        };
+        let password = match (text(PASSWORD_VARIABLE)?, text(PASSWORD_FILE_VARIABLE)?) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::ours(format!(
+                    "{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; unset one of them"
+                )));
+            }
+            (None, Some(path)) => Some(password_of(Path::new(&path), PASSWORD_FILE_VARIABLE)?),
+            (password, None) => password,
+        };
+        Ok(Self { user: text(USER_VARIABLE)?, password })
+    }
+
+    /// Reads those that a config file says or names.
+    pub(super) fn of_file(user: Option<String>, password_file: Option<&str>, origin: &str) -> Result<Self, Failure> {
+        let password = password_file.map(|path| match Path::new(path) {
+            path if path.is_absolute() => password_of(path, &format!("{origin}: password_file")),
+            _ => Err(Failure::ours(format!("{origin}: password_file: write its path from the root"))),
+        });
+        Ok(Self { user, password: password.transpose()? })
+    }
+
+    /// Adds them to the URL of a service with hosts, unless it has its own, or is for another user.
+    pub(super) fn complete(self, url: ServiceUrl) -> ServiceUrl {
+        let is_for_another = self.user.is_some() && url.user().is_some() && url.user() != self.user.as_deref();
+        if url.hosts().is_empty() || is_for_another {
+            return url;
+        }
+        let user = self.user.filter(|_| url.user().is_none());
+        let password = self.password.filter(|_| url.password().is_none());
+        let url = user.into_iter().fold(url, ServiceUrl::with_user);
+        password.into_iter().fold(url, ServiceUrl::with_password)
+    }
+}
+
+/// Reads a password file: all of it but the end of its last line.
+fn password_of(path: &Path, origin: &str) -> Result<String, Failure> {
+    let read = || {
+        let mut text = String::new();
+        File::open(path)?.take(PASSWORD_BYTES_MAX + 1).read_to_string(&mut text)?;
+        let password = text.strip_suffix('\n').unwrap_or(&text);
+        let password = password.strip_suffix('\r').unwrap_or(password);
+        match (text.len() as u64, password.is_empty()) {
+            (PASSWORD_BYTES_MAX.., _) => Err(io::Error::other(format!("it has {PASSWORD_BYTES_MAX} bytes or more"))),
+            (_, true) => Err(io::Error::other("it has no password")),
+            _ => Ok(password.to_owned()),
+        }
+    };
+    read().map_err(|error| Failure::ours(format!("{origin}: cannot read {}: {error}", path.display())))
+}
