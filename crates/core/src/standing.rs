@@ -117,6 +117,12 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
     /// Returns what may be believed now.
     fn liveness(&self) -> Liveness;
 
+    /// Tells whether the place was lost because the queue itself went from under it, so that whoever waits takes another
+    /// one in the queue that has the name now; nobody meant this contender.
+    fn is_displaced(&self) -> bool {
+        false
+    }
+
     /// Waits until the place is lost; without end if it never is.
     ///
     /// # Errors

@@ -36,11 +36,14 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 /// they are left, and can neither enter a queue nor hold anybody up; a contender that was killed is there for them until one
 /// who may write comes by.
 ///
-/// Its futures need a tokio runtime with the I/O driver; giving a place up needs none.
+/// Its futures need a tokio runtime with the I/O driver and the time driver; giving a place up needs none.
 ///
 /// A value of a plain queue, and a place that outlives its process, are on the disk before their call returns; nothing
 /// else is flushed but the counter, once in a thousand numbers. Whoever watches whole queues, or waits to hear of a loss or
 /// a request, shares one inotify instance with all of its session; without one such news takes up to a second.
+///
+/// What the directory's path leads to is the lock: whoever holds or waits looks twice a second whether it was renamed or
+/// replaced.
 ///
 /// Limits: whoever deletes files in the directory ends the locks that they stand for. A process that is stopped in the few
 /// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked

@@ -18,6 +18,7 @@ use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::inner::{Inner, lost};
 use crate::pipe::{self, Vitality};
+use crate::site::{Identity, LOOK_INTERVAL};
 use crate::watch::{Ear, Rumour, Topic, Watches};
 
 /// Looks again at each change until there is something to tell.
@@ -59,6 +60,8 @@ struct Ears {
     lock: Option<Ear>,
     /// Absent if the directory is settled, so that its own end is told from within.
     queues: Option<Ear>,
+    /// What the paths led to before we listened: nobody tells of a directory above that was renamed.
+    places: [Identity; 2],
 }
 
 struct Suspect {
@@ -72,12 +75,13 @@ impl Attention<'_> {
         if self.ears.is_some() {
             return Ok(());
         }
+        let places = self.places();
         let path = self.session.base().queue_path(self.queue);
         let path = path.to_string_lossy();
         let lock = self.hear(&path, Topic::Lock)?;
         // The flock's file is made first and removed last, so whoever removes the directory from now on is heard.
         if lock.is_some() && rustix::fs::statat(CWD, &*format!("{path}/{ENTER}"), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            self.ears = Some(Ears { lock, queues: None });
+            self.ears = Some(Ears { lock, queues: None, places });
             return Ok(());
         }
         let made = self.session.base().make_queues();
@@ -86,8 +90,14 @@ impl Attention<'_> {
         let queues = queues.map_err(|errno| made.err().unwrap_or(errno))?;
         // It may have come before we listened for its coming.
         let lock = self.hear(&path, Topic::Lock)?;
-        self.ears = Some(Ears { lock, queues: Some(queues) });
+        self.ears = Some(Ears { lock, queues: Some(queues), places });
         Ok(())
+    }
+
+    /// Looks what the paths of the lock's directory and of all locks lead to.
+    fn places(&self) -> [Identity; 2] {
+        let base = self.session.base();
+        [Identity::of(&base.queue_path(self.queue)), Identity::of(base.queues())]
     }
 
     fn hear(&self, path: &str, topic: Topic) -> Result<Option<Ear>, Errno> {
@@ -99,14 +109,21 @@ impl Attention<'_> {
 
     /// Waits until something may have changed.
     async fn change(&mut self) -> Result<(), Errno> {
-        let Some(ears) = &mut self.ears else {
-            return Ok(());
-        };
-        let (session, suspects) = (self.session, &mut self.suspects);
-        let rumour = tokio::select! {
-            rumour = news(&mut ears.lock) => rumour,
-            rumour = news(&mut ears.queues) => rumour,
-            () = std::future::poll_fn(|context| poll_suspects(session, suspects, context)) => Rumour::default(),
+        let clock = self.watches.clock();
+        let rumour = loop {
+            let places = self.places();
+            let (Some(ears), session, suspects) = (&mut self.ears, self.session, &mut self.suspects) else {
+                return Ok(());
+            };
+            if places != ears.places {
+                break Rumour { is_unsettled: true, ..Rumour::default() };
+            }
+            tokio::select! {
+                rumour = news(&mut ears.lock) => break rumour,
+                rumour = news(&mut ears.queues) => break rumour,
+                () = std::future::poll_fn(|context| poll_suspects(session, suspects, context)) => break Rumour::default(),
+                () = clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)) => {}
+            }
         };
         if rumour.is_unsettled {
             self.ears = None;

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{ContenderId, Departure, Error, ErrorKind, Operation, QueueName, Result};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
@@ -14,8 +16,14 @@ use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::frozen;
 use crate::inner::{Inner, lost};
-use crate::pipe::{Vitality, open_reader};
+use crate::pipe::{Footing, Pipe, Vitality, open_reader};
+use crate::site::Site;
 use crate::watch::Watches;
+
+/// How often, and after how long each time, whoever lost its name looks whether its whole directory goes: a tenth of a
+/// second is far more than the removal of a directory takes, and nobody minds it who was removed.
+const SETTLE_LOOKS: u32 = 10;
+const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The contender that is waited for.
 #[derive(Debug)]
@@ -26,7 +34,9 @@ pub(crate) enum Ahead {
     Lives {
         ahead: Watched,
         /// Our own, if we have one: whoever breaks it tells us there.
-        mine: Option<Watched>,
+        mine: Option<(Watched, Option<Arc<Pipe>>)>,
+        /// Where both stand.
+        site: Arc<Site>,
     },
     /// Its pipe may not be opened by those who may only read, who see its name come and go.
     Hidden { ahead: EntryName },
@@ -66,14 +76,22 @@ impl Ahead {
             Err(error) => return Err(error),
         };
         // One that outlives its process is told by its standing alone.
-        let is_pipe = |mine: &&ContenderId| EntryName::parse(mine.as_str()).is_some_and(|name| !name.is_frozen);
-        match mine.filter(is_pipe) {
-            None => Ok(Self::Lives { ahead, mine: None }),
-            Some(mine) => Ok(match Watched::open(session, queue, mine)? {
-                Some(mine) => Self::Lives { ahead, mine: Some(mine) },
+        let name_of_mine = mine.and_then(|mine| EntryName::parse(mine.as_str())).filter(|name| !name.is_frozen);
+        let Some((mine, name)) = mine.zip(name_of_mine) else {
+            return Ok(match open_site(session, queue)? {
+                Some(site) => Self::Lives { ahead, mine: None, site },
                 None => Self::Told(Departure::Recheck),
-            }),
-        }
+            });
+        };
+        let pipe = session.table().pipe(name.ticket);
+        let site = match &pipe {
+            Some(pipe) => Some(pipe.site().clone()),
+            None => open_site(session, queue)?,
+        };
+        Ok(match (Watched::open(session, queue, mine)?, site) {
+            (Some(mine), Some(site)) => Self::Lives { ahead, mine: Some((mine, pipe)), site },
+            _ => Self::Told(Departure::Recheck),
+        })
     }
 
     /// Waits until it leaves, or until somebody breaks ours.
@@ -99,21 +117,48 @@ impl Ahead {
                 };
                 changes::until(session, watches, queue, look).await
             }
-            Self::Lives { ahead, mine } => {
+            Self::Lives { ahead, mine, site } => {
+                let (mine, pipe) = mine.map_or((None, None), |(mine, pipe)| (Some(mine), pipe));
                 let mine = async {
                     match mine {
                         Some(mine) => mine.let_go(&session).await,
                         None => std::future::pending().await,
                     }
                 };
-                tokio::select! {
+                let departure = tokio::select! {
                     biased;
                     reason = session.bond().lost() => Err(lost(reason, Operation::Wait)),
                     outcome = ahead.let_go(&session) => outcome.map(|()| Departure::Gone),
                     outcome = mine => outcome.map(|()| Departure::Recheck),
+                    () = site.replaced(watches.clock()) => Ok(Departure::Recheck),
+                };
+                if let Some(pipe) = pipe {
+                    settle(&pipe, watches.clock()).await;
                 }
+                departure
             }
         }
+    }
+}
+
+/// Opens the directory of a queue; `None` if there is none any more.
+fn open_site(session: &Inner, queue: &QueueName) -> Result<Option<Arc<Site>>> {
+    let path = session.base().queue_path(queue);
+    match Site::open(path.clone()) {
+        Ok(site) => Ok(Some(Arc::new(site))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failed(Operation::Wait, "open the directory", &path, errno)),
+    }
+}
+
+/// Whoever removes a whole directory removes our name a moment before: lets that moment pass, so that we are told of the
+/// one and not of the other.
+async fn settle(pipe: &Pipe, clock: &dyn Clock) {
+    for _ in 0..SETTLE_LOOKS {
+        if pipe.footing() != Footing::Removed {
+            return;
+        }
+        clock.sleep_until(clock.now().saturating_add(SETTLE_INTERVAL)).await;
     }
 }
 

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::base::Base;
 use crate::entry_name::{self, EntryName};
 use crate::shared_files::{self, Access, Patience, TEMPORARY_PREFIX};
+use crate::site::Site;
 
 /// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
 /// about to begin or to end.
@@ -154,14 +155,14 @@ pub(crate) enum Locked {
     Ours,
     /// Somebody else has the lock.
     Busy,
-    /// It was removed: another one has to be opened.
+    /// It was removed or replaced: another one has to be opened.
     Removed,
 }
 
 /// An open directory of a lock, to enter its queues. The flock belongs to this opening, so it is for one thread at a time.
 #[derive(Debug)]
 pub(crate) struct QueueDirectory {
-    directory: Arc<OwnedFd>,
+    site: Arc<Site>,
     enter: OwnedFd,
     access: Access,
     /// The name that has to be stored before somebody enters.
@@ -174,8 +175,8 @@ impl QueueDirectory {
         let encoded = queue.encoded();
         let path = base.queues().join(&encoded);
         for _ in 0..TRIES_MAX {
-            let directory = match shared_files::open_directory(&path) {
-                Ok(directory) => directory,
+            let site = match Site::open(path.clone()) {
+                Ok(site) => site,
                 Err(Errno::NOENT) => {
                     match base.make_queue(&encoded) {
                         // Somebody may be removing what we make; then another try makes it.
@@ -185,11 +186,11 @@ impl QueueDirectory {
                 }
                 Err(errno) => return Err(errno),
             };
-            let access = Access::within(&rustix::fs::fstat(&directory)?);
-            match shared_files::open_or_make(&directory, ENTER, access) {
+            let access = Access::within(&rustix::fs::fstat(site.directory())?);
+            match shared_files::open_or_make(site.directory(), ENTER, access) {
                 Ok(enter) => {
                     let unnamed = queue.is_digested().then(|| queue.clone());
-                    return Ok(Self { directory: Arc::new(directory), enter, access, unnamed });
+                    return Ok(Self { site: Arc::new(site), enter, access, unnamed });
                 }
                 // The directory was removed since we opened it.
                 Err(Errno::NOENT) => {}
@@ -204,11 +205,11 @@ impl QueueDirectory {
         if !shared_files::lock(&self.enter, patience)? {
             return Ok(Locked::Busy);
         }
-        let ready = shared_files::is_linked(&self.enter).and_then(|linked| {
-            if linked {
+        let ready = shared_files::leads_to(&self.site.path().join(ENTER), &self.enter).and_then(|is_there| {
+            if is_there {
                 self.store_name()?;
             }
-            Ok(linked)
+            Ok(is_there)
         });
         match ready {
             Ok(true) => Ok(Locked::Ours),
@@ -231,12 +232,17 @@ impl QueueDirectory {
     /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the directory was
     /// removed.
     pub(crate) fn list(&self) -> Result<Listing, Errno> {
-        list_standing(self.directory.as_fd())
+        list_standing(self.directory().as_fd())
     }
 
     /// Returns the directory itself.
-    pub(crate) fn directory(&self) -> &Arc<OwnedFd> {
-        &self.directory
+    pub(crate) fn directory(&self) -> &OwnedFd {
+        self.site.directory()
+    }
+
+    /// Returns it together with where it lies.
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     /// Returns the modes of what is made in it.
@@ -246,7 +252,7 @@ impl QueueDirectory {
 
     /// Removes a file; it is well if that was not there.
     pub(crate) fn remove(&self, file_name: &str) -> Result<(), Errno> {
-        match rustix::fs::unlinkat(&self.directory, file_name, AtFlags::empty()) {
+        match rustix::fs::unlinkat(self.directory(), file_name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             outcome => outcome,
         }
@@ -272,7 +278,7 @@ impl QueueDirectory {
     /// Hides the contenders that get this number or a greater one, until [`QueueDirectory::end_batch`].
     pub(crate) fn begin_batch(&self, first: FencingToken) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        rustix::fs::openat(&self.directory, batch_name(first), flags, self.access.file_mode).map(drop)
+        rustix::fs::openat(self.directory(), batch_name(first), flags, self.access.file_mode).map(drop)
     }
 
     /// Shows them, all at once.
@@ -299,7 +305,7 @@ impl QueueDirectory {
         let Some(queue) = &self.unnamed else {
             return Ok(());
         };
-        match rustix::fs::symlinkat(queue.as_str(), &self.directory, NAME) {
+        match rustix::fs::symlinkat(queue.as_str(), self.directory(), NAME) {
             Ok(()) | Err(Errno::EXIST) => self.unnamed = None,
             // The directory was removed: there is nobody to be named.
             Err(Errno::NOENT) => {}

@@ -52,7 +52,7 @@ pub(crate) enum Attempt<T> {
     /// It has to be done by one who may wait.
     Busy,
     Withdrawn,
-    /// The directory was removed from under us.
+    /// The directory was removed or replaced under us.
     Removed,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A base directory holds one `counter` and, under `queues`, one directory for each queue. A contender is a named pipe
 //! there whose write end its process keeps open. The kernel closes it when the process dies, however it dies, and whoever
-//! waits holds the read end and sees it at once. There are no timeouts, no polling and no background threads; a thread is
-//! used for the moment in which a call has to wait for another process or for the disk.
+//! waits holds the read end and sees it at once. There are no timeouts, no polling of other processes and no background
+//! threads; a thread is used for the moment in which a call has to wait for another process or for the disk. Twice a second
+//! whoever holds or waits looks whether the directory was renamed or replaced.
 //!
 //! | file | what it is for |
 //! | --- | --- |
@@ -38,6 +39,7 @@ mod pipe;
 mod request;
 mod session;
 mod shared_files;
+mod site;
 mod standing;
 mod table;
 mod value;

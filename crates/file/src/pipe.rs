@@ -18,7 +18,19 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, TEMPORARY_PREFIX};
+use crate::site::Site;
 use crate::{frozen, locked};
+
+/// How a contender of ours stands in its queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Footing {
+    /// Where it was made.
+    Stands,
+    /// Nowhere: it left, or somebody removed it.
+    Removed,
+    /// In a directory that is not the queue's any more: another one has the name, or none.
+    Displaced,
+}
 
 /// The byte of one that left by itself, or that heard of its removal.
 const LEFT: u8 = 1;
@@ -29,7 +41,7 @@ const BROKEN: u8 = 2;
 /// Our own contender.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    directory: Arc<OwnedFd>,
+    site: Arc<Site>,
     name: EntryName,
     /// The write end, or the file of one that outlives us; `None` once we left.
     writer: Mutex<Option<OwnedFd>>,
@@ -44,7 +56,7 @@ impl Pipe {
             Bond::Session => make(within, &name),
             Bond::Persistent { reason } => frozen::enter(within, &name, reason),
         };
-        Ok(Self { directory: within.directory().clone(), name, writer: Mutex::new(Some(file?)) })
+        Ok(Self { site: within.site().clone(), name, writer: Mutex::new(Some(file?)) })
     }
 
     /// Returns its name.
@@ -52,9 +64,9 @@ impl Pipe {
         &self.name
     }
 
-    /// Returns the directory that it stands in.
-    pub(crate) fn directory(&self) -> &OwnedFd {
-        &self.directory
+    /// Returns where it stands.
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
     }
 
     /// Leaves the queue; does nothing the second time. Never waits.
@@ -62,13 +74,13 @@ impl Pipe {
         let Some(writer) = locked(&self.writer).take() else {
             return Ok(());
         };
-        let unlinked = match rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
+        let unlinked = match rustix::fs::unlinkat(self.site.directory(), self.name.as_str(), AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             outcome => outcome,
         };
         if self.name.is_frozen {
             // Else it could come back with a crash of the machine.
-            return unlinked.and_then(|()| rustix::fs::fsync(&self.directory));
+            return unlinked.and_then(|()| rustix::fs::fsync(self.site.directory()));
         }
         self.tell(&writer);
         unlinked
@@ -88,9 +100,22 @@ impl Pipe {
         }
     }
 
+    /// Tells how it stands in the queue that has the name now.
+    pub(crate) fn footing(&self) -> Footing {
+        let writer = locked(&self.writer);
+        let Some(writer) = writer.as_ref() else {
+            return Footing::Removed;
+        };
+        match shared_files::leads_to(&self.site.path().join(self.name.as_str()), writer) {
+            Ok(true) => Footing::Stands,
+            _ if self.site.is_replaced() => Footing::Displaced,
+            _ => Footing::Removed,
+        }
+    }
+
     /// Tells whether it stands in the queue.
-    pub(crate) fn is_linked(&self) -> bool {
-        locked(&self.writer).as_ref().is_some_and(|writer| shared_files::is_linked(writer).unwrap_or(false))
+    pub(crate) fn stands(&self) -> bool {
+        self.footing() == Footing::Stands
     }
 
     /// Says why it does not stand in the queue any more, and wakes those who wait behind it, who may not have heard.
@@ -296,9 +321,9 @@ mod tests {
         for reader in &readers {
             assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Alive));
         }
-        assert!(pipe.is_linked());
+        assert!(pipe.stands());
         pipe.leave().unwrap();
-        assert!(!pipe.is_linked());
+        assert!(!pipe.stands());
         for reader in readers.iter().chain(&readers) {
             assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Left), "while another process has the write end");
         }
@@ -329,7 +354,7 @@ mod tests {
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(true));
         assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
         within.remove(pipe.name().as_str()).unwrap();
-        assert_eq!((pipe.is_linked(), pipe.conclude()), (false, LossReason::Broken));
+        assert_eq!((pipe.stands(), pipe.conclude()), (false, LossReason::Broken));
         assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
     }

@@ -266,9 +266,16 @@ pub(crate) fn unlock(file: &OwnedFd) {
     debug_assert!(outcome.is_ok(), "an unlock does not wait and has nothing to refuse: {outcome:?}");
 }
 
-/// Tells whether a file still has a name.
-pub(crate) fn is_linked(file: impl AsFd) -> Result<bool, Errno> {
-    rustix::fs::fstat(file).map(|stat| stat.st_nlink > 0)
+/// Tells whether a path, which may lead elsewhere by now, leads to an open file. Where we may not look along it, it is
+/// believed to for as long as the file has a name.
+pub(crate) fn leads_to(path: &Path, file: impl AsFd) -> Result<bool, Errno> {
+    let ours = rustix::fs::fstat(file)?;
+    match rustix::fs::lstat(path) {
+        Ok(found) => Ok((found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
+        Err(Errno::ACCESS) => Ok(ours.st_nlink > 0),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Opens a directory that must not be a symbolic link.

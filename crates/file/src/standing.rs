@@ -1,7 +1,9 @@
-//! What may be believed of one place: it stands for as long as its pipe has a name and its session was not closed.
+//! What may be believed of one place: it stands for as long as its pipe is where the queue's path leads, under its name,
+//! and its session was not closed.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::Clock;
@@ -9,7 +11,7 @@ use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, Se
 use rustix::io::Errno;
 
 use crate::inner::Inner;
-use crate::pipe::Pipe;
+use crate::pipe::{Footing, Pipe};
 use crate::request;
 use crate::watch::{Ear, Topic, Watches};
 
@@ -24,12 +26,14 @@ struct Place {
     clock: Arc<dyn Clock>,
     pipe: Arc<Pipe>,
     lost: OnceLock<LossReason>,
+    is_displaced: AtomicBool,
 }
 
 impl FileStanding {
     pub(crate) fn new(session: &Inner, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
         let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
-        Self { place: Arc::new(Place { bond, clock, pipe, lost: OnceLock::new() }), watches }
+        let is_displaced = AtomicBool::new(false);
+        Self { place: Arc::new(Place { bond, clock, pipe, lost: OnceLock::new(), is_displaced }), watches }
     }
 }
 
@@ -40,20 +44,29 @@ impl Place {
         }
         let reason = match self.bond.liveness() {
             Liveness::Lost(reason) => reason,
-            _ if !self.pipe.is_linked() => self.pipe.conclude(),
-            _ => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
+            _ => match self.pipe.footing() {
+                Footing::Stands => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
+                footing => {
+                    self.is_displaced.store(footing == Footing::Displaced, Ordering::Relaxed);
+                    self.pipe.conclude()
+                }
+            },
         };
         Liveness::Lost(*self.lost.get_or_init(|| reason))
     }
 
-    /// Waits until the pipe has no name any more.
+    /// Waits until the pipe does not stand in the queue any more.
     async fn removed(&self, watches: &Watches) {
-        if !self.pipe.is_linked() {
+        if !self.pipe.stands() {
             return;
         }
         if let Some(mut ear) = self.listen(watches) {
-            while self.pipe.is_linked() {
-                ear.news().await;
+            while self.pipe.stands() {
+                tokio::select! {
+                    _ = ear.news() => {}
+                    // Nobody tells of a directory above that was renamed.
+                    () = self.pipe.site().replaced(watches.clock()) => {}
+                }
             }
         }
     }
@@ -61,8 +74,8 @@ impl Place {
     /// Waits until somebody has left a request; `None` if the place was left or lost.
     async fn asked(&self, watches: &Watches) -> Option<Revocation> {
         let mut ear = self.listen(watches)?;
-        while self.pipe.is_linked() {
-            if let Some(revocation) = request::read(self.pipe.directory(), self.pipe.name().ticket) {
+        while self.pipe.stands() {
+            if let Some(revocation) = request::read(self.pipe.site().directory(), self.pipe.name().ticket) {
                 return Some(revocation);
             }
             ear.news().await;
@@ -82,6 +95,10 @@ impl Standing for FileStanding {
         self.place.liveness()
     }
 
+    fn is_displaced(&self) -> bool {
+        !self.liveness().is_held() && self.place.is_displaced.load(Ordering::Relaxed)
+    }
+
     fn lost(&self) -> BoxFuture<LossReason> {
         let (place, watches) = (self.place.clone(), self.watches.clone());
         Box::pin(async move {
@@ -92,7 +109,7 @@ impl Standing for FileStanding {
             }
             match place.liveness() {
                 Liveness::Lost(reason) => reason,
-                // The pipe lost its name, or the session its bond, and neither comes back.
+                // The pipe lost its place, or the session its bond, and neither comes back.
                 _ => LossReason::Removed,
             }
         })

@@ -189,6 +189,14 @@ impl Table {
         matches!(self.places.get(&ticket), Some((_, Place::Standing(_))))
     }
 
+    /// Returns our pipe under this ticket, if it stands.
+    pub(crate) fn pipe(&self, ticket: Ticket) -> Option<Arc<Pipe>> {
+        match self.places.get(&ticket) {
+            Some((_, Place::Standing(pipe))) => Some(pipe.clone()),
+            _ => None,
+        }
+    }
+
     /// Closes the session: nothing is admitted any more.
     pub(crate) fn close(&mut self) -> Remains {
         self.closed = true;

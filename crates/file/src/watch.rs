@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
@@ -100,7 +100,11 @@ pub(crate) enum Ear {
     /// The kernel tells.
     Watch(Watch),
     /// It does not, so we look ourselves now and then.
-    Clock(Arc<dyn Clock>),
+    Clock {
+        clock: Arc<dyn Clock>,
+        /// When we look next, also if nobody waits for it in between.
+        look_at: BootInstant,
+    },
 }
 
 #[derive(Debug)]
@@ -162,9 +166,15 @@ impl Watches {
             Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => Err(errno),
             Err(errno) => {
                 warn_once(errno);
-                Ok(Ear::Clock(self.clock.clone()))
+                let clock = self.clock.clone();
+                Ok(Ear::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
             }
         }
+    }
+
+    /// Returns where time comes from.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     fn here(&self) -> Result<Arc<Instance>, Errno> {
@@ -189,8 +199,9 @@ impl Ear {
     pub(crate) async fn news(&mut self) -> Rumour {
         match self {
             Self::Watch(watch) => watch.news().await,
-            Self::Clock(clock) => {
-                clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
+            Self::Clock { clock, look_at } => {
+                clock.sleep_until(*look_at).await;
+                *look_at = clock.now().saturating_add(LOOK_INTERVAL);
                 Rumour { is_unsettled: true, ..Rumour::default() }
             }
         }

@@ -8,6 +8,9 @@ use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result
 pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
     match standing.liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        Liveness::Lost(reason) if standing.is_displaced() => {
+            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
+        }
         Liveness::Lost(LossReason::Removed | LossReason::Broken) => Err(removed(queue)),
         Liveness::Lost(reason @ LossReason::Closed) => {
             Err(Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue))

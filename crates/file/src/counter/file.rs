@@ -85,8 +85,7 @@ impl Counter {
             if !locked {
                 return Ok(Numbering::Busy);
             }
-            let linked = shared_files::is_linked(file);
-            let outcome = match linked {
+            let outcome = match shared_files::leads_to(&self.path, file) {
                 Ok(true) => take(file, &self.path, &self.base, self.boot, floor, patience).map(Some),
                 Ok(false) => Ok(None),
                 Err(errno) => Err(failed(Operation::Join, "look at the counter", &self.path, errno)),
@@ -94,7 +93,8 @@ impl Counter {
             shared_files::unlock(file);
             match outcome? {
                 Some(numbering) => return Ok(numbering),
-                // The directory was wiped: the next opening makes a new counter, seeded from the clock.
+                // The directory was wiped or replaced: the next opening takes the counter that is there now, or makes a
+                // new one, seeded from the clock.
                 None => self.file = None,
             }
         }

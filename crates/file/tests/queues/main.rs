@@ -4,6 +4,7 @@
 mod changes;
 mod frozen;
 mod held_up;
+mod replaced;
 mod requests;
 #[path = "../support/mod.rs"]
 mod support;
