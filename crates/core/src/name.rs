@@ -121,6 +121,12 @@ impl QueueName {
         needs_digest(&percent_encode(&self.text))
     }
 
+    /// Tells whether a text is an encoded form that holds a digest, so that it cannot be decoded.
+    pub fn is_digest(encoded: &str) -> bool {
+        let bytes = encoded.as_bytes();
+        looks_digested(encoded) && bytes[ENCODED_PREFIX_BYTES + 1..].iter().all(u8::is_ascii_hexdigit)
+    }
+
     /// Reads a name back from its encoded form, if it is one that was not cut.
     pub fn decode(encoded: &str) -> Option<Self> {
         let bytes = encoded.as_bytes();
@@ -161,9 +167,11 @@ fn refused_path(nodes: &str) -> Option<String> {
 
 /// A form that is too long needs a digest, and so does a short one that could be taken for a digest of another name.
 fn needs_digest(encoded: &str) -> bool {
-    let looks_digested = encoded.len() == ENCODED_PREFIX_BYTES + 1 + 2 * DIGEST_BYTES
-        && encoded.as_bytes()[ENCODED_PREFIX_BYTES] == b'~';
-    encoded.len() > ENCODED_BYTES_MAX || looks_digested
+    encoded.len() > ENCODED_BYTES_MAX || looks_digested(encoded)
+}
+
+fn looks_digested(encoded: &str) -> bool {
+    encoded.len() == ENCODED_PREFIX_BYTES + 1 + 2 * DIGEST_BYTES && encoded.as_bytes()[ENCODED_PREFIX_BYTES] == b'~'
 }
 
 fn percent_encode(name: &str) -> String {
@@ -267,6 +275,7 @@ mod tests {
         assert_eq!(first.encoded().len(), 120 + 1 + 32);
         assert_ne!(first.encoded(), second.encoded());
         assert_eq!(QueueName::decode(&first.encoded()), None);
+        assert!(QueueName::is_digest(&first.encoded()) && !QueueName::is_digest(first.as_str()));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::pipe::{Looker, Vitality};
 use crate::session::FileSession;
-use crate::{frozen, request, shared_files};
+use crate::{frozen, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps);
@@ -44,6 +44,8 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 ///
 /// What the directory's path leads to is the lock: whoever holds or waits looks twice a second whether it was renamed or
 /// replaced.
+///
+/// What a killed process has left is removed by the next who uses the lock, and by whoever lists the locks, if it may.
 ///
 /// Limits: whoever deletes files in the directory ends the locks that they stand for. A process that is stopped in the few
 /// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked
@@ -88,8 +90,10 @@ impl FileBackend {
         Ok(infos)
     }
 
+    /// Names the locks in use, and removes what it finds dead, if it may.
     fn names(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
+        self.base.tidy();
         let entries = match fs::read_dir(self.base.queues()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -98,10 +102,17 @@ impl FileBackend {
         let mut names = Vec::new();
         for entry in entries {
             let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
-            let name = file_name.to_str().and_then(|encoded| directory::name_of(self.base.queues(), encoded));
-            if let Some(name) = name.filter(|name| name.as_str().starts_with(prefix))
-                && self.has_contender(&name).map_err(fail)?
-            {
+            let Some(encoded) = file_name.to_str() else { continue };
+            tidying::remove_temporary(self.base.queues(), encoded);
+            let path = self.base.queues().join(encoded);
+            let Some(name) = directory::name_of(self.base.queues(), encoded) else {
+                if QueueName::is_digest(encoded) {
+                    // Whoever made it died before it had its name.
+                    tidying::sweep(&self.looker, &path);
+                }
+                continue;
+            };
+            if name.as_str().starts_with(prefix) && self.has_contender(&path).map_err(fail)? {
                 names.push(name);
             }
         }
@@ -109,18 +120,25 @@ impl FileBackend {
         Ok(names)
     }
 
-    fn has_contender(&self, queue: &QueueName) -> Result<bool, Errno> {
-        let opened = match shared_files::open_directory(&self.base.queue_path(queue)) {
+    /// Tells whether somebody alive stands in a lock's directory; if somebody dead does, or nobody, tidies it.
+    fn has_contender(&self, path: &Path) -> Result<bool, Errno> {
+        let opened = match shared_files::open_directory(path) {
             // It was removed since we listed it, is no queue at all, or is none that we may look into.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(false),
             opened => opened?,
         };
-        for name in directory::list(opened.as_fd())?.contenders {
-            if self.looker.look_at(&opened, &name)? == Some(Vitality::Alive) {
-                return Ok(true);
+        let listing = directory::list(opened.as_fd())?;
+        let (mut living, mut dead) = (0, 0);
+        for name in &listing.contenders {
+            match self.looker.look_at(&opened, name)? {
+                Some(Vitality::Alive) => living += 1,
+                _ => dead += 1,
             }
         }
-        Ok(false)
+        if dead > 0 || (living == 0 && !listing.has_lasting_value) {
+            tidying::sweep(&self.looker, path);
+        }
+        Ok(living > 0)
     }
 }
 

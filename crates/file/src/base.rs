@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::errors::{ANOTHER_DIRECTORY, errno_of, failed};
 use crate::filesystem;
 use crate::shared_files::{self, Access};
+use crate::tidying;
 
 /// The directory of the queues, within the base directory.
 const QUEUES: &str = "queues";
@@ -107,6 +108,14 @@ impl Base {
     /// Returns where the directory of a queue's lock lies.
     pub(crate) fn queue_path(&self, queue: &QueueName) -> PathBuf {
         self.queues.join(queue.encoded())
+    }
+
+    /// Removes what was being prepared in the base directory when somebody died over it.
+    pub(crate) fn tidy(&self) {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+            tidying::remove_temporary(&self.path, &name);
+        }
     }
 
     /// Puts the directory's entries on the disk.

@@ -200,6 +200,14 @@ impl QueueDirectory {
         Err(Errno::NOENT)
     }
 
+    /// Opens a directory by its path, to tidy it; makes none.
+    pub(crate) fn open_existing(path: &Path) -> Result<Self, Errno> {
+        let site = Site::open(path.to_owned())?;
+        let access = Access::within(&rustix::fs::fstat(site.directory())?);
+        let enter = shared_files::open_or_make(site.directory(), ENTER, access)?;
+        Ok(Self { site: Arc::new(site), enter, access, unnamed: None })
+    }
+
     /// Takes the queue's lock.
     pub(crate) fn lock(&mut self, patience: Patience<'_>) -> Result<Locked, Errno> {
         if !shared_files::lock(&self.enter, patience)? {

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, ValueVersion};
-use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::counter::Counter;
@@ -16,11 +15,10 @@ use crate::directory::{Locked, QueueDirectory};
 use crate::errors::failed;
 use crate::inner::Inner;
 use crate::joining::{Joined, Joining};
-use crate::locked;
-use crate::pipe::Vitality;
 use crate::shared_files::{HeldUp, Patience};
 use crate::table::Table;
 use crate::value::Writing;
+use crate::{locked, tidying};
 
 /// How often an entry starts over because the directory was removed from under it: it takes another process that comes
 /// and goes each time.
@@ -32,9 +30,6 @@ const PENDING_MAX: usize = 100_000;
 /// How often, in calls that are handed to a thread, those of them that were withdrawn are taken out: a process that was
 /// stopped on its way into the queue may hold them all up for long.
 const PENDING_PURGE: usize = 1_024;
-
-/// How often a reaper looks again at a lock that emptied while it looked.
-const REAPS_MAX: u32 = 16;
 
 /// How a call goes on.
 #[derive(Debug)]
@@ -217,7 +212,7 @@ impl Gate {
         state.retired = true;
         // A thread that serves the gate has the directory, and reaps when it is done.
         if let Some(directory) = state.directory.take() {
-            self.reap(session, directory);
+            tidying::reap(session.looker(), directory);
         }
     }
 
@@ -232,7 +227,7 @@ impl Gate {
         if state.retired
             && let Some(directory) = state.directory.take()
         {
-            self.reap(session, directory);
+            tidying::reap(session.looker(), directory);
         }
         None
     }
@@ -271,65 +266,9 @@ impl Gate {
         Err(restless(operation))
     }
 
-    /// Removes the directory if nobody alive stands in it, and the dead in any case.
-    pub(crate) fn reap(&self, session: &Inner, mut directory: QueueDirectory) {
-        for _ in 0..REAPS_MAX {
-            match directory.lock(Patience::Now) {
-                Ok(Locked::Ours) => {}
-                // Whoever has the lock is entering, and reaps in the end; or is reaping, and looks again.
-                Ok(Locked::Busy | Locked::Removed) => return,
-                Err(errno) => return self.not_reaped(errno),
-            }
-            let outcome = self.reap_locked(session, &directory);
-            directory.unlock();
-            match outcome {
-                Ok(Reaped::Removed | Reaped::Valued) => return,
-                // Somebody who left while we had the lock could not reap; so it is on us.
-                Ok(Reaped::Inhabited) if directory.list().is_ok_and(|listing| listing.contenders.is_empty()) => {}
-                Ok(Reaped::Inhabited) => return,
-                Err(errno) => return self.not_reaped(errno),
-            }
-        }
-    }
-
-    fn reap_locked(&self, session: &Inner, directory: &QueueDirectory) -> Result<Reaped, Errno> {
-        let mut listing = directory.list()?;
-        let mut living = Vec::new();
-        for name in std::mem::take(&mut listing.contenders) {
-            match session.looker().look_at(directory.directory(), &name)? {
-                Some(Vitality::Alive) => living.push(name),
-                Some(Vitality::Dead | Vitality::Left | Vitality::Broken) => directory.remove(name.as_str())?,
-                None => {}
-            }
-        }
-        listing.contenders = living;
-        directory.tidy(&listing);
-        if !listing.contenders.is_empty() {
-            return Ok(Reaped::Inhabited);
-        }
-        if listing.has_lasting_value {
-            return Ok(Reaped::Valued);
-        }
-        directory.remove_all(&self.path(session))?;
-        Ok(Reaped::Removed)
-    }
-
-    fn not_reaped(&self, errno: Errno) {
-        tracing::debug!(lock = %self.lock, %errno, "could not remove the empty directory of a lock");
-    }
-
     fn path(&self, session: &Inner) -> PathBuf {
         session.base().queue_path(&self.lock)
     }
-}
-
-/// What a reaper found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Reaped {
-    Removed,
-    Inhabited,
-    /// Nobody stands there, but a value is to stay.
-    Valued,
 }
 
 /// The outcome of an attempt; `None` if it has to be made by one who may wait.

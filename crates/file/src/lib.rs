@@ -42,11 +42,13 @@ mod shared_files;
 mod site;
 mod standing;
 mod table;
+mod tidying;
 mod value;
 mod watch;
 
 pub use backend::FileBackend;
 pub use default_directory::default_directory;
+pub use tidying::end_place;
 
 /// Locks a mutex whose data no panic can leave half changed.
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
-use crate::gate::Gate;
 use crate::inner::Inner;
 use crate::pipe::{self, Vitality};
 use crate::shared_files::{self, Access, Durability};
+use crate::tidying;
 
 /// The longest reason, in bytes: it is a sentence for the owner of the contender.
 const WHY_BYTES_MAX: usize = 4096;
@@ -149,7 +149,7 @@ pub(crate) fn thaw(session: &Inner, queue: &QueueName, ticket: Ticket) -> Result
 fn thawed(session: &Inner, directory: &OwnedFd, queue: &QueueName) -> Result<(), Errno> {
     rustix::fs::fsync(directory)?;
     let opened = QueueDirectory::open(session.base(), queue)?;
-    Gate::new(queue.clone()).reap(session, opened);
+    tidying::reap(session.looker(), opened);
     Ok(())
 }
 

@@ -143,6 +143,9 @@ fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
 }
 
 #[cfg(feature = "file")]
+pub use lockkeeper_file::end_place;
+
+#[cfg(feature = "file")]
 fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
     url.refuse_unknown_keys(&[])?;
     if !url.hosts().is_empty() {

@@ -286,7 +286,11 @@ impl Watchdog {
     fn report(mut self, end: End) -> io::Result<()> {
         self.reap();
         // Before the word, so that a runner that has heard it finds the place free but for its own hold.
-        drop(self.lifeline.take());
+        match self.lifeline.take() {
+            // It is for us to remove what the runner has left: its lock's name may never be used again.
+            Some(lifeline) if self.runner.is_none() => lockkeeper::end_place(lifeline),
+            lifeline => drop(lifeline),
+        }
         let cause = if self.situation.progress == Progress::Running { Cause::Itself } else { Cause::Watchdog };
         self.tell(Message::Ended { end, cause });
         Ok(())

@@ -1,0 +1,190 @@
+//! Killed runs under names that are never used again, `deploy-$SHA`, leave nothing in the directory of the locks.
+//!
+//! `LOCKKEEPER_TEST_LONG=1` kills ten times as many; `LOCKKEEPER_TEST_SEED=N` kills at the moments of an earlier run.
+
+mod cli_support;
+mod run_support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use cli_support::Place;
+use run_support::{ended, eventually, is_alive, now};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How many runs are killed; with `LOCKKEEPER_TEST_LONG=1`, ten times as many.
+const KILLS: usize = 100;
+
+/// How many run at the same time.
+const AT_ONCE: usize = 8;
+
+/// When a run is killed after its start, in microseconds: before it holds its lock, while it does, or after it has ended.
+const KILL_WITHIN_US: u64 = 60_000;
+
+/// The names in a directory, in order.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A generator of numbers, so that the moments of the kills can be had again.
+struct Random(u64);
+
+impl Random {
+    fn seeded() -> Self {
+        let given = std::env::var("LOCKKEEPER_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
+        println!("LOCKKEEPER_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    /// The next number below a bound (splitmix64).
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// The processes that a process has started, and those that these have started.
+fn descendants(pid: i32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<i32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    children.into_iter().flat_map(|child| [vec![child], descendants(child)].concat()).collect()
+}
+
+fn kill(pid: i32) {
+    // It may have ended by itself.
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// Which processes of a run are killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Runner,
+    Watchdog,
+    Both,
+}
+
+/// Kills a run, and waits until none of its processes lives.
+fn kill_run(way: Way, mut runner: Child) {
+    let pid = runner.id().try_into().unwrap();
+    let family = descendants(pid);
+    // The first of them is the watchdog, if there is one yet.
+    if let Some(&watchdog) = family.first().filter(|_| way != Way::Runner) {
+        kill(watchdog);
+    }
+    if way != Way::Watchdog || family.is_empty() {
+        kill(pid);
+    }
+    ended(&mut runner);
+    for member in family {
+        if way == Way::Both {
+            // Nobody is left to end what the command has started.
+            kill(member);
+        }
+        eventually("a process of a killed run ends", || (!is_alive(member)).then_some(()));
+    }
+}
+
+#[test]
+fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_what_is_in_use() {
+    let place = Place::new();
+    let mut random = Random::seeded();
+    let kills =
+        if std::env::var_os("LOCKKEEPER_TEST_LONG").is_some_and(|long| long == "1") { 10 * KILLS } else { KILLS };
+    let held = [place.hold("held"), place.hold("in/use")];
+    let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
+    eventually("somebody waits", || (place.contenders("held") == 2).then_some(()));
+    let mut killed = 0;
+    while killed < kills {
+        let start = |number: usize| {
+            // Names of all sorts: short ones, ones that are stored as a digest, and a lock that is waited for.
+            let name = match number % 5 {
+                0 => format!("deploy/{number}-{}", "é".repeat(60)),
+                4 => "held".to_owned(),
+                _ => format!("deploy-{number}"),
+            };
+            let options: &[&str] = [&[][..], &["-s"], &["--permits", "3"], &["-x"]][number % 4];
+            let options = if name == "held" { &[] } else { options };
+            let arguments = [&["run", "-q"], options, &[&name, "--", "sh", "-c", "sleep 0.03; exec sleep 9"]].concat();
+            let mut command = place.command(&arguments);
+            let run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            (name == "held", run)
+        };
+        let begun_at = now();
+        let runs: Vec<_> = (killed..killed + AT_ONCE).map(start).collect();
+        let mut moments: Vec<_> = runs.into_iter().map(|run| (random.below(KILL_WITHIN_US), run)).collect();
+        moments.sort_by_key(|(moment, _)| *moment);
+        killed += moments.len();
+        for (moment, (waits, run)) in moments {
+            let way = match random.below(3) {
+                0 => Way::Runner,
+                // Whoever waits needs no watchdog yet, and does not miss it.
+                1 if !waits => Way::Watchdog,
+                _ => Way::Both,
+            };
+            pause(Duration::from_micros(moment).saturating_sub(begun_at.elapsed()));
+            kill_run(way, run);
+        }
+    }
+    let left = names_in(&place.locks().join("queues")).len();
+    println!("{killed} runs were killed; {left} directories were there before ls");
+    let listed = place.run(&["ls"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    assert_eq!(names_in(place.locks()), ["counter", "queues"]);
+    assert_eq!(names_in(&place.locks().join("queues")), ["held", "in%2Fuse"]);
+    assert_eq!(place.contenders("held"), 2);
+    held.into_iter().for_each(cli_support::Holder::end);
+    assert!(ended(&mut waiter).success());
+    assert_eq!(names_in(&place.locks().join("queues")), [""; 0]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test kills at moments that it has drawn")]
+fn pause(pause: Duration) {
+    std::thread::sleep(pause);
+}
+
+#[test]
+fn the_watchdog_tidies_after_a_killed_runner() {
+    let place = Place::new();
+    for options in [&[][..], &["--permits", "2"]] {
+        let arguments = [&["run"], options, &["deploy-7", "--", "sh", "-c", "echo held; sleep 60"]].concat();
+        let mut command = place.command(&arguments);
+        command.stderr(Stdio::null());
+        let mut runner = cli_support::Holder::start(&mut command).process;
+        assert_eq!(names_in(&place.locks().join("queues")), ["deploy-7"]);
+        runner.kill().unwrap();
+        runner.wait().unwrap();
+        eventually("the directory of the lock is gone", || {
+            names_in(&place.locks().join("queues")).is_empty().then_some(())
+        });
+        assert_eq!(names_in(place.locks()), ["counter", "queues"]);
+    }
+}
+
+#[test]
+fn ls_removes_what_was_left_in_the_midst_of_making_and_nothing_that_is_somebodys() {
+    let place = Place::new();
+    assert_eq!(place.script("x", "true").code, Some(0));
+    assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));
+    let queues = place.locks().join("queues");
+    let digest = format!("{}~{}", "y".repeat(120), "0".repeat(32));
+    for left in [".new-1", "queues/.new-2", "queues/no-enter", &format!("queues/{digest}"), "queues/made/.enter"] {
+        let path = place.locks().join(left);
+        fs::create_dir_all(if left.ends_with(".enter") { path.parent().unwrap() } else { &path }).unwrap();
+    }
+    fs::write(queues.join("made/.enter"), "").unwrap();
+    fs::write(place.locks().join(".new-counter"), "").unwrap();
+    fs::create_dir_all(queues.join("theirs")).unwrap();
+    fs::write(queues.join("theirs/readme"), "do not delete").unwrap();
+    assert_eq!(place.run(&["ls"]).stdout.lines().count(), 2, "a heading, and the frozen lock");
+    assert_eq!(names_in(place.locks()), ["counter", "queues"]);
+    assert_eq!(names_in(&queues), ["ice", "theirs"]);
+    assert_eq!(fs::read_to_string(queues.join("theirs/readme")).unwrap(), "do not delete");
+}

@@ -1,0 +1,146 @@
+//! Removing what nobody needs any more: the contenders of the dead, the directories of locks in which nobody stands, and
+//! what was being prepared when somebody died over it.
+//!
+//! Whoever leaves a lock last removes its directory. Whoever is killed cannot; then the next who uses the lock does, or, for
+//! a name that is never used again, whoever saw the process die ([`end_place`]) or looks at all locks. All of it happens
+//! under the lock's flock, which whoever enters takes too, and nobody waits for it.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
+
+use crate::directory::{Locked, QueueDirectory};
+use crate::entry_name::EntryName;
+use crate::pipe::{Looker, Vitality, path_of};
+use crate::shared_files::{Patience, TEMPORARY_PREFIX};
+
+/// How often a reaper looks again at a lock that emptied while it looked.
+const REAPS_MAX: u32 = 16;
+
+/// What the kernel puts behind the path of an open file that has no name any more.
+const DELETED: &str = " (deleted)";
+
+/// What a reaper found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reaped {
+    Removed,
+    Inhabited,
+    /// Nobody stands there, but a value is to stay.
+    Valued,
+}
+
+/// Ends the place of a process that is dead: closes the [lifeline](lockkeeper_core::Standing::lifeline) that kept it, and
+/// removes what the process could not remove, the lock's directory among it if nobody else stands there.
+///
+/// It does not wait for other processes. What cannot be removed now stays for the next who uses the lock, or looks at all
+/// locks, and is in nobody's way.
+pub fn end_place(lifeline: OwnedFd) {
+    let target = rustix::fs::readlink(path_of(&lifeline), Vec::new());
+    // From here on the place is nobody's, and the next in line is granted the lock.
+    drop(lifeline);
+    let Ok(target) = target else { return };
+    let Ok(path) = target.to_str() else { return };
+    let path = Path::new(path.strip_suffix(DELETED).unwrap_or(path));
+    let is_contender =
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| EntryName::parse(name).is_some());
+    if let Some(directory) = path.parent().filter(|_| is_contender) {
+        sweep(&Looker::default(), directory);
+    }
+}
+
+/// Removes what the dead have left in the directory of a lock, and the directory if nobody stands in it.
+pub(crate) fn sweep(looker: &Looker, path: &Path) {
+    match QueueDirectory::open_existing(path) {
+        Ok(directory) => reap(looker, directory),
+        // It is gone, or not ours to tidy.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::ROFS) => {}
+        Err(errno) => not_reaped(path, errno),
+    }
+}
+
+/// Removes something that was being prepared beside the locks. If its maker lives it makes another one.
+pub(crate) fn remove_temporary(above: &Path, name: &str) {
+    if name.starts_with(TEMPORARY_PREFIX) {
+        let path = above.join(name);
+        // What is not empty is none of ours.
+        let _ = rustix::fs::unlink(&path).or_else(|_| rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR));
+    }
+}
+
+/// Removes the directory if nobody alive stands in it, and the dead in any case.
+pub(crate) fn reap(looker: &Looker, mut directory: QueueDirectory) {
+    for _ in 0..REAPS_MAX {
+        match directory.lock(Patience::Now) {
+            Ok(Locked::Ours) => {}
+            // Whoever has the lock is entering, and reaps in the end; or is reaping, and looks again.
+            Ok(Locked::Busy | Locked::Removed) => return,
+            Err(errno) => return not_reaped(directory.site().path(), errno),
+        }
+        let outcome = reap_locked(looker, &directory);
+        directory.unlock();
+        match outcome {
+            Ok(Reaped::Removed | Reaped::Valued) => return,
+            // Somebody who left while we had the lock could not reap; so it is on us.
+            Ok(Reaped::Inhabited) if directory.list().is_ok_and(|listing| listing.contenders.is_empty()) => {}
+            Ok(Reaped::Inhabited) => return,
+            Err(errno) => return not_reaped(directory.site().path(), errno),
+        }
+    }
+}
+
+fn reap_locked(looker: &Looker, directory: &QueueDirectory) -> Result<Reaped, Errno> {
+    let mut listing = directory.list()?;
+    let mut living = Vec::new();
+    for name in std::mem::take(&mut listing.contenders) {
+        match looker.look_at(directory.directory(), &name)? {
+            Some(Vitality::Alive) => living.push(name),
+            Some(Vitality::Dead | Vitality::Left | Vitality::Broken) => directory.remove(name.as_str())?,
+            None => {}
+        }
+    }
+    listing.contenders = living;
+    directory.tidy(&listing);
+    if !listing.contenders.is_empty() {
+        return Ok(Reaped::Inhabited);
+    }
+    if listing.has_lasting_value {
+        return Ok(Reaped::Valued);
+    }
+    directory.remove_all(directory.site().path())?;
+    Ok(Reaped::Removed)
+}
+
+fn not_reaped(path: &Path, errno: Errno) {
+    tracing::debug!(path = %path.display(), %errno, "could not remove the empty directory of a lock");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::shared_files;
+
+    #[test]
+    fn only_a_contender_s_lifeline_ends_a_place_and_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        end_place(fs::File::open(&file).unwrap().into());
+        end_place(std::io::pipe().unwrap().1.into());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "it is no lock's directory");
+
+        let queue = directory.path().join("q");
+        fs::create_dir(&queue).unwrap();
+        let name = queue.join(format!("{:020}-{:032x}-mutex-1-h-c", 1, 7));
+        rustix::fs::mkfifoat(CWD, &name, rustix::fs::Mode::RWXU).unwrap();
+        let lifeline = rustix::fs::open(&name, rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).unwrap();
+        let opened = shared_files::open_directory(&queue).unwrap();
+        assert_eq!(crate::directory::list(opened.as_fd()).unwrap().contenders.len(), 1);
+        end_place(lifeline);
+        assert!(!queue.exists());
+    }
+}
