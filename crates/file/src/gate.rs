@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result, ValueVersion};
 use tokio::sync::oneshot;
 
@@ -26,6 +28,10 @@ const REOPENS_MAX: u32 = 1_000;
 
 /// How many calls of one session may wait to get into one lock's queues; each is a caller with a future of its own.
 const PENDING_MAX: usize = 100_000;
+
+/// How long another process may be on its way into a queue: a few system calls, and on a busy machine some time in which it
+/// does not run.
+const STUCK_AFTER: Duration = Duration::from_millis(200);
 
 /// How often, in calls that are handed to a thread, those of them that were withdrawn are taken out: a process that was
 /// stopped on its way into the queue may hold them all up for long.
@@ -95,6 +101,17 @@ impl Gate {
     /// Tells whether what was called for waits for another process.
     pub(crate) fn is_held_up(&self) -> bool {
         self.held_up.is_so()
+    }
+
+    /// Waits until a thread has waited for one and the same other process for so long that it must be a stopped one.
+    pub(crate) async fn is_stuck(&self, clock: &dyn Clock) {
+        loop {
+            let wait = self.held_up.number();
+            clock.sleep_until(clock.now().saturating_add(STUCK_AFTER)).await;
+            if wait.is_some() && wait == self.held_up.number() {
+                return;
+            }
+        }
     }
 
     /// Makes entries, or has them made.

@@ -176,8 +176,8 @@ impl Inner {
         }
     }
 
-    /// Ends everything; returns what is still being done or undone, and the first failure.
-    pub(crate) fn end(&self) -> (Vec<oneshot::Receiver<()>>, Result<()>) {
+    /// Ends everything; returns what is still being done or undone, and at which gates, and the first failure.
+    pub(crate) fn end(&self) -> (Vec<oneshot::Receiver<()>>, Vec<Arc<Gate>>, Result<()>) {
         self.bond.lose(LossReason::Closed);
         let Remains { pipes, undone, gates } = self.table().close();
         let mut outcome = Ok(());
@@ -185,10 +185,10 @@ impl Inner {
             let left = report_leaving(pipe.leave(), pipe.name());
             outcome = outcome.and(left);
         }
-        for gate in gates {
+        for gate in &gates {
             gate.retire(self);
         }
-        (undone, outcome)
+        (undone, gates, outcome)
     }
 }
 

@@ -1,7 +1,9 @@
 //! A session: the waist, spoken to a directory.
 
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, LossReason, Operation,
     QueueName, QueueView, Request, Result, Session, SessionBond, Standing, Ticket, Value, ValueVersion, Version,
@@ -11,7 +13,7 @@ use lockkeeper_core::{
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
 use crate::departure::Ahead;
-use crate::gate::Course;
+use crate::gate::{Course, Gate};
 use crate::inner::{Inner, lost, report_leaving};
 use crate::joining::{Joined, Joining};
 use crate::pipe::Looker;
@@ -196,11 +198,20 @@ impl Session for FileSession {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        let (undone, outcome) = self.inner.end();
+        let (undone, gates, outcome) = self.inner.end();
+        let inner = self.inner.clone();
         Box::pin(async move {
-            for report in undone {
-                // The other end is dropped when the entry is undone.
-                let _ = report.await;
+            let done = async {
+                for report in undone {
+                    // The other end is dropped when the entry is undone.
+                    let _ = report.await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = done => {}
+                // Nobody knows when what waits there could be written; so it never is.
+                () = one_is_stuck(&gates, &**inner.base().clock()) => inner.table().abandon_writes(),
             }
             outcome
         })
@@ -213,6 +224,16 @@ impl Drop for FileSession {
         // Nobody is left to be told; what could not be unlinked is dead.
         let _ = self.inner.end();
     }
+}
+
+/// Waits until one of the gates is held up by a process that must be a stopped one.
+async fn one_is_stuck(gates: &[Arc<Gate>], clock: &dyn Clock) {
+    let mut stuck: Vec<_> = gates.iter().map(|gate| Box::pin(gate.is_stuck(clock))).collect();
+    std::future::poll_fn(|context| {
+        let is_one = stuck.iter_mut().any(|gate| gate.as_mut().poll(context).is_ready());
+        if is_one { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 fn check(entries: &[Entry]) -> Result<()> {

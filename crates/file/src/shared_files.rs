@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::Ticket;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
@@ -31,18 +31,26 @@ pub(crate) enum Patience<'a> {
 
 /// Whether a thread waits for a flock that another process has, which may be stopped and keep it for as long as it likes.
 #[derive(Debug, Default)]
-pub(crate) struct HeldUp(AtomicBool);
+pub(crate) struct HeldUp {
+    /// Odd while it waits; each wait has a number of its own.
+    waits: AtomicU64,
+}
 
 impl HeldUp {
     /// Tells whether it waits now.
     pub(crate) fn is_so(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.number().is_some()
+    }
+
+    /// Returns the number of the wait that it is in.
+    pub(crate) fn number(&self) -> Option<u64> {
+        Some(self.waits.load(Ordering::Acquire)).filter(|waits| waits % 2 == 1)
     }
 
     fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
-        self.0.store(true, Ordering::Release);
+        self.waits.fetch_add(1, Ordering::AcqRel);
         let outcome = wait();
-        self.0.store(false, Ordering::Release);
+        self.waits.fetch_add(1, Ordering::AcqRel);
         outcome
     }
 }

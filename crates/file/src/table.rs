@@ -145,12 +145,8 @@ impl Table {
 
     /// Withdraws a ticket; returns a queue that is to be retired as well, if any.
     pub(crate) fn withdraw(&mut self, queue: &QueueName, ticket: Ticket) -> (Leaving, Option<Arc<Gate>>) {
-        let is_written = matches!(self.places.get(&ticket), Some((_, Place::Writing(_))));
-        let is_held_up = is_written && self.is_held_up(queue);
         match self.places.get_mut(&ticket).filter(|(place_of, _)| place_of == queue) {
             None => (Leaving::Unknown, None),
-            // It has written nothing yet, and nobody knows when it could.
-            Some((_, Place::Writing(_))) if is_held_up => (Leaving::Over, self.forget(ticket)),
             Some((_, Place::Entering(reports) | Place::Writing(reports))) => {
                 let (report, undone) = oneshot::channel();
                 reports.push(report);
@@ -216,6 +212,11 @@ impl Table {
         self.idle.clear();
         remains.gates.extend(std::mem::take(&mut self.queues).into_values().map(|slot| slot.gate));
         remains
+    }
+
+    /// Gives up the values that are still to be written, so that they never are; of a closed session.
+    pub(crate) fn abandon_writes(&mut self) {
+        self.places.retain(|_, (_, place)| !matches!(place, Place::Writing(_)));
     }
 
     fn release(&mut self, lock: &QueueName) -> Option<Arc<Gate>> {
