@@ -135,6 +135,10 @@ async fn one_kind(fixture: &dyn Fixture) {
             ann.until_contenders("door", 0).await;
         }
     }
+    // A member that is dropped inside leaves its round's note for the next one to clear away.
+    let barrier = bob.keeper.double_barrier("door", 1).expect("the name is one, and there is a member");
+    let inside = soon("the way in", barrier.enter()).await.expect("it goes in");
+    soon("the way out", inside.leave()).await.expect("it was inside");
 }
 
 /// As when a semaphore's only holder goes and those at the gate have not come in yet.
