@@ -374,6 +374,11 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     ///
     /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped.
     /// Withdrawing a ticket twice, or one that never took effect, does nothing.
+    ///
+    /// The service may know of a loss that this process has not heard of yet. If it answers that the entry was gone
+    /// before this, for whatever reason but a withdrawal, the report is an error of kind
+    /// [`Lost`](crate::ErrorKind::Lost) with that reason; so it is if the session was ended by the service before there
+    /// was an answer.
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal;
 
     /// Has nothing more to do with an entry that outlives its session: it stands until somebody breaks it, costs this

@@ -6,12 +6,12 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::{OneRound, Patience, RoundGone, grant_by, refused};
+use crate::contend::{OneRound, Patience, RoundGone, grant_by, lost_error, refused};
 use crate::contender::{Mode, Ticket};
 use crate::guard::{Guard, kind};
 use crate::keeper::Shared;
 use crate::lock::{Lock, granted};
-use crate::{ErrorKind, Hold, Keeper, QueueName, Result};
+use crate::{ErrorKind, Hold, Keeper, Liveness, QueueName, Result};
 
 /// The most members that a double barrier waits for: the names of a round, and of those who were late to leave an
 /// earlier one, must fit into one value.
@@ -193,7 +193,16 @@ impl Entered {
 
     async fn leave_with(self, patience: Patience) -> Result<Option<()>> {
         let Self { lock, guard, round } = self;
-        let Some(left) = by(&lock.shared, patience, guard.release()).await else {
+        let lost = match guard.hold().liveness() {
+            Liveness::Lost(reason) => Some(reason),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
+        };
+        let release = guard.release();
+        if let Some(reason) = lost {
+            // Nobody counts on us any more, and the release goes on by itself.
+            return Err(lost_error(&lock.queue, reason));
+        }
+        let Some(left) = by(&lock.shared, patience, release).await else {
             return Ok(None);
         };
         match left {

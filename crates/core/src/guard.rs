@@ -113,8 +113,9 @@ impl<Kind> Guard<Kind> {
     ///
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if the hold had been lost before: somebody else may have
     /// been granted the lock while this one was thought to be held; so does a hold that had ended by its
-    /// [`max_hold`](crate::Mutex::max_hold). Transient if the service could not be told yet; it is
-    /// told as soon as it can be.
+    /// [`max_hold`](crate::Mutex::max_hold). It is what is reported whatever the service answers, and also if the
+    /// service says so only now: a process that stood still has not heard of it before. Transient if the service could
+    /// not be told yet; it is told as soon as it can be.
     ///
     /// # Cancellation
     ///
@@ -138,12 +139,18 @@ impl<Kind> Guard<Kind> {
             None => (None, None),
         };
         async move {
-            if let Some(withdrawal) = withdrawal {
-                withdrawal.await.map_err(|error| error.at(&queue))?;
-            }
-            match lost {
+            let left = match withdrawal {
+                Some(withdrawal) => withdrawal.await,
                 None => Ok(()),
-                Some(reason) => Err(lost_error(&queue, reason)),
+            };
+            match (lost, left) {
+                // Whatever came of leaving, this is what the holder must hear.
+                (Some(reason), _) => Err(lost_error(&queue, reason)),
+                (None, Err(error)) => match error.kind() {
+                    ErrorKind::Lost(reason) => Err(lost_error(&queue, reason)),
+                    _ => Err(error.at(&queue)),
+                },
+                (None, Ok(())) => Ok(()),
             }
         }
     }
@@ -184,7 +191,8 @@ impl<Kind> Guard<Kind> {
     }
 }
 
-/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back.
+/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back. The release says
+/// whether the hold was lost without the work noticing.
 pub(crate) async fn run_under<Work, Running, Output, Releasing>(
     hold: Hold,
     work: Work,

@@ -4,7 +4,7 @@ use super::{
     bad_input, barriers, bonds, cancellation, changes, closing, contention, counting, downgrade, election, events,
     exclusion, kinds, leading, loss, multi_lock, names, observation, one_lock, operating, order, outage, parts, ranks,
     reentrant, regressions, release, requests, run_under_lock, rw_lock, semaphore, semaphore_bound, semaphore_faults,
-    timeout, timeout_kinds, together, tokens, try_lock, values, waist,
+    timeout, timeout_kinds, together, tokens, try_lock, unnoticed_loss, values, waist,
 };
 use crate::case::Case;
 
@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         release::cases(),
         run_under_lock::cases(),
         loss::cases(),
+        unnoticed_loss::cases(),
         outage::cases(),
         closing::cases(),
         tokens::cases(),

@@ -39,6 +39,7 @@ mod timeout_kinds;
 mod together;
 mod tokens;
 mod try_lock;
+mod unnoticed_loss;
 mod values;
 mod waist;
 

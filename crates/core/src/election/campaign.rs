@@ -151,7 +151,7 @@ where
         };
         if stops {
             reports.send_replace(Status::Ended(None));
-            return given_up(guard).await;
+            return guard.resign().await;
         }
         reports.send_replace(match requeue {
             Requeue::Always => Status::Queued,
@@ -167,14 +167,6 @@ where
                 () = ordered(orders, |orders| orders.requeues != requeues) => {}
             }
         }
-    }
-}
-
-/// Resigns; a lead that was lost before is given up too.
-async fn given_up(guard: Leadership) -> Result<()> {
-    match guard.resign().await {
-        Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Ok(()),
-        outcome => outcome,
     }
 }
 

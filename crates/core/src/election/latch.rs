@@ -128,7 +128,8 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// What had ended the campaign before, if something had; transient if the service could not be told yet; it is told
+    /// What had ended the campaign before, if something had; [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if
+    /// it led and the lead was lost before it was given up; transient if the service could not be told yet; it is told
     /// as soon as it can be.
     ///
     /// # Cancellation

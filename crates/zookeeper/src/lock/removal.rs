@@ -15,14 +15,15 @@ use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX};
 /// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service ends
 /// a session, its nodes' watches fire first, and only then is the connection closed.
 pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
-    let finding_out = find_out(inner.clone(), place.clone());
+    let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
-        let reason = finding_out.await;
+        let reason = find_out(chore_inner, &place).await;
         place.remove_for(reason);
     }));
 }
 
-async fn find_out(inner: Arc<Inner>, place: Arc<Place>) -> LossReason {
+/// Finds out why the node of a place is gone that we did not take away.
+pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
     let path = place.path.line_on_server();
     for _ in 0..LOOK_ATTEMPTS_MAX {
         let sync = inner.link.call(&Request::Sync { path: path.clone() }, place.path.shown());

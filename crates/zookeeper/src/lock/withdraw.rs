@@ -2,13 +2,12 @@
 //!
 //! The first request leaves with the call; the session's own task does the rest, so that it matters to nobody whether the
 //! answer is awaited. It ends when the server says that the node is gone, or when the session is over and took the node
-//! along.
+//! along. A node that was gone before, and a session that the service has ended, are reported as a loss.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Part, QueueName, Result, Ticket, Withdrawal};
-use lockkeeper_zk_proto::client::RequestError;
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 
@@ -18,6 +17,7 @@ use crate::link::{Call, Outcome, Then};
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Entry, Place};
 use crate::lock::queue_data::QueueData;
+use crate::lock::removal;
 use crate::lock::session::Inner;
 use crate::lock::shared_list::{Freshness, SharedList};
 
@@ -30,6 +30,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// From this sequence number on, whoever leaves tries to delete the queue's node too, so that its counter starts anew; it
 /// is refused while anybody queues.
 const SEQUENCE_RENEWED: i32 = 1 << 30;
+
+/// How a withdrawal that did not fail ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ending {
+    /// The node is gone, by our own deletion for all that is known, or was never made.
+    Left,
+    /// Somebody else had taken it away before.
+    WasGone(LossReason),
+    /// The session is over, and took the node along.
+    WithSession,
+}
 
 /// Starts to withdraw a ticket.
 pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -56,16 +67,15 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
 }
 
 /// Starts to delete the node of a place that is being left.
-pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receiver<Result<(), ClientError>> {
+pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receiver<Result<Ending, ClientError>> {
     let request = Request::Delete { path: place.on_server(), version: -1 };
     let (report, reported) = oneshot::channel();
     let (later, left) = (Arc::downgrade(inner), place.clone());
     // Nearly always this is all: the answer goes straight to whoever waits for it.
     let on_reply = Box::new(move |outcome: Outcome| {
-        let is_gone = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(ErrorCode::NoNode)));
         let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
-        if is_gone && left.sequence < SEQUENCE_RENEWED {
-            report.tell(Ok(()));
+        if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
+            report.tell(Ok(Ending::Left));
             return Then::Done;
         }
         let Some(inner) = later.upgrade() else {
@@ -86,12 +96,15 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
 
 /// Goes on with a deletion after its first answer.
 async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<Response, ClientError>) {
-    let path = place.on_server();
-    delete_until_certain(&inner, &place.path, &path, first, &mut report).await;
+    let ending = match first {
+        // It was sent once, so it was not we who took the node away.
+        Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(removal::find_out(inner.clone(), &place).await),
+        first => delete_until_certain(&inner, &place.path, &place.on_server(), first, &mut report).await,
+    };
     if place.sequence >= SEQUENCE_RENEWED {
         renew(&inner, &place).await;
     }
-    report.tell(Ok(()));
+    report.tell(Ok(ending));
 }
 
 /// Deletes the queue's node, so that its counter starts anew; not if it holds a value. Refused while anybody queues, and
@@ -115,7 +128,7 @@ fn search(
     part: Part,
     ticket: Ticket,
     outlives_session: bool,
-) -> oneshot::Receiver<Result<(), ClientError>> {
+) -> oneshot::Receiver<Result<Ending, ClientError>> {
     // Behind the request that may have made it, on the same connection or after it on the next one.
     let first = inner.send_list(&path, part, Freshness::Synced);
     let (report, reported) = oneshot::channel();
@@ -128,7 +141,8 @@ fn search(
             let first = send_delete(&inner, &node, &path).response().await;
             delete_until_certain(&inner, &path, &node, first, &mut report).await;
         }
-        report.tell(Ok(()));
+        // Nobody has ever believed in what was never answered, so that there is nothing to lose.
+        report.tell(Ok(Ending::Left));
     }));
     reported
 }
@@ -145,16 +159,17 @@ async fn delete_until_certain(
     path: &str,
     first: Result<Response, ClientError>,
     report: &mut Report,
-) {
+) -> Ending {
     let mut outcome = first;
     let mut pause = PAUSE_BASE;
     loop {
         match outcome {
-            Ok(_) => return,
-            Err(error) if error.is(ErrorCode::NoNode) => return,
+            Ok(_) => return Ending::Left,
+            // The one before may have taken effect.
+            Err(error) if error.is(ErrorCode::NoNode) => return Ending::Left,
             Err(error) => {
                 if !goes_on(inner, error, &mut pause, report).await {
-                    return;
+                    return Ending::WithSession;
                 }
             }
         }
@@ -190,13 +205,13 @@ async fn find_until_certain(
 
 /// Tells whoever waits for a withdrawal how it went, once.
 struct Report {
-    sender: Option<oneshot::Sender<Result<(), ClientError>>>,
+    sender: Option<oneshot::Sender<Result<Ending, ClientError>>>,
     /// Whether the node stays when the session ends.
     outlives_session: bool,
 }
 
 impl Report {
-    fn tell(&mut self, outcome: Result<(), ClientError>) {
+    fn tell(&mut self, outcome: Result<Ending, ClientError>) {
         if let Some(sender) = self.sender.take() {
             // Whoever asked may have gone.
             let _ = sender.send(outcome);
@@ -231,14 +246,22 @@ async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report
 }
 
 async fn until_certain(
-    reported: oneshot::Receiver<Result<(), ClientError>>,
+    reported: oneshot::Receiver<Result<Ending, ClientError>>,
     inner: Arc<Inner>,
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
+    // Whether the session was ended before it was left or after cannot be told, so nobody may rely on the latter.
+    let over = || match inner.link.bond().liveness() {
+        Liveness::Lost(reason @ LossReason::Expired) => Err(inner.lost(reason, Operation::Leave, &queue)),
+        _ => Ok(()),
+    };
     match reported.await {
-        Ok(outcome) => outcome.map_err(|error| error.into_core(Operation::Leave, None).at(&queue)),
-        Err(_) if ends_with_session && inner.link.is_ended_by_service() => Ok(()),
+        Ok(Ok(Ending::Left)) => Ok(()),
+        Ok(Ok(Ending::WasGone(reason))) => Err(inner.lost(reason, Operation::Leave, &queue)),
+        Ok(Ok(Ending::WithSession)) => over(),
+        Ok(Err(error)) => Err(error.into_core(Operation::Leave, None).at(&queue)),
+        Err(_) if ends_with_session && inner.link.is_ended_by_service() => over(),
         Err(_) => {
             let message = match ends_with_session {
                 true => "nobody is left to tell the service; the place ends with its session",

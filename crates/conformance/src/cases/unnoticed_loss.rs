@@ -1,0 +1,195 @@
+//! A hold that is lost while its holder's runtime stands still: the holder asks nothing and is told nothing, and hears of
+//! the loss all the same when it has done its work or gives the lock back.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, CloseMode, ErrorKind, Hold, LeaderLatch, LossReason, OwnerKey, Result};
+use tokio::sync::oneshot;
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, SOON, soon};
+
+/// How much longer than a session timeout a holder is kept from its runtime that is to find itself lapsed.
+const LAPSE_MARGIN: Duration = Duration::from_millis(200);
+
+pub(super) fn cases() -> Vec<Case> {
+    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
+    let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
+    let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
+    vec![
+        expiring(Case::new("run() says so when its work never awaits and the session expires", async |fixture| {
+            is_lost(fixture, Loss::Expired, run).await;
+        })),
+        removing(Case::new("run() says so when its work never awaits and its contender is removed", async |fixture| {
+            is_lost(fixture, Loss::Removed, run).await;
+        })),
+        cutting(Case::new("run() says so when its work never awaits and the hold lapses", async |fixture| {
+            is_lost(fixture, Loss::Lapsed, run).await;
+        })),
+        removing(Case::new("run_read() and run_write() say so when their work never awaits", async |fixture| {
+            is_lost(fixture, Loss::Removed, run_read).await;
+            is_lost(fixture, Loss::Removed, run_write).await;
+        })),
+        removing(Case::new("a release of a removed contender says so though nobody asked before", async |fixture| {
+            is_lost(fixture, Loss::Removed, release_guard).await;
+            is_lost(fixture, Loss::Removed, release_of_an_owner).await;
+        })),
+        expiring(Case::new("a release under an expired session says so though nobody asked before", async |fixture| {
+            is_lost(fixture, Loss::Expired, release_guard).await;
+        })),
+        cutting(Case::new(
+            "a release of a lapsed hold says so, and not that the connection is lost",
+            async |fixture| {
+                is_lost(fixture, Loss::Lapsed, release_guard).await;
+            },
+        )),
+        removing(Case::new("leaving a double barrier says so when the place was removed", async |fixture| {
+            is_lost(fixture, Loss::Removed, leave_barrier).await;
+        })),
+        removing(Case::new("closing a latch says so when its lead was removed", async |fixture| {
+            is_lost(fixture, Loss::Removed, close_latch).await;
+        })),
+    ]
+}
+
+/// How the hold is lost.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Expired,
+    Removed,
+    Lapsed,
+}
+
+impl Loss {
+    /// Does the harm, and waits until nothing is left of the hold but its holder's belief.
+    async fn happen(self, fixture: &dyn Fixture, holder: &Party, hold: &Hold) {
+        match self {
+            Self::Expired => holder.inflict(Fault::ExpireSession).await,
+            Self::Removed => {
+                let (queue, contender) = (hold.name().clone(), hold.contender().clone());
+                holder.inflict(Fault::RemoveContender { queue, contender }).await;
+            }
+            Self::Lapsed => {
+                holder.inflict(Fault::Cut).await;
+                let timeout = fixture.session_timeout().expect("a client that can be cut off has a session timeout");
+                let clock = fixture.clock();
+                clock.sleep_until(clock.now().saturating_add(timeout + LAPSE_MARGIN)).await;
+            }
+        }
+    }
+
+    const fn reason(self) -> LossReason {
+        match self {
+            Self::Expired => LossReason::Expired,
+            Self::Removed => LossReason::Removed,
+            Self::Lapsed => LossReason::Lapsed,
+        }
+    }
+}
+
+/// Keeps a runtime from everything else, between a grant and what becomes of it.
+struct Standstill {
+    begun: oneshot::Sender<Hold>,
+    end: mpsc::Receiver<()>,
+}
+
+impl Standstill {
+    /// Stands still, without an await, until the hold is lost.
+    fn keep(self, hold: &Hold) {
+        self.begun.send(hold.clone()).expect("the case waits for it");
+        self.end.recv_timeout(SOON).expect("the case says when to go on");
+    }
+}
+
+/// Has `act` hold something on a thread whose only runtime stands still while the hold is lost; its outcome must be the
+/// loss.
+async fn is_lost<Acting>(
+    fixture: &dyn Fixture,
+    loss: Loss,
+    act: impl FnOnce(Party, Standstill) -> Acting + Send + 'static,
+) where
+    Acting: Future<Output = Result<u32>>,
+{
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let ((begun, until_begun), (go_on, end)) = (oneshot::channel(), mpsc::channel());
+    let (told, outcome) = oneshot::channel();
+    let holder = ann.clone();
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is built");
+        // Whoever waits for it has given up, or is told.
+        let _ = told.send(runtime.block_on(act(holder.clone(), Standstill { begun, end })));
+        // The session lived in this runtime.
+        let _ = runtime.block_on(holder.keeper.close());
+    });
+    let hold = soon("the grant", until_begun).await.expect("the thread does not panic");
+    loss.happen(fixture, &ann, &hold).await;
+    if !matches!(loss, Loss::Lapsed) {
+        bob.until_contenders("door", 0).await;
+    }
+    go_on.send(()).expect("the thread waits for it");
+    let outcome = soon("the outcome", outcome).await.expect("the thread does not panic");
+    if matches!(loss, Loss::Lapsed) {
+        ann.inflict(Fault::Heal).await;
+    }
+    tokio::task::spawn_blocking(|| thread.join()).await.expect("it is joined").expect("the thread does not panic");
+    let error = outcome.expect_err("the hold was lost");
+    // Whoever stands still for as long as a session timeout has lapsed, whatever else has happened.
+    let reasons = [loss.reason(), LossReason::Lapsed].map(ErrorKind::Lost);
+    assert!(reasons.contains(&error.kind()) && error.advice() == Advice::Permanent, "{error:?}");
+}
+
+async fn run(ann: Party, standstill: Standstill) -> Result<u32> {
+    let work = |hold: Hold| async move {
+        standstill.keep(&hold);
+        42
+    };
+    ann.mutex("door").run(work).await
+}
+
+async fn run_read(ann: Party, standstill: Standstill) -> Result<u32> {
+    let work = |hold: Hold| async move {
+        standstill.keep(&hold);
+        42
+    };
+    ann.rw_lock("door").run_read(work).await
+}
+
+async fn run_write(ann: Party, standstill: Standstill) -> Result<u32> {
+    let work = |hold: Hold| async move {
+        standstill.keep(&hold);
+        42
+    };
+    ann.rw_lock("door").run_write(work).await
+}
+
+async fn release_guard(ann: Party, standstill: Standstill) -> Result<u32> {
+    let guard = ann.lock("door").await;
+    standstill.keep(guard.hold());
+    guard.release().await.map(|()| 42)
+}
+
+async fn release_of_an_owner(ann: Party, standstill: Standstill) -> Result<u32> {
+    let guard = OwnerKey::new().lock(&ann.mutex("door")).await.expect("the lock is granted");
+    standstill.keep(guard.hold());
+    guard.release().await.map(|()| 42)
+}
+
+async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
+    let barrier = ann.keeper.double_barrier("door", 1).expect("the name is one");
+    let entered = barrier.enter().await.expect("it waits for nobody");
+    standstill.keep(entered.hold());
+    let left = entered.leave().await.map(|()| 42);
+    // The next round clears up what is noted of this one.
+    barrier.enter().await.expect("it waits for nobody").leave().await.expect("it was inside");
+    left
+}
+
+async fn close_latch(ann: Party, standstill: Standstill) -> Result<u32> {
+    let latch = LeaderLatch::start(&ann.keeper.election("door").expect("the name is one"));
+    let hold = latch.until_leader().await.expect("nobody else stands");
+    standstill.keep(&hold);
+    latch.close(CloseMode::Silent).await.map(|()| 42)
+}
