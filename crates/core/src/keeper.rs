@@ -1,7 +1,7 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
 use std::fmt;
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -13,17 +13,19 @@ use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::memory::{MemoryService, Testing};
+use crate::opening::Slot;
 use crate::retry::RetryPolicy;
 use crate::watching;
 use crate::{
     Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, Permits, QueueName,
-    Result, RwLock, Semaphore, Session,
+    Result, RwLock, Semaphore,
 };
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
-/// under it and nothing else. The session ends when the keeper, its clones and all that was made by them are dropped
+/// under it and nothing else. The opening is a task of the runtime of whoever asked first. It goes on when that caller
+/// has given up, and all who wait for it share its outcome. The session ends when the keeper, its clones and all that was made by them are dropped
 /// (the locks, guards and holds), or on [`Keeper::close`].
 ///
 /// ```
@@ -50,9 +52,9 @@ pub(crate) struct Shared {
     pub(crate) retry: RetryPolicy,
     pub(crate) owner: Arc<Owner>,
     observers: Vec<Arc<dyn Observer>>,
-    session: StdMutex<Option<Arc<dyn Session>>>,
-    /// Held while a session is opened, so that a thousand tasks open one and not a thousand.
-    opening: tokio::sync::Mutex<()>,
+    /// Itself, for tasks that must not keep it.
+    pub(crate) me: Weak<Self>,
+    pub(crate) session: StdMutex<Slot>,
     /// Whether nothing new is granted: since the keeper was drained or closed.
     closed: watch::Sender<bool>,
     pub(crate) holds: Arc<Holds>,
@@ -333,7 +335,7 @@ impl Keeper {
     /// Fails; the service ends the session by itself.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.shared.closed.send_replace(true);
-        let closing = self.shared.slot().take().map(|session| session.close());
+        let closing = self.shared.take_session().map(|session| session.close());
         let looking = self.shared.backend.close();
         async move {
             let closed = match closing {
@@ -357,27 +359,9 @@ impl fmt::Debug for Keeper {
 }
 
 impl Shared {
-    /// Returns the present session, or opens the next one.
-    pub(crate) async fn session(&self) -> Result<Arc<dyn Session>> {
-        if let Some(session) = self.live_session()? {
-            return Ok(session);
-        }
-        let _turn = self.opening.lock().await;
-        if let Some(session) = self.live_session()? {
-            return Ok(session);
-        }
-        let session = self.backend.session().await?;
-        *self.slot() = Some(session.clone());
-        if *self.closed.borrow() {
-            // The keeper was closed meanwhile, and nobody else would end this session. The call alone does.
-            drop(session.close());
-        }
-        Ok(session)
-    }
-
     /// Tells whether what was asked of a queue waits for another process that is just entering it.
     pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
-        self.slot().as_ref().is_some_and(|session| session.is_held_up(queue))
+        self.present_session().is_some_and(|session| session.is_held_up(queue))
     }
 
     /// Waits until the keeper is closed, and says so.
@@ -388,9 +372,22 @@ impl Shared {
         closed()
     }
 
+    /// Waits until the keeper is drained, closed or dropped, without keeping it.
+    pub(crate) fn until_closing(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = self.closed.subscribe();
+        async move {
+            // An error says that it was dropped.
+            let _ = changes.wait_for(|&closed| closed).await;
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// Says that the keeper is closed, if it is.
     pub(crate) fn closing(&self) -> Option<Error> {
-        self.closed.borrow().then(closed)
+        self.is_closed().then(closed)
     }
 
     pub(crate) fn emit(&self, event: &Event) {
@@ -399,25 +396,9 @@ impl Shared {
             observer.on_event(event);
         }
     }
-
-    fn live_session(&self) -> Result<Option<Arc<dyn Session>>> {
-        if *self.closed.borrow() {
-            return Err(closed());
-        }
-        let mut slot = self.slot();
-        if slot.as_ref().is_some_and(|session| !session.bond().liveness().is_held()) {
-            *slot = None;
-        }
-        Ok(slot.clone())
-    }
-
-    /// Nothing panics while the slot is locked, so what a panic elsewhere left here is whole.
-    fn slot(&self) -> StdMutexGuard<'_, Option<Arc<dyn Session>>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn closed() -> Error {
+pub(crate) fn closed() -> Error {
     Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string())
 }
 
@@ -475,20 +456,20 @@ impl KeeperBuilder {
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
         let Self { backend, clock, retry, owner, observers, testing } = self;
-        let shared = Shared {
+        let shared = Arc::new_cyclic(|me| Shared {
             backend,
             clock,
             retry,
             owner: Arc::new(owner),
             observers,
-            session: StdMutex::new(None),
-            opening: tokio::sync::Mutex::new(()),
+            me: me.clone(),
+            session: StdMutex::default(),
             closed: watch::Sender::new(false),
             holds: Arc::default(),
             fronts: Fronts::default(),
             testing,
-        };
-        Keeper { shared: Arc::new(shared) }
+        });
+        Keeper { shared }
     }
 }
 

@@ -25,7 +25,7 @@
 //! # What is not here
 //!
 //! No global state, no background thread, no callback under a lock, no task or timer but those that a caller
-//! asks for: for a deadline, a limit of a hold, a latch.
+//! asks for: for a deadline, a limit of a hold, a latch, a session that takes a while to open.
 
 mod backend;
 mod barrier;
@@ -50,6 +50,7 @@ pub mod memory;
 mod multi_lock;
 mod mutex;
 mod name;
+mod opening;
 mod operate;
 mod owner_key;
 pub mod retry;

@@ -71,9 +71,11 @@ impl Scene {
 
 type Running<Output> = Pin<Box<dyn Future<Output = Output>>>;
 
-/// Polls at most so many times; a future that is ready must not be polled again.
-fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Output> {
+/// Polls at most so many times; a future that is ready must not be polled again. In between, the task runs that opens
+/// the session.
+async fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Output> {
     for _ in 0..polls {
+        tokio::task::yield_now().await;
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             return Some(output);
         }
@@ -123,7 +125,7 @@ async fn whatever_is_dropped_at_any_await_leaves_nothing() {
         loop {
             let scene = Scene::set().await;
             let mut future = asking(&scene);
-            let granted = poll(&mut future, polls);
+            let granted = poll(&mut future, polls).await;
             scene.check_left(future).await;
             if let Some(granted) = granted {
                 assert!(granted.unwrap(), "{name} is granted after {polls} polls");
@@ -185,13 +187,13 @@ async fn whatever_happens_at_any_await_the_permits_are_had_once_and_their_bound_
                 let taken = if contended { Some(rivals.acquire().await.unwrap()) } else { None };
                 let asking = scene.clone();
                 let mut future: Running<_> = Box::pin(async move { asking.acquire(2).await });
-                if let Some(permits) = poll(&mut future, polls) {
+                if let Some(permits) = poll(&mut future, polls).await {
                     assert!(!contended, "{how:?}: granted while one is taken");
                     scene.check_left((permits, future)).await;
                     break;
                 }
                 disturb(&scene, &how).await;
-                let stays_pending = contended && poll(&mut future, 1).is_none();
+                let stays_pending = contended && poll(&mut future, 1).await.is_none();
                 drop(taken);
                 let permits = soon(future).await.unwrap();
                 assert!(stays_pending || !contended, "{how:?} after {polls} polls");
@@ -219,7 +221,7 @@ async fn whoever_loses_the_gate_at_any_await_holds_nothing_or_all() {
         let scene = Arc::new(Scene::set().await);
         let asking = scene.clone();
         let mut future: Running<_> = Box::pin(async move { asking.acquire(2).await });
-        if let Some(permits) = poll(&mut future, polls) {
+        if let Some(permits) = poll(&mut future, polls).await {
             scene.check_left((permits, future)).await;
             assert!(removed > 0, "it was never at the gate");
             return;
@@ -262,14 +264,14 @@ async fn whatever_is_taken_after_the_counter_was_lowered_keeps_to_it() {
         set(&scene, 2).await.unwrap();
         let semaphore = scene.keeper.semaphore("door", Permits::Counter(counter.as_str().to_owned())).unwrap();
         let mut future: Running<_> = Box::pin(async move { semaphore.acquire_many(2).await });
-        if let Some(permits) = poll(&mut future, polls) {
+        if let Some(permits) = poll(&mut future, polls).await {
             scene.check_left((permits, future)).await;
             assert!(waited > 0, "the counter was never heeded");
             return;
         }
         set(&scene, 1).await.unwrap();
         let has_permits = scene.shown().await.iter().any(|info| info.mode == Mode::Permit);
-        let permits = match poll(&mut future, POLLS_MAX) {
+        let permits = match poll(&mut future, POLLS_MAX).await {
             Some(permits) => {
                 assert!(has_permits, "after {polls} polls more are taken than there are");
                 permits.unwrap()

@@ -1,0 +1,174 @@
+//! The session of a keeper: the present one, and the opening of the next.
+//!
+//! Opening belongs to no caller. A task does it, in the runtime of whoever asked first; it goes on when that caller has
+//! given up, and its outcome reaches all who wait for it by then. It ends with the keeper.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::keeper::{Shared, closed};
+use crate::{BoxFuture, Error, ErrorKind, Operation, Result, Session};
+
+/// How many openings one caller waits for that end without an outcome: each does so because its runtime has ended, and
+/// no program ends more than a few in a row.
+const OPENINGS_MAX: u32 = 4;
+
+/// What comes of opening a session.
+type Opened = Result<Arc<dyn Session>>;
+
+/// What a keeper has of a session.
+#[derive(Default)]
+pub(crate) enum Slot {
+    /// Nothing, until somebody asks.
+    #[default]
+    Empty,
+    /// A task opens one, and tells all who wait; if nobody can tell any more, its runtime has ended.
+    Opening(watch::Receiver<Option<Opened>>),
+    /// One that may be lost by now.
+    Open(Arc<dyn Session>),
+}
+
+/// How a caller comes by a session.
+enum Way {
+    /// It is there.
+    There(Arc<dyn Session>),
+    /// A task tells.
+    Told(watch::Receiver<Option<Opened>>),
+    /// The caller opens one itself, since there is no runtime for a task.
+    Alone(BoxFuture<Opened>),
+}
+
+impl Shared {
+    /// Returns the present session, or has the next one opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of the opening, which are told to all who wait for it; [`ErrorKind::Closed`] once the keeper is closed.
+    ///
+    /// # Cancellation
+    ///
+    /// The opening goes on.
+    ///
+    /// # Ordering
+    ///
+    /// Whoever asks after an opening has failed begins another one.
+    ///
+    /// # On connection loss
+    ///
+    /// Fails.
+    pub(crate) async fn session(&self) -> Opened {
+        for _ in 0..OPENINGS_MAX {
+            let mut outcome = match self.way_to_session()? {
+                Way::There(session) => return Ok(session),
+                Way::Alone(opening) => return self.settle(opening.await),
+                Way::Told(outcome) => outcome,
+            };
+            let told = outcome.wait_for(Option::is_some).await.map(|opened| opened.clone());
+            if let Ok(Some(opened)) = told {
+                return opened;
+            }
+        }
+        let message = "the runtime that was to open a session has ended";
+        Err(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, message))
+    }
+
+    fn way_to_session(&self) -> Result<Way> {
+        if self.is_closed() {
+            return Err(closed());
+        }
+        let mut slot = self.slot();
+        match &*slot {
+            Slot::Open(session) if session.bond().liveness().is_held() => return Ok(Way::There(session.clone())),
+            Slot::Opening(outcome) if outcome.has_changed().is_ok() => return Ok(Way::Told(outcome.clone())),
+            Slot::Open(_) | Slot::Opening(_) | Slot::Empty => *slot = Slot::Empty,
+        }
+        let mut opening = self.backend.session();
+        // In memory and on files there is nothing to wait for, and nothing that a task would be needed for.
+        if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            drop(slot);
+            return self.settle(opened).map(Way::There);
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return Ok(Way::Alone(opening));
+        };
+        let (tell, outcome) = watch::channel(None);
+        *slot = Slot::Opening(outcome.clone());
+        runtime.spawn(open(self.me.clone(), opening, self.until_closing(), tell));
+        Ok(Way::Told(outcome))
+    }
+
+    /// Keeps what was opened for all who ask from now on.
+    fn settle(&self, opened: Opened) -> Opened {
+        let mut slot = self.slot();
+        match opened {
+            Err(error) => {
+                if let Slot::Opening(_) = *slot {
+                    *slot = Slot::Empty;
+                }
+                Err(error)
+            }
+            Ok(session) if self.is_closed() => {
+                drop(slot);
+                // Nobody else would end it. The call alone does.
+                drop(session.close());
+                Err(closed())
+            }
+            Ok(session) => {
+                if let Slot::Open(other) = &*slot
+                    && other.bond().liveness().is_held()
+                {
+                    // Two asked at the same moment. The one that nobody takes is closed.
+                    return Ok(other.clone());
+                }
+                *slot = Slot::Open(session.clone());
+                Ok(session)
+            }
+        }
+    }
+
+    /// Returns the session that was opened last, if it was not given up; it may be lost.
+    pub(crate) fn present_session(&self) -> Option<Arc<dyn Session>> {
+        match &*self.slot() {
+            Slot::Open(session) => Some(session.clone()),
+            Slot::Opening(_) | Slot::Empty => None,
+        }
+    }
+
+    /// Gives up the present session, if there is one.
+    pub(crate) fn take_session(&self) -> Option<Arc<dyn Session>> {
+        match std::mem::take(&mut *self.slot()) {
+            Slot::Open(session) => Some(session),
+            Slot::Opening(_) | Slot::Empty => None,
+        }
+    }
+
+    /// Nothing panics while the slot is locked, so what a panic elsewhere left here is whole.
+    fn slot(&self) -> std::sync::MutexGuard<'_, Slot> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a session for a keeper, unless that is closed or dropped before.
+async fn open(
+    keeper: Weak<Shared>,
+    opening: BoxFuture<Opened>,
+    closing: impl Future<Output = ()> + Send,
+    tell: watch::Sender<Option<Opened>>,
+) {
+    let opened = tokio::select! {
+        biased;
+        // Whoever waits looks again, and finds that the keeper is closed.
+        () = closing => return,
+        opened = opening => opened,
+    };
+    // A session that nobody takes is closed.
+    if let Some(keeper) = keeper.upgrade() {
+        tell.send_replace(Some(keeper.settle(opened)));
+    }
+}
