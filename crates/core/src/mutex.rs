@@ -224,6 +224,54 @@ impl Mutex {
         let held = owner.lock(self).await?;
         owner.run(held, work).await
     }
+
+    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the
+    /// time was up first, and then the work was not begun.
+    ///
+    /// The work itself may take as long as it likes; [`Mutex::max_hold`] bounds it. A timeout of zero takes the lock
+    /// only if it is free.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper_core::Error> {
+    /// use std::time::Duration;
+    ///
+    /// # let keeper = lockkeeper_core::Keeper::memory();
+    /// let sum = keeper.mutex("sum")?;
+    /// let guard = sum.lock().await?;
+    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, None);
+    /// guard.release().await?;
+    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`], and as [`Mutex::lock_timeout`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`Mutex::run`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`Mutex::run`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`Mutex::lock_timeout`], and then as [`Mutex::run`].
+    pub async fn run_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.lock_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
 }
 
 impl fmt::Debug for Mutex {

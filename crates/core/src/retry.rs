@@ -3,9 +3,13 @@
 //! A policy bounds attempts that failed with [`Advice::Transient`](crate::Advice::Transient); permanent errors are
 //! never tried again, and the caller's own deadline ends everything first. Delays carry jitter, so that a fleet that
 //! lost its server together does not come back together. The policy is pure: it is given the attempt, the time spent
-//! and a random number, and answers.
+//! and a random number, and answers. [`RetryPolicy::run`] applies it to work of one's own.
+
+mod attempts;
 
 use std::time::Duration;
+
+pub use attempts::{Attempts, Failure};
 
 /// The first delay of the default policy.
 pub const DEFAULT_BASE: Duration = Duration::from_secs(1);

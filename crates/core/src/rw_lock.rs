@@ -237,6 +237,36 @@ impl RwLock {
         owner.run(held, work).await
     }
 
+    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None` if
+    /// the time was up first, and then the work was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::run_read`], and as [`RwLock::read_timeout`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`RwLock::run_read`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::run_read`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::read_timeout`], and then as [`RwLock::run_read`].
+    pub async fn run_read_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.read_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Runs `work` while having the lock alone, and drops it at its next await if the lock is lost.
     ///
     /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it counts on that one's hold.
@@ -265,6 +295,40 @@ impl RwLock {
         let owner = OwnerKey::of_this_run();
         let held = owner.write(self).await?;
         owner.run(held, work).await
+    }
+
+    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`; `None` if
+    /// the time was up first, and then the work was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::run_write`], and as [`RwLock::write_timeout`].
+    ///
+    /// # Cancellation
+    ///
+    /// As [`RwLock::run_write`].
+    ///
+    /// # Ordering
+    ///
+    /// As [`RwLock::run_write`].
+    ///
+    /// # On connection loss
+    ///
+    /// As [`RwLock::write_timeout`], and then as [`RwLock::run_write`].
+    pub async fn run_write_timeout<Work, Running, Output>(
+        &self,
+        timeout: Duration,
+        work: Work,
+    ) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.write_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 

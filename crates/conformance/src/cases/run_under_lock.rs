@@ -3,6 +3,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lockkeeper_core::{ErrorKind, LossReason};
 use tokio::sync::oneshot;
@@ -17,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("run() gives the lock back when the work panics", work_panics),
         Case::new("run() drops the work when the lock is lost", drops_the_work).needs(&[FaultKind::ExpireSession]),
         Case::new("run() does not start the work when the lock is not granted", does_not_start),
+        Case::new("run_timeout() and its sisters give up in time, without the work, and run it when they can", in_time),
     ]
 }
 
@@ -91,4 +93,42 @@ async fn does_not_start(fixture: &dyn Fixture) {
     assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
     assert!(!started.load(Ordering::SeqCst));
     release(guard).await;
+}
+
+async fn in_time(fixture: &dyn Fixture) {
+    /// Long enough to queue up and leave again.
+    const IN_VAIN: Duration = Duration::from_millis(500);
+    /// Longer than any grant takes.
+    const ENOUGH: Duration = Duration::from_secs(3600);
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let (mutex, book) = (bob.mutex("door"), bob.rw_lock("book"));
+    let held = (ann.lock("door").await, ann.write("book").await);
+    for timeout in [Duration::ZERO, IN_VAIN] {
+        let begun = AtomicBool::new(false);
+        let work = |_| async { begun.store(true, Ordering::SeqCst) };
+        let outcomes = [
+            soon("the end of the timeout", mutex.run_timeout(timeout, work)).await,
+            soon("the end of the timeout", book.run_read_timeout(timeout, work)).await,
+            soon("the end of the timeout", book.run_write_timeout(timeout, work)).await,
+        ];
+        for outcome in outcomes {
+            assert!(outcome.expect("time that is up is no error").is_none());
+        }
+        assert!(!begun.load(Ordering::SeqCst), "the lock was not had");
+    }
+    release(held.0).await;
+    release(held.1).await;
+    let work = |hold: lockkeeper_core::Hold| async move { hold.is_held() };
+    for timeout in [Duration::ZERO, ENOUGH] {
+        let outcomes = [
+            soon("the output", mutex.run_timeout(timeout, work)).await,
+            soon("the output", book.run_read_timeout(timeout, work)).await,
+            soon("the output", book.run_write_timeout(timeout, work)).await,
+        ];
+        for outcome in outcomes {
+            assert_eq!(outcome.expect("the lock is kept"), Some(true));
+        }
+    }
+    ann.until_contenders("door", 0).await;
+    ann.until_contenders("book", 0).await;
 }

@@ -47,6 +47,8 @@
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `acquire()`, `acquire(time, unit)` | [`Mutex::lock`], [`Mutex::lock_timeout`]; [`Mutex::try_lock`] for a time of 0 |
 //! | `release()` | [`Guard::release`], or drop the guard |
+//! | `InterruptedException` | none: give the wait a time ([`Mutex::lock_timeout`], [`Mutex::run_timeout`]), or close the keeper; in async code, drop the future |
+//! | `RetryNTimes`, `ExponentialBackoffRetry`, … | [`RetryPolicy`](crate::retry::RetryPolicy), for the keeper's own attempts and, by [`RetryPolicy::run`](crate::retry::RetryPolicy::run), for yours |
 //! | `isAcquiredInThisProcess()`, `isOwnedByCurrentThread()` | `guard.hold().is_held()`, which also knows of a lost session |
 //! | `getParticipantNodes()` | [`Keeper::contenders`] |
 //! | `makeRevocable()`, `RevocationListener` | [`Hold::revoked`](crate::Hold::revoked) |

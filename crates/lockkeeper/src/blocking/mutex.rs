@@ -79,6 +79,16 @@ impl Mutex {
         self.lock()?.run(work)
     }
 
+    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the time
+    /// was up first, and then the work was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`] and [`Mutex::lock_timeout`].
+    pub fn run_timeout<Output>(&self, timeout: Duration, work: impl FnOnce(&Hold) -> Output) -> Result<Option<Output>> {
+        self.lock_timeout(timeout)?.map(|guard| guard.run(work)).transpose()
+    }
+
     pub(super) fn parts(self) -> (crate::Mutex, Arc<User>) {
         (self.mutex, self.user)
     }

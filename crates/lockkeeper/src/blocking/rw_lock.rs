@@ -120,6 +120,20 @@ impl RwLock {
         self.read()?.run(work)
     }
 
+    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None` if the
+    /// time was up first, and then the work was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::run_read`] and [`RwLock::read_timeout`].
+    pub fn run_read_timeout<Output>(
+        &self,
+        timeout: Duration,
+        work: impl FnOnce(&Hold) -> Output,
+    ) -> Result<Option<Output>> {
+        self.read_timeout(timeout)?.map(|guard| guard.run(work)).transpose()
+    }
+
     /// Runs `work` while having the lock alone. It is not stopped if the lock is lost: where it matters, it asks the hold.
     ///
     /// # Errors
@@ -127,6 +141,20 @@ impl RwLock {
     /// As [`RwLock::write`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done.
     pub fn run_write<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
         self.write()?.run(work)
+    }
+
+    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`; `None` if the
+    /// time was up first, and then the work was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`RwLock::run_write`] and [`RwLock::write_timeout`].
+    pub fn run_write_timeout<Output>(
+        &self,
+        timeout: Duration,
+        work: impl FnOnce(&Hold) -> Output,
+    ) -> Result<Option<Output>> {
+        self.write_timeout(timeout)?.map(|guard| guard.run(work)).transpose()
     }
 
     pub(super) fn parts(self) -> (crate::RwLock, Arc<User>) {

@@ -10,7 +10,7 @@ use super::*;
 use crate::clock::{Clock, SystemClock};
 use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
-use crate::{ErrorKind, LossReason};
+use crate::{ErrorKind, Hold, LossReason};
 
 /// How long anything may take that must happen.
 const SOON: Duration = Duration::from_secs(20);
@@ -172,6 +172,32 @@ fn work_is_run_under_the_lock_and_a_panic_gives_it_back() {
         move || mutex.run(|_| panic!("as it should"))
     });
     assert!(panicked.join().is_err());
+    assert!(mutex.try_lock().unwrap().is_some());
+}
+
+#[test]
+fn work_with_a_wait_is_not_begun_when_the_time_is_up_first() {
+    let keeper = keeper();
+    let (mutex, book) = (keeper.mutex("door").unwrap(), keeper.rw_lock("book").unwrap());
+    let (held, written) = (mutex.lock().unwrap(), book.write().unwrap());
+    let elsewhere_in_vain = elsewhere({
+        let (mutex, book) = (mutex.clone(), book.clone());
+        move || {
+            let short = Duration::from_millis(20);
+            let in_vain = mutex.run_timeout(short, |_| unreachable!("the lock was not had")).unwrap();
+            let unread = book.run_read_timeout(short, |_| unreachable!("the lock was not had")).unwrap();
+            let unwritten: Option<()> =
+                book.run_write_timeout(Duration::ZERO, |_| unreachable!("the lock was not had")).unwrap();
+            let nothing: [Option<()>; 3] = [in_vain, unread, unwritten];
+            nothing.iter().all(Option::is_none)
+        }
+    });
+    assert!(elsewhere_in_vain.recv_timeout(SOON).unwrap());
+    // The thread that has them counts on what it has.
+    assert_eq!(mutex.run_timeout(SOON, Hold::is_held).unwrap(), Some(true));
+    assert_eq!(book.run_write_timeout(SOON, Hold::is_held).unwrap(), Some(true));
+    drop((held, written));
+    assert_eq!(book.run_read_timeout(SOON, Hold::is_held).unwrap(), Some(true));
     assert!(mutex.try_lock().unwrap().is_some());
 }
 
