@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper::{ContenderId, Event, Observer};
+use lockkeeper::{ContenderId, Event, LossReason, Observer, SessionTimeout};
 use rustix::stdio::stderr;
 
 use crate::output::{brief, one_line};
@@ -153,6 +153,26 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         Event::Released { lock, held, .. } => {
             Some((Talk::Verbose, format!("{lock}: given back after {}", brief(*held))))
         }
+        Event::SessionOpened { service, timeout: Some(timeout) } => {
+            let SessionTimeout { asked, granted } = timeout;
+            let text = match timeout.is_clipped() {
+                false => format!("{service}: the session timeout is {granted:?}"),
+                true => {
+                    format!("{service}: warning: the server granted a session timeout of {granted:?}, not {asked:?}")
+                }
+            };
+            Some((Talk::Verbose, text))
+        }
+        Event::Jeopardy { service, safe_for } => {
+            let safe_for =
+                safe_for.map(|left| format!("; what is held is safe for {}", brief(left))).unwrap_or_default();
+            Some((Talk::Verbose, format!("{service}: the connection is lost{safe_for}")))
+        }
+        Event::JeopardyOver { service } => Some((Talk::Verbose, format!("{service}: connected again"))),
+        Event::SessionLost { service, reason } if *reason != LossReason::Closed => {
+            Some((Talk::Verbose, format!("{service}: the session was lost: {reason}")))
+        }
+        // Who holds the lock says so itself.
         _ => None,
     }
 }
@@ -189,6 +209,20 @@ mod tests {
         let told: Vec<u64> = (1..300).filter(|&second| retrying(second as u32 + 1, second).0 == Talk::Normal).collect();
         assert_eq!(told, [60, 120, 180, 240]);
         assert_eq!(retrying(1, 301).0, Talk::Normal, "it is another failure");
+    }
+
+    #[test]
+    fn the_session_timeout_that_was_granted_is_told_with_a_warning_if_it_is_another_than_was_asked_for() {
+        let opened = |asked, granted| {
+            let (asked, granted) = (Duration::from_secs(asked), Duration::from_secs(granted));
+            let timeout = Some(SessionTimeout { asked, granted });
+            describe(&Event::SessionOpened { service: "zk://h1".to_owned(), timeout }, false).unwrap()
+        };
+        assert_eq!(opened(20, 20), (Talk::Verbose, "zk://h1: the session timeout is 20s".to_owned()));
+        let clipped = "zk://h1: warning: the server granted a session timeout of 40s, not 3600s";
+        assert_eq!(opened(3600, 40), (Talk::Verbose, clipped.to_owned()));
+        let untimed = Event::SessionOpened { service: "file:/x".to_owned(), timeout: None };
+        assert!(describe(&untimed, false).is_none());
     }
 
     #[test]

@@ -83,6 +83,8 @@ fn a_config_file_says_what_the_options_do_not_and_names_no_service_by_it() {
     let run = ["-v", "run", "--connect", &format!("{}?session_timeout=10s", server.url), "job", "--", "true"];
     let ended = place.run(&run);
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    let clipped = "warning: the server granted a session timeout of 2s, not 10s";
+    assert_eq!(ended.stderr.matches(clipped).count(), 1, "{ended:?}");
     // 20 ticks of 100 ms leave less than this grace needs.
     let too_long = place.run(&[&run[..4], &["--grace", "5s"], &run[4..]].concat());
     assert_eq!(too_long.code, Some(125), "{too_long:?}");

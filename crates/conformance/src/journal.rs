@@ -27,9 +27,9 @@ impl Journal {
         soon(what, enough).await.expect("the journal lives");
     }
 
-    /// Returns the names of the events heard, in order.
+    /// Returns the names of the events of locks, not of sessions, that were heard, in order.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
-        self.events().iter().map(kind_of).collect()
+        self.events().iter().filter_map(kind_of).collect()
     }
 
     pub(crate) fn events(&self) -> MutexGuard<'_, Vec<Event>> {
@@ -37,15 +37,19 @@ impl Journal {
     }
 }
 
-fn kind_of(event: &Event) -> &'static str {
+fn kind_of(event: &Event) -> Option<&'static str> {
     match event {
-        Event::Joined { .. } => "joined",
-        Event::Rejoining { .. } => "rejoining",
-        Event::Retrying { .. } => "retrying",
-        Event::Granted { .. } => "granted",
-        Event::NotAcquired { .. } => "not acquired",
-        Event::Released { .. } => "released",
-        _ => "another",
+        Event::Joined { .. } => Some("joined"),
+        Event::Rejoining { .. } => Some("rejoining"),
+        Event::Retrying { .. } => Some("retrying"),
+        Event::Granted { .. } => Some("granted"),
+        Event::NotAcquired { .. } => Some("not acquired"),
+        Event::Released { .. } => Some("released"),
+        Event::SessionOpened { .. }
+        | Event::SessionLost { .. }
+        | Event::Jeopardy { .. }
+        | Event::JeopardyOver { .. } => None,
+        _ => Some("another"),
     }
 }
 

@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueName,
-    QueueView, Request, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version, Withdrawal,
+    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error, Expected,
+    QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Version,
+    Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -99,6 +100,10 @@ impl Backend for Tap {
         self.paced(self.inner.queues(prefix))
     }
 
+    fn trouble(&self) -> Option<Error> {
+        self.inner.trouble()
+    }
+
     fn close(&self) -> BoxFuture<Result<()>> {
         self.paced(self.inner.close())
     }
@@ -113,6 +118,10 @@ struct TapSession {
 impl Session for TapSession {
     fn bond(&self) -> &SessionBond {
         self.inner.bond()
+    }
+
+    fn timeout(&self) -> Option<SessionTimeout> {
+        self.inner.timeout()
     }
 
     fn notice(&self) -> Option<Duration> {

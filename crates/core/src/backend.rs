@@ -91,6 +91,12 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Fails.
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
 
+    /// Says why the service could not be reached last, for whoever waits for an answer in vain; `None` once a
+    /// connection stands, before the first attempt has failed, and where there is nothing to reach.
+    fn trouble(&self) -> Option<Error> {
+        None
+    }
+
     /// Ends what looking has opened, if anything; sessions are closed by themselves.
     ///
     /// # Errors
@@ -113,12 +119,33 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// How long a service keeps a session that it does not hear of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SessionTimeout {
+    /// What we asked for.
+    pub asked: Duration,
+    /// What it granted.
+    pub granted: Duration,
+}
+
+impl SessionTimeout {
+    /// Tells whether the service granted another timeout than was asked for.
+    pub fn is_clipped(&self) -> bool {
+        self.asked != self.granted
+    }
+}
+
 /// A liveness bond between this process and the service, and what is done under it.
 ///
 /// A lost session never comes back; the next one is another object. Every method takes effect when called.
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
     fn bond(&self) -> &SessionBond;
+
+    /// Returns how long the service keeps this session without hearing of it; `None` where sessions have no timeout.
+    fn timeout(&self) -> Option<SessionTimeout> {
+        None
+    }
 
     /// Says how long before its deadline whoever holds something under this session is certainly warned that renewals
     /// fail, before anything is held: as [`Standing::notice`](crate::Standing::notice) says it then. `None` where there

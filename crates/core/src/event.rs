@@ -1,12 +1,15 @@
-//! What happens to locks, told to whoever wants to know; nothing flows back.
+//! What happens to locks and sessions, told to observers; nothing flows back.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::contender::{ContenderId, Revocation};
-use crate::{Error, FencingToken, LossReason, QueueName};
+use crate::{Error, FencingToken, LossReason, QueueName, SessionTimeout};
 
-/// Something that happened to one of this process's contenders.
+/// Something that happened to one of this process's contenders, or to the session under which they stand.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -73,6 +76,48 @@ pub enum Event {
         /// Why it had been lost before, if it had.
         lost: Option<LossReason>,
     },
+    /// Its hold was lost: told once, when the session is lost, or else when the holder asks or gives the lock back.
+    Lost {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// Why.
+        reason: LossReason,
+    },
+    /// A latch or a selector is over and stands for election no more.
+    CampaignEnded {
+        /// The election.
+        lock: QueueName,
+        /// What ended it; `None` if this process did.
+        error: Option<Error>,
+    },
+    /// A session was opened.
+    SessionOpened {
+        /// The service, without secrets.
+        service: String,
+        /// How long the service keeps it without hearing of it; `None` where sessions have no timeout.
+        timeout: Option<SessionTimeout>,
+    },
+    /// The way to the service is broken: the session, and every hold under it, is lost unless it opens again in time.
+    Jeopardy {
+        /// The service, without secrets.
+        service: String,
+        /// For how long the holds may still be believed; `None` if nothing is held.
+        safe_for: Option<Duration>,
+    },
+    /// The way to the service is open again, and the session has outlived it.
+    JeopardyOver {
+        /// The service, without secrets.
+        service: String,
+    },
+    /// A session was lost, and with it all that was held and waited for under it.
+    SessionLost {
+        /// The service, without secrets.
+        service: String,
+        /// Why; [`LossReason::Closed`] if this process closed it.
+        reason: LossReason,
+    },
 }
 
 /// Hears of events. It is called where they happen, so it should be quick, and must not use the same lock.
@@ -104,5 +149,60 @@ pub(crate) fn trace(event: &Event) {
         Event::Released { lock, token, held, lost } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
         }
+        Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
+        Event::SessionOpened { .. }
+        | Event::Jeopardy { .. }
+        | Event::JeopardyOver { .. }
+        | Event::SessionLost { .. } => trace_session(event),
+    }
+}
+
+/// Writes what ended by itself as an error, and what this process ended as information.
+fn trace_end(event: &Event) {
+    match event {
+        // It is what its holder has asked for.
+        Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold) } => {
+            tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is held no more");
+        }
+        Event::Lost { lock, token, reason } => {
+            tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
+        }
+        Event::CampaignEnded { lock, error: Some(error) } => {
+            tracing::error!(target: "lockkeeper", %lock, %error, "the campaign has failed");
+        }
+        Event::CampaignEnded { lock, error: None } => {
+            tracing::info!(target: "lockkeeper", %lock, "the campaign has ended");
+        }
+        _ => {}
+    }
+}
+
+fn trace_session(event: &Event) {
+    match event {
+        Event::SessionOpened { service, timeout: None } => {
+            tracing::info!(target: "lockkeeper", service, "session opened");
+        }
+        Event::SessionOpened { service, timeout: Some(timeout) } => {
+            let SessionTimeout { asked, granted } = timeout;
+            match timeout.is_clipped() {
+                false => tracing::info!(target: "lockkeeper", service, ?granted, "session opened"),
+                true => {
+                    tracing::warn!(target: "lockkeeper", service, ?granted, ?asked, "session opened with another timeout");
+                }
+            }
+        }
+        Event::Jeopardy { service, safe_for } => {
+            tracing::warn!(target: "lockkeeper", service, ?safe_for, "the way to the service is broken");
+        }
+        Event::JeopardyOver { service } => {
+            tracing::info!(target: "lockkeeper", service, "the way to the service is open again");
+        }
+        Event::SessionLost { service, reason: reason @ LossReason::Closed } => {
+            tracing::info!(target: "lockkeeper", service, %reason, "session closed");
+        }
+        Event::SessionLost { service, reason } => {
+            tracing::warn!(target: "lockkeeper", service, %reason, "session lost");
+        }
+        _ => {}
     }
 }

@@ -130,7 +130,7 @@ impl<Kind> Guard<Kind> {
     ///
     /// Goes on until the service has heard of it or the session has ended.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let queue = self.hold.name().clone();
+        let (hold, queue) = (self.hold.clone(), self.hold.name().clone());
         let (lost, withdrawal) = match self.place.take() {
             Some(place) => {
                 let lost = self.end();
@@ -147,7 +147,7 @@ impl<Kind> Guard<Kind> {
                 // Whatever came of leaving, this is what the holder must hear.
                 (Some(reason), _) => Err(lost_error(&queue, reason)),
                 (None, Err(error)) => match error.kind() {
-                    ErrorKind::Lost(reason) => Err(lost_error(&queue, reason)),
+                    ErrorKind::Lost(reason) => Err(lost_error(&queue, hold.note_loss(reason))),
                     _ => Err(error.at(&queue)),
                 },
                 (None, Ok(())) => Ok(()),

@@ -1,8 +1,9 @@
 //! The answer to whether a lock is still held, for whoever works under it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -13,6 +14,43 @@ use crate::event::Event;
 use crate::keeper::Shared;
 use crate::{FencingToken, Liveness, LossReason, QueueName, SafeUntil, Standing};
 
+/// All holds of a keeper whose guard, or a clone of which, is still there.
+#[derive(Default)]
+pub(crate) struct Roll {
+    entries: StdMutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    last: u64,
+    holds: BTreeMap<u64, Weak<HoldState>>,
+}
+
+impl Roll {
+    fn enter(&self, hold: impl FnOnce(u64) -> Arc<HoldState>) -> Arc<HoldState> {
+        let mut entries = self.entries();
+        entries.last += 1;
+        let number = entries.last;
+        let hold = hold(number);
+        entries.holds.insert(number, Arc::downgrade(&hold));
+        hold
+    }
+
+    /// Has each hold notice if it is lost.
+    pub(crate) fn look(&self) {
+        let holds: Vec<_> = self.entries().holds.values().filter_map(Weak::upgrade).collect();
+        // Outside the lock: observers are told of it.
+        for state in holds {
+            Hold { state }.liveness();
+        }
+    }
+
+    /// Nothing panics while the entries are locked, so what a panic elsewhere left here is whole.
+    fn entries(&self) -> StdMutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
 #[derive(Clone)]
 pub struct Hold {
@@ -20,6 +58,8 @@ pub struct Hold {
 }
 
 struct HoldState {
+    /// Its number on the roll.
+    number: u64,
     queue: QueueName,
     id: ContenderId,
     token: FencingToken,
@@ -43,20 +83,21 @@ impl Hold {
         standing: Arc<dyn Standing>,
         ends_at: Option<BootInstant>,
     ) -> Self {
-        let (loss, released) = (OnceLock::new(), watch::Sender::new(false));
-        Self {
-            state: Arc::new(HoldState {
-                queue,
-                id,
-                token,
-                standing,
-                shared,
-                ends_at,
-                loss,
-                released,
-                heard: OnceLock::new(),
-            }),
+        let keeper = shared.clone();
+        let state = |number| {
+            let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
+            Arc::new(HoldState { number, queue, id, token, standing, shared, ends_at, loss, released, heard })
+        };
+        Self { state: keeper.roll.enter(state) }
+    }
+
+    /// Notes why the hold was lost, once it is known; the first reason stays, and observers are told of it.
+    pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
+        let HoldState { queue, token, shared, loss, .. } = &*self.state;
+        if loss.set(reason).is_ok() {
+            shared.emit(&Event::Lost { lock: queue.clone(), token: *token, reason });
         }
+        loss.get().copied().unwrap_or(reason)
     }
 
     /// Notes that the guard gives the lock back.
@@ -94,7 +135,7 @@ impl Hold {
         match (self.state.limited(standing), self.state.loss.get()) {
             // Leaving at its limit looks like a removal too.
             (_, Some(&first)) => Liveness::Lost(first),
-            (Liveness::Lost(reason), None) => Liveness::Lost(*self.state.loss.get_or_init(|| reason)),
+            (Liveness::Lost(reason), None) => Liveness::Lost(self.note_loss(reason)),
             (liveness, None) => liveness,
         }
     }
@@ -209,6 +250,12 @@ impl HoldState {
             Liveness::Held { safe_until } => Liveness::Held { safe_until: cap(safe_until) },
             Liveness::Jeopardy { safe_until } => Liveness::Jeopardy { safe_until: cap(safe_until) },
         }
+    }
+}
+
+impl Drop for HoldState {
+    fn drop(&mut self) {
+        self.shared.roll.entries().holds.remove(&self.number);
     }
 }
 

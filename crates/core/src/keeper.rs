@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, RuntimeClock, SystemClock};
 use crate::contend::Fronts;
 use crate::event::{self, Event, Observer};
+use crate::hold::Roll;
 use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
 use crate::lock::Lock;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// Itself, for tasks that must not keep it.
     pub(crate) me: Weak<Self>,
     pub(crate) session: StdMutex<Slot>,
+    /// Every hold, for those that nobody asks.
+    pub(crate) roll: Roll,
     /// Whether nothing new is granted: since the keeper was drained or closed.
     closed: watch::Sender<bool>,
     pub(crate) holds: Arc<Holds>,
@@ -464,6 +467,7 @@ impl KeeperBuilder {
             observers,
             me: me.clone(),
             session: StdMutex::default(),
+            roll: Roll::default(),
             closed: watch::Sender::new(false),
             holds: Arc::default(),
             fronts: Fronts::default(),

@@ -56,6 +56,7 @@ mod owner_key;
 pub mod retry;
 mod rw_lock;
 mod semaphore;
+mod session_news;
 mod shared_value;
 mod standing;
 mod token;
@@ -64,7 +65,7 @@ mod view_index;
 mod waiting;
 mod watching;
 
-pub use backend::{Backend, BoxFuture, ENTRIES_MAX, Session, VALUE_BYTES_MAX, Withdrawal};
+pub use backend::{Backend, BoxFuture, ENTRIES_MAX, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 pub use barrier::Barrier;
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 pub use contender::{

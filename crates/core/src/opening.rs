@@ -127,6 +127,8 @@ impl Shared {
                     return Ok(other.clone());
                 }
                 *slot = Slot::Open(session.clone());
+                drop(slot);
+                self.tell_of(&*session);
                 Ok(session)
             }
         }

@@ -270,19 +270,34 @@ impl SessionBond {
         loop {
             match self.liveness() {
                 Liveness::Lost(reason) => return reason,
-                Liveness::Held { safe_until: SafeUntil::ProcessEnd }
-                | Liveness::Jeopardy { safe_until: SafeUntil::ProcessEnd } => {
-                    // The sender lives in `self.state`, so this fails only after we are gone.
-                    let _ = changes.changed().await;
-                }
-                Liveness::Held { safe_until: SafeUntil::At(deadline) }
-                | Liveness::Jeopardy { safe_until: SafeUntil::At(deadline) } => {
-                    tokio::select! {
-                        _ = changes.changed() => {}
-                        () = self.state.clock.sleep_until(deadline) => {}
-                    }
+                held => self.until_news(&mut changes, held).await,
+            }
+        }
+    }
+
+    /// Waits until the session is held, in jeopardy or lost otherwise than was seen.
+    pub(crate) async fn changed(&self, seen: Liveness) {
+        let mut changes = self.state.connected.subscribe();
+        loop {
+            let liveness = self.liveness();
+            if std::mem::discriminant(&liveness) != std::mem::discriminant(&seen) {
+                return;
+            }
+            self.until_news(&mut changes, liveness).await;
+        }
+    }
+
+    /// Waits until somebody says something of the session, or its deadline passes.
+    async fn until_news(&self, changes: &mut watch::Receiver<bool>, seen: Liveness) {
+        match seen.safe_until() {
+            Some(SafeUntil::At(deadline)) => {
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    () = self.state.clock.sleep_until(deadline) => {}
                 }
             }
+            // The sender lives in `self.state`, so this fails only after we are gone.
+            Some(SafeUntil::ProcessEnd) | None => drop(changes.changed().await),
         }
     }
 }

@@ -38,6 +38,30 @@
 //! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are kept apart
 //! from the URL need no escapes: see [`builder_of`].
 //!
+//! # Stopping what waits
+//!
+//! Dropping a future stops it, at any point and without a contender left behind: that is what has become of Java's
+//! `Thread.interrupt()` and `InterruptedException`. A wait is dropped by `tokio::select!`, by `tokio::time::timeout`, or by
+//! aborting its task; work within [`Mutex::run`] is dropped with it, and the lock given back. For a wait with an end there are
+//! [`Mutex::lock_timeout`] and [`Mutex::run_timeout`], whose `None` says that the time was up. In [`blocking`] nothing
+//! interrupts a thread: give the wait a timeout, or close the keeper, which ends all of its waits with [`ErrorKind::Closed`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! # let keeper = lockkeeper::connect("memory:")?;
+//! # let stopped = async { tokio::task::yield_now().await };
+//! let report = keeper.mutex("report")?;
+//! # let busy = report.lock().await?;
+//! tokio::select! {
+//!     written = report.run(|_hold| async { "written" }) => println!("{}", written?),
+//!     () = stopped => println!("not now; the queue is left"),
+//! }
+//! # drop(busy);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Services
 //!
 //! | URL | where the queue lives | feature |
@@ -63,8 +87,8 @@ pub use lockkeeper_core::{
     LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Liveness, LockKind, LossReason,
     MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation,
     OwnContender, Owner, OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result,
-    Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, SharedCounter, SharedValue, StoppedHolder, VALUE_BYTES_MAX,
-    Value, ValueVersion, Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
+    Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, SessionTimeout, SharedCounter, SharedValue, StoppedHolder,
+    VALUE_BYTES_MAX, Value, ValueVersion, Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_core::{clock, decide, memory, retry};
 

@@ -163,6 +163,16 @@ impl ClientError {
         };
         error.caused_by(self)
     }
+
+    /// Says in the words of locks that there was no answer in time, because of this failure of the connection.
+    pub(crate) fn held_up_by(self, operation: Operation, trouble: Error) -> Error {
+        let message = self.to_string();
+        let error = match self.advice() {
+            Advice::Unknown => Error::unknown(ErrorKind::ConnectionLost, operation, message),
+            Advice::Permanent | Advice::Transient => Error::transient(ErrorKind::ConnectionLost, operation, message),
+        };
+        error.caused_by(trouble)
+    }
 }
 
 /// Whether a refused request can succeed when it is tried again and nobody has changed anything.

@@ -1,55 +1,79 @@
-//! Opening a session over connections that take a while, or are refused, under time that the test governs.
+//! Opening a session over connections that take a while, or fail, under time that the test governs.
 
+use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::retry::RetryPolicy;
-use lockkeeper_core::{BoxFuture, ErrorKind, Keeper};
+use lockkeeper_core::{BoxFuture, ErrorKind, Event, Keeper, KeeperBuilder, Observer, SessionTimeout};
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
 
 /// How long a connection takes to open.
 const HANDSHAKE: Duration = Duration::from_millis(400);
 
-/// Opens connections after a while, or refuses them; counts both.
+/// What becomes of attempts at a connection.
+#[derive(Debug)]
+enum Dialling {
+    /// They succeed after a while.
+    Opens(EmbeddedServer),
+    /// They fail at once.
+    Refuses,
+    /// The first fails so, and the next ones never end.
+    FailsOnce(io::ErrorKind, &'static str),
+}
+
+/// Opens connections without sockets, and counts the attempts.
 #[derive(Debug)]
 struct SlowDial {
-    /// None refuses.
-    server: Option<EmbeddedServer>,
+    dialling: Dialling,
     dialled: AtomicU32,
+}
+
+impl SlowDial {
+    fn new(dialling: Dialling) -> Arc<Self> {
+        Arc::new(Self { dialling, dialled: AtomicU32::new(0) })
+    }
+
+    async fn open() -> Arc<Self> {
+        Self::new(Dialling::Opens(EmbeddedServer::builder().without_listener().start().await.unwrap()))
+    }
 }
 
 impl Dial for SlowDial {
     fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        self.dialled.fetch_add(1, Ordering::SeqCst);
-        let stream = self.server.as_ref().map(|server| Box::new(server.connect_duplex()) as Box<dyn Stream>);
-        Box::pin(async move {
-            match stream {
-                Some(stream) => {
+        let before = self.dialled.fetch_add(1, Ordering::SeqCst);
+        match &self.dialling {
+            Dialling::Opens(server) => {
+                let stream: Box<dyn Stream> = Box::new(server.connect_duplex());
+                Box::pin(async move {
                     tokio::time::sleep(HANDSHAKE).await;
                     Ok(stream)
-                }
-                None => Err(io::ErrorKind::ConnectionRefused.into()),
+                })
             }
-        })
+            Dialling::Refuses => Box::pin(std::future::ready(Err(io::ErrorKind::ConnectionRefused.into()))),
+            &Dialling::FailsOnce(kind, why) if before == 0 => {
+                Box::pin(std::future::ready(Err(io::Error::new(kind, why))))
+            }
+            Dialling::FailsOnce(..) => Box::pin(std::future::pending()),
+        }
     }
 }
 
-fn keeper(dial: &Arc<SlowDial>, settings: &str) -> Keeper {
-    let config = Config::from_url(&format!("zk://embedded{settings}").parse().unwrap()).unwrap();
+fn keeper(dial: &Arc<SlowDial>, settings: &str) -> KeeperBuilder {
+    let config = Config::from_url(&format!("zk://h1,h2{settings}").parse().unwrap()).unwrap();
     let clock = Arc::new(TestClock::new());
     let backend = ZooKeeperBackend::with(config, dial.clone(), clock.clone());
-    Keeper::builder(Arc::new(backend)).clock(clock).retry(RetryPolicy::none()).build()
+    Keeper::builder(Arc::new(backend)).clock(clock).retry(RetryPolicy::none())
 }
 
 #[tokio::test(start_paused = true)]
 async fn waits_shorter_than_the_handshake_succeed_at_the_second_call_and_make_one_connection() {
-    let server = EmbeddedServer::builder().without_listener().start().await.unwrap();
-    let dial = Arc::new(SlowDial { server: Some(server), dialled: AtomicU32::new(0) });
-    let keeper = keeper(&dial, "");
+    let dial = SlowDial::open().await;
+    let keeper = keeper(&dial, "").build();
     let mutex = keeper.mutex("reports").unwrap();
     let wait = Duration::from_millis(300);
     assert_eq!(mutex.lock_timeout(wait).await.unwrap_err().kind(), ErrorKind::ConnectionLost);
@@ -62,9 +86,9 @@ async fn waits_shorter_than_the_handshake_succeed_at_the_second_call_and_make_on
 
 #[tokio::test(start_paused = true)]
 async fn eight_tries_at_a_server_that_refuses_are_all_answered_after_one_attempt() {
-    let dial = Arc::new(SlowDial { server: None, dialled: AtomicU32::new(0) });
+    let dial = SlowDial::new(Dialling::Refuses);
     let limit = Duration::from_secs(3);
-    let keeper = keeper(&dial, "?connect_timeout=3s");
+    let keeper = keeper(&dial, "?connect_timeout=3s").build();
     let clock = TestClock::new();
     let begun = clock.now();
     let tries: Vec<_> = (0..8)
@@ -77,4 +101,59 @@ async fn eight_tries_at_a_server_that_refuses_are_all_answered_after_one_attempt
         assert_eq!(tried.await.unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
     }
     assert!(clock.now().saturating_duration_since(begun) <= limit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_is_up_before_the_service_was_reached_tells_the_last_failure_of_the_connection() {
+    let failures = [
+        (io::ErrorKind::ConnectionRefused, "Connection refused (os error 111)"),
+        (io::ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer"),
+        (io::ErrorKind::NotFound, "failed to lookup address information"),
+    ];
+    for (kind, why) in failures {
+        let dial = SlowDial::new(Dialling::FailsOnce(kind, why));
+        // Far longer than the wait, so that the attempt at the second server does not end.
+        let keeper = keeper(&dial, "?connect_timeout=1h").retry(RetryPolicy::default()).build();
+        let error = keeper.mutex("reports").unwrap().lock_timeout(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}");
+        let chain = chain(&error);
+        assert!(chain.contains("has not answered in time") && chain.contains(&format!(":2181: {why}")), "{chain}");
+    }
+}
+
+/// The texts of an error and of all that caused it.
+fn chain(error: &lockkeeper_core::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}; {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Keeps the timeouts of the sessions that were opened.
+#[derive(Debug, Default)]
+struct Opened(Mutex<Vec<Option<SessionTimeout>>>);
+
+impl Observer for Opened {
+    fn on_event(&self, event: &Event) {
+        if let Event::SessionOpened { timeout, .. } = event {
+            self.0.lock().unwrap().push(*timeout);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_an_opening_tells_the_timeout_that_was_granted_beside_the_one_asked_for() {
+    for (settings, granted_secs, is_clipped) in [("?session_timeout=20s", 20, false), ("?session_timeout=1h", 40, true)]
+    {
+        let opened = Arc::new(Opened::default());
+        let dial = SlowDial::open().await;
+        let keeper: Keeper = keeper(&dial, settings).observer(opened.clone()).build();
+        keeper.mutex("reports").unwrap().lock().await.unwrap().release().await.unwrap();
+        let timeouts = opened.0.lock().unwrap().clone();
+        let [Some(timeout)] = timeouts[..] else { panic!("{timeouts:?}") };
+        assert_eq!((timeout.granted.as_secs(), timeout.is_clipped()), (granted_secs, is_clipped), "{timeout:?}");
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::Event;
+use lockkeeper_core::{Event, LossReason};
 
 use crate::case::Case;
-use crate::fixture::Fixture;
+use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, granted, release, soon};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -13,6 +13,11 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an observer hears of the join, the grant and the release, in order", in_order),
         Case::new("an observer hears how many stood ahead", how_many_ahead),
         Case::new("an observer hears of a lock that was not had", not_acquired),
+        Case::new("an observer hears once that a session was opened, and that it was closed", session_closed),
+        Case::new("an observer hears once of each hold that a session takes along, though nobody asks", session_lost)
+            .needs(&[FaultKind::ExpireSession]),
+        Case::new("an observer hears that a session is in jeopardy, and that this is over", jeopardy)
+            .needs(&[FaultKind::Cut]),
     ]
 }
 
@@ -32,6 +37,7 @@ async fn in_order(fixture: &dyn Fixture) {
             Event::Released { lock, token, lost, .. } => {
                 assert_eq!((lock.as_str(), *token, *lost), ("door", expected, None));
             }
+            Event::SessionOpened { .. } => {}
             other => panic!("{other:?}"),
         }
     }
@@ -71,5 +77,56 @@ async fn not_acquired(fixture: &dyn Fixture) {
     if let Some(Event::NotAcquired { lock, waited }) = bob.journal.events().last() {
         assert!(lock.as_str() == "door" && *waited >= timeout, "{lock} after {waited:?}");
     }
+    release(guard).await;
+}
+
+fn is_opened(event: &Event) -> bool {
+    matches!(event, Event::SessionOpened { .. })
+}
+
+async fn session_closed(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    for _ in 0..2 {
+        release(ann.lock("door").await).await;
+    }
+    let opened = ann.journal.events().iter().find(|event| is_opened(event)).cloned();
+    let Some(Event::SessionOpened { service, timeout }) = opened else {
+        panic!("{:?}", ann.journal);
+    };
+    assert_eq!(service, ann.keeper.service());
+    assert!(timeout.is_none_or(|timeout| !timeout.is_clipped()), "{timeout:?}");
+    soon("the end of the session", ann.keeper.close()).await.expect("it is closed");
+    let is_closed = |event: &Event| matches!(event, Event::SessionLost { reason: LossReason::Closed, .. });
+    ann.journal.until_count("the news of the closing", 1, is_closed).await;
+    assert_eq!((ann.journal.count(is_opened), ann.journal.count(is_closed)), (1, 1));
+}
+
+async fn session_lost(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let guards = (ann.lock("door").await, ann.lock("window").await);
+    ann.inflict(Fault::ExpireSession).await;
+    let is_lost = |event: &Event| matches!(event, Event::Lost { .. });
+    ann.journal.until_count("the news of the losses", 2, is_lost).await;
+    let is_over = |event: &Event| matches!(event, Event::SessionLost { .. });
+    assert_eq!(ann.journal.count(is_over), 1);
+    assert!(!guards.0.hold().is_held());
+    soon("the release", guards.0.release()).await.expect_err("the hold was lost");
+    drop(guards.1);
+    assert_eq!((ann.journal.count(is_lost), ann.journal.count(is_over)), (2, 1));
+    release(bob.lock("door").await).await;
+    assert_eq!(bob.journal.count(is_lost), 0);
+}
+
+async fn jeopardy(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let guard = ann.lock("door").await;
+    ann.inflict(Fault::Cut).await;
+    let is_danger = |event: &Event| matches!(event, Event::Jeopardy { safe_for: Some(_), .. });
+    ann.journal.until_count("the news of the jeopardy", 1, is_danger).await;
+    ann.inflict(Fault::Heal).await;
+    let is_over = |event: &Event| matches!(event, Event::JeopardyOver { .. });
+    ann.journal.until_count("the news of its end", 1, is_over).await;
+    assert_eq!((ann.journal.count(is_danger), ann.journal.count(is_over)), (1, 1));
+    assert!(guard.hold().is_held());
     release(guard).await;
 }

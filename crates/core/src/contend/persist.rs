@@ -278,6 +278,7 @@ mod tests {
         let error = mutex.lock_timeout(TIMEOUT).await.unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
         assert_eq!(error.to_string(), "door: join: memory: has not answered in time");
+        assert!(std::error::Error::source(&error).is_none(), "nothing is known to be wrong");
         keeper.testing().unwrap().resume();
         let guard = mutex.lock().await.unwrap();
         assert!(mutex.lock_timeout(TIMEOUT).await.unwrap().is_none());

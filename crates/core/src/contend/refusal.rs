@@ -43,10 +43,14 @@ const fn kind_of(mode: Mode) -> &'static str {
     }
 }
 
-/// Says that the time was up, or the retry policy gave up, before anything was known.
+/// Says that the time was up before anything was known, and what kept the service from answering, if that is known.
 pub(super) fn unanswered(shared: &Shared) -> Error {
     let message = format!("{} has not answered in time", shared.backend.service());
-    Error::transient(ErrorKind::ConnectionLost, Operation::Join, message)
+    let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, message);
+    match shared.backend.trouble() {
+        Some(trouble) => error.caused_by(trouble),
+        None => error,
+    }
 }
 
 /// Says that what is asked for can never be granted.

@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use super::{Election, Leadership, Requeue};
 use crate::contend::STEADY;
 use crate::event::Event;
+use crate::lock::Lock;
 use crate::{Error, ErrorKind, Hold, Operation, Result};
 
 /// How a campaigner fares.
@@ -47,7 +48,10 @@ impl Campaigner {
         let (orders, taken) = watch::channel(Orders::default());
         let (reports, status) = watch::channel(Status::Queued);
         let task = tokio::spawn(async move {
+            let mut end = End { lock: &election.lock, error: None };
             let outcome = campaign_on(&election, requeue, work, &taken, &reports).await;
+            end.error = outcome.as_ref().err().cloned();
+            drop(end);
             reports.send_replace(Status::Ended(outcome.as_ref().err().cloned()));
             outcome
         });
@@ -96,6 +100,19 @@ impl Campaigner {
 impl Drop for Campaigner {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Tells observers that a campaign is over, in whichever way it ends.
+struct End<'a> {
+    lock: &'a Lock,
+    error: Option<Error>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let (lock, error) = (self.lock.queue.clone(), self.error.take());
+        self.lock.shared.emit(&Event::CampaignEnded { lock, error });
     }
 }
 

@@ -73,6 +73,10 @@ impl Backend for MemoryBackend {
         Box::pin(std::future::ready(Ok(session)))
     }
 
+    fn trouble(&self) -> Option<Error> {
+        self.client().cut.then(|| unreachable(Operation::Connect))
+    }
+
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         self.answer(Operation::Inspect, |queues| queues.inspect(queue))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
+use lockkeeper_core::{BoxFuture, Error, ErrorKind, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout};
 use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, LossReason as MachineLoss, SessionConfig, SessionState};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
@@ -130,6 +130,11 @@ impl Link {
     /// Returns the least timeout ever granted, or the one asked for while none was.
     pub(crate) fn timeout(&self) -> Duration {
         self.state().machine.anchor().timeout_least().unwrap_or(self.timeout_wanted)
+    }
+
+    /// Returns what was asked for and the least that was ever granted.
+    pub(crate) fn timeouts(&self) -> SessionTimeout {
+        SessionTimeout { asked: self.timeout_wanted, granted: self.timeout() }
     }
 
     /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or what a
@@ -314,7 +319,16 @@ impl Link {
     /// Notes why a server could not be used.
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
-        self.state().failures.insert(server.clone(), failure);
+        let mut state = self.state();
+        state.last_failure = Some(format!("{server}: {}", failure.why));
+        state.failures.insert(server.clone(), failure);
+    }
+
+    /// Says why the last attempt at a connection failed, unless one stands.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        let state = self.state();
+        let why = state.last_failure.clone().filter(|_| !state.machine.state().is_online())?;
+        Some(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, why))
     }
 
     /// Forgets why other ways than these could not be used: names lead elsewhere as time goes by.

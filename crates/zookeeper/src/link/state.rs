@@ -78,6 +78,8 @@ pub(super) struct State {
     pub(super) trouble: Option<Failure>,
     /// Why each way could not be used last.
     pub(super) failures: BTreeMap<Server, Failure>,
+    /// The last of them, with the server's name.
+    pub(super) last_failure: Option<String>,
     /// What the bond was told last.
     published: Option<(bool, SafeUntil)>,
 }
@@ -100,6 +102,7 @@ impl State {
             is_refused: false,
             trouble: None,
             failures: BTreeMap::new(),
+            last_failure: None,
             published: None,
         }
     }
@@ -127,6 +130,7 @@ impl State {
                 Event::Connected { epoch, .. } => {
                     self.last_write_at = None;
                     self.trouble = None;
+                    self.last_failure = None;
                     status.send_replace(Status { phase: Phase::Online, epoch: epoch.number() });
                 }
                 Event::WatchesRestored { epoch } => {

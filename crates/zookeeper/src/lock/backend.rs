@@ -1,18 +1,19 @@
 //! The backend: opens sessions, and looks at queues without taking part.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, QueueName, Result, ServiceUrl,
-    Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Result,
+    ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{self, Client};
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::hosts::Trail;
+use crate::link::Link;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -41,6 +42,8 @@ pub struct ZooKeeperBackend {
     /// Where the attempts of all sessions stopped.
     trail: Arc<Trail>,
     onlooker: Arc<Onlooker>,
+    /// The session that was begun last, whether or not it was ever opened.
+    latest: Mutex<Weak<Link>>,
 }
 
 impl ZooKeeperBackend {
@@ -61,7 +64,7 @@ impl ZooKeeperBackend {
         let config = Arc::new(config);
         let trail = Arc::new(Trail::new(client::random()));
         let onlooker = Arc::new(Onlooker::new(config.clone(), dial.clone(), clock.clone(), trail.clone()));
-        Self { config, dial, clock, trail, onlooker }
+        Self { config, dial, clock, trail, onlooker, latest: Mutex::default() }
     }
 }
 
@@ -77,6 +80,9 @@ impl Backend for ZooKeeperBackend {
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
         let (config, onlooker) = (self.config.clone(), self.onlooker.clone());
         let started = Client::start(&config, self.dial.clone(), self.clock.clone(), self.trail.clone());
+        if let Ok(client) = &started {
+            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(client.link());
+        }
         Box::pin(async move {
             let fail = |error: crate::ClientError| error.into_core(Operation::Connect, None);
             let client = started.map_err(fail)?;
@@ -84,6 +90,11 @@ impl Backend for ZooKeeperBackend {
             onlooker.lend(client.link());
             Ok(Arc::new(ZooKeeperSession::new(client, &config)) as Arc<dyn Session>)
         })
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        latest?.trouble()
     }
 
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {

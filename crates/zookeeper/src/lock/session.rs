@@ -9,7 +9,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Liveness, LossReason,
-    Operation, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion, Version, Withdrawal,
+    Operation, QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion,
+    Version, Withdrawal,
 };
 use lockkeeper_zk_proto::message::{Acl, Request};
 use lockkeeper_zk_proto::path::ZnodePath;
@@ -134,7 +135,11 @@ impl Inner {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
-        error.into_core(operation, lost).at(queue)
+        match self.link.trouble() {
+            Some(trouble) if error.kind() == ClientErrorKind::Deadline => error.held_up_by(operation, trouble),
+            _ => error.into_core(operation, lost),
+        }
+        .at(queue)
     }
 
     pub(super) fn lost(&self, reason: LossReason, operation: Operation, queue: &QueueName) -> Error {
@@ -272,6 +277,10 @@ impl ZooKeeperSession {
 impl Session for ZooKeeperSession {
     fn bond(&self) -> &SessionBond {
         self.inner.link.bond()
+    }
+
+    fn timeout(&self) -> Option<SessionTimeout> {
+        Some(self.inner.link.timeouts())
     }
 
     fn notice(&self) -> Option<Duration> {

@@ -1,0 +1,167 @@
+use std::sync::{Arc, Mutex as StdMutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{self, Subscriber};
+use tracing::{Level, Metadata};
+
+use super::*;
+use crate::clock::{Clock, TestClock};
+use crate::memory::MemoryService;
+use crate::retry::RetryPolicy;
+use crate::{KeeperBuilder, LeaderLatch, LeaderSelector, Requeue, SafeUntil};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Keeps the library's lines of level INFO and above.
+struct Lines(Arc<StdMutex<Vec<String>>>);
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "lockkeeper" && *metadata.level() <= Level::INFO
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        self.0.lock().unwrap().push(format!("{} {}", event.metadata().level(), message.0));
+    }
+
+    fn new_span(&self, _attributes: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+/// Keeps what an observer hears.
+#[derive(Debug, Default)]
+struct Heard(StdMutex<Vec<Event>>);
+
+impl Observer for Heard {
+    fn on_event(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Heard {
+    fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
+        self.0.lock().unwrap().iter().filter(|event| which(event)).count()
+    }
+}
+
+/// Returns the lines that are written while `work` goes on, under time that the test governs.
+fn lines(work: impl AsyncFnOnce()) -> Vec<String> {
+    let lines = Arc::new(StdMutex::new(Vec::new()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    subscriber::with_default(Lines(lines.clone()), || runtime.block_on(work()));
+    lines.lock().unwrap().clone()
+}
+
+fn builder() -> (Arc<TestClock>, KeeperBuilder) {
+    let clock = Arc::new(TestClock::new());
+    (clock.clone(), MemoryService::new(clock).keeper_builder())
+}
+
+#[test]
+fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_nobody_asks() {
+    let lines = lines(async || {
+        let heard = Arc::new(Heard::default());
+        let (clock, builder) = builder();
+        let keeper = builder.observer(heard.clone()).build();
+        let (door, hall) = (keeper.mutex("door").unwrap(), keeper.mutex("hall").unwrap());
+        let guards = (door.lock().await.unwrap(), hall.lock().await.unwrap());
+        let testing = keeper.testing().unwrap();
+        testing.cut(SafeUntil::At(clock.now().saturating_add(10 * SECOND)));
+        tokio::time::sleep(SECOND).await;
+        testing.heal();
+        tokio::time::sleep(SECOND).await;
+        testing.expire_session();
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(guards.0.release().await.unwrap_err().kind(), crate::ErrorKind::Lost(LossReason::Expired));
+        drop(guards.1);
+        let is_lost = |event: &Event| matches!(event, Event::Lost { reason: LossReason::Expired, .. });
+        assert_eq!(heard.count(is_lost), 2);
+        let is_safe = |event: &Event| matches!(event, Event::Jeopardy { service, safe_for: Some(left) } if service == "memory:" && *left == 10 * SECOND);
+        assert_eq!(heard.count(is_safe), 1);
+    });
+    assert_eq!(
+        lines,
+        [
+            "INFO session opened",
+            "WARN the way to the service is broken",
+            "INFO the way to the service is open again",
+            "WARN session lost",
+            "ERROR the lock was lost",
+            "ERROR the lock was lost",
+        ]
+    );
+}
+
+#[test]
+fn a_contender_that_is_removed_is_told_once_its_holder_asks_and_not_again() {
+    let lines = lines(async || {
+        let (_, builder) = builder();
+        let keeper = builder.build();
+        let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
+        keeper.testing().unwrap().remove_contender("door", guard.hold().contender()).unwrap();
+        let hold = guard.hold().clone();
+        assert!(!hold.is_held() && !hold.is_held());
+        assert_eq!(hold.lost().await, LossReason::Removed);
+        guard.release().await.unwrap_err();
+    });
+    assert_eq!(lines, ["INFO session opened", "ERROR the lock was lost"]);
+}
+
+#[test]
+fn what_this_process_ends_itself_is_no_error() {
+    let lines = lines(async || {
+        let (_, builder) = builder();
+        let keeper = builder.build();
+        let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
+        let latch = LeaderLatch::start(&keeper.election("hall").unwrap());
+        latch.until_leader().await.unwrap();
+        drop(latch);
+        tokio::time::sleep(SECOND).await;
+        keeper.close().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        drop(guard);
+    });
+    assert_eq!(
+        lines,
+        ["INFO session opened", "INFO the campaign has ended", "INFO session closed", "WARN the lock is held no more"]
+    );
+}
+
+#[test]
+fn a_selector_that_cannot_go_on_says_so_once() {
+    let lines = lines(async || {
+        let heard = Arc::new(Heard::default());
+        let (_, builder) = builder();
+        let keeper = builder.retry(RetryPolicy::none()).observer(heard.clone()).build();
+        keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+        let work = |_| std::future::pending();
+        let selector = LeaderSelector::start(&keeper.election("hall").unwrap(), Requeue::Always, work);
+        assert!(selector.over().await.is_some());
+        drop(selector);
+        let has_failed = |event: &Event| matches!(event, Event::CampaignEnded { error: Some(_), .. });
+        assert_eq!(heard.count(has_failed), 1);
+    });
+    assert_eq!(lines, ["ERROR the campaign has failed"]);
+}

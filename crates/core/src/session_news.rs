@@ -1,0 +1,53 @@
+//! What becomes of a session, told to observers: its opening, jeopardy and its end, and the loss, each once.
+
+use std::sync::Weak;
+
+use tokio::runtime::Handle;
+
+use crate::event::Event;
+use crate::keeper::Shared;
+use crate::{Liveness, Session, SessionBond};
+
+impl Shared {
+    /// Tells of a session that was just opened, and has a task tell what becomes of it; without a runtime, only the
+    /// former.
+    pub(crate) fn tell_of(&self, session: &dyn Session) {
+        self.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(follow(self.me.clone(), session.bond().clone()));
+        }
+    }
+}
+
+/// Tells what becomes of a session until it is lost, or nobody has the keeper any more.
+async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
+    let mut is_in_jeopardy = false;
+    loop {
+        let liveness = bond.liveness();
+        let Some(shared) = keeper.upgrade() else {
+            return;
+        };
+        let service = || shared.backend.service();
+        match liveness {
+            Liveness::Held { .. } if is_in_jeopardy => {
+                is_in_jeopardy = false;
+                shared.emit(&Event::JeopardyOver { service: service() });
+            }
+            Liveness::Jeopardy { safe_until } if !is_in_jeopardy => {
+                is_in_jeopardy = true;
+                let safe_for = safe_until.left(shared.clock.now());
+                shared.emit(&Event::Jeopardy { service: service(), safe_for });
+            }
+            Liveness::Lost(reason) => {
+                shared.emit(&Event::SessionLost { service: service(), reason });
+                // Those who hold something need not ask to have it told.
+                shared.roll.look();
+                return;
+            }
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => {}
+        }
+        // Whoever waits keeps nobody.
+        drop(shared);
+        bond.changed(liveness).await;
+    }
+}
