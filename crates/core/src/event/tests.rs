@@ -1,3 +1,5 @@
+//! What observers hear and which lines are written, of sessions, holds and campaigns; on the memory backend.
+
 use std::sync::{Arc, Mutex as StdMutex};
 
 use tracing::field::{Field, Visit};

@@ -1,3 +1,5 @@
+//! Openings that outlive their callers, fail for all of them at once, and end with their keeper or their runtime.
+
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
