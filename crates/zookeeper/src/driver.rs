@@ -64,6 +64,10 @@ impl Driver {
                     Ok(stream) => {
                         let lasted = self.serve(stream, &way).await;
                         self.hosts.broke(&way, lasted);
+                        if self.link.is_renewing() {
+                            // Nothing is wrong with this server.
+                            self.hosts.arrived(&way);
+                        }
                     }
                     Err(error) => self.fail(&way, error.into()),
                 }

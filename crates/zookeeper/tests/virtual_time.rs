@@ -287,3 +287,64 @@ async fn an_idle_session_that_no_server_goes_on_with_is_given_up_and_the_next_ca
     assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the answers");
     guard.release().await.unwrap();
 }
+
+/// The runtime stands still: time goes by, and nothing runs.
+async fn stall(span: Duration) {
+    tokio::time::advance(span).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_runtime_stood_still_a_free_lock_is_granted_at_once_under_the_same_session() {
+    let world = World::new().await;
+    let ann = world.keeper("");
+    let mutex = ann.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    world.pass(Duration::from_secs(600)).await;
+    let sessions = world.server.session_ids().await;
+    for stalled in [8, 12, 16] {
+        stall(Duration::from_secs(stalled)).await;
+        let before = world.clock.now();
+        let guard = mutex.lock_timeout(Duration::from_secs(3)).await.unwrap().expect("it is free");
+        let took = world.clock.now().saturating_duration_since(before);
+        assert!(took <= Duration::from_secs(1), "{took:?} after {stalled} s");
+        assert!(safe_for(&guard) >= TIMEOUT / 2, "{:?} after {stalled} s", safe_for(&guard));
+        guard.release().await.unwrap();
+        world.pass(Duration::from_secs(60)).await;
+    }
+    assert_eq!(world.server.session_ids().await, sessions);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_runtime_stood_still_waiters_keep_their_places_and_no_request_fails() {
+    let world = World::new().await;
+    let (ann, bob) = (world.keeper("?tick=2s"), world.keeper("?tick=2s"));
+    let held = ann.mutex("reports").unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = bob.mutex("reports").unwrap();
+        async move { mutex.lock().await }
+    });
+    world.pass(Duration::from_secs(600)).await;
+    let queue = async || {
+        let contenders = ann.contenders("reports").await.unwrap();
+        contenders.into_iter().map(|contender| contender.id).collect::<Vec<_>>()
+    };
+    let before = queue().await;
+    stall(Duration::from_secs(12)).await;
+    let others = (0..50).map(|number| {
+        let counter = bob.shared_counter(&format!("count-{number}")).unwrap();
+        let mutex = bob.mutex(&format!("other-{number}")).unwrap();
+        tokio::spawn(async move {
+            // A write whose answer was lost would fail.
+            counter.set(number).await.unwrap();
+            mutex.lock().await.unwrap().release().await.unwrap();
+        })
+    });
+    for other in others.collect::<Vec<_>>() {
+        other.await.unwrap();
+    }
+    assert!(!waiting.is_finished());
+    assert_eq!(before.len(), 2);
+    assert_eq!(queue().await, before);
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -122,4 +122,9 @@ impl SessionConfig {
     pub(super) fn silence_max(timeout: Duration) -> Duration {
         timeout / 3
     }
+
+    /// How long nothing goes out at least when this process has stood still: two pings are missing.
+    pub(super) fn stall_min(&self, timeout: Duration, engagement: Engagement) -> Duration {
+        2 * self.ping_after(timeout, engagement)
+    }
 }

@@ -179,6 +179,8 @@ pub enum DisconnectReason {
     ReadOnlyServer,
     /// The server says that the session is attached elsewhere.
     SessionMoved,
+    /// The driver asked for a new connection, and all that was sent on this one is answered.
+    Renewed,
 }
 
 /// Tells what a server said that it must not say.
@@ -270,6 +272,7 @@ impl fmt::Display for DisconnectReason {
             Self::Protocol(error) => write!(formatter, "not ZooKeeper's protocol: {error}"),
             Self::ReadOnlyServer => formatter.write_str("the server serves reads alone"),
             Self::SessionMoved => formatter.write_str("the session is attached to another server"),
+            Self::Renewed => formatter.write_str("the connection was given up for a new one"),
         }
     }
 }

@@ -59,6 +59,30 @@ impl ClientSession {
         self.fail_connection(now, DisconnectReason::Closed);
     }
 
+    /// Goes on over a new connection, if this process has stood still on the present one; answers whether it does. Requests
+    /// wait meanwhile, and none fails: the connection is given up only when all that was sent is answered.
+    ///
+    /// After a stall the newest answers are old. On the same connection it takes half a tick until newer ones prove
+    /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at once.
+    pub fn renew(&mut self, now: Timestamp) -> bool {
+        match &mut self.phase {
+            Phase::Online(online) if online.has_stalled && self.closing == Closing::No => {
+                online.is_leaving = true;
+                self.leave_if_answered(now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives up a connection that is to be left, once nothing is unanswered on it.
+    pub(super) fn leave_if_answered(&mut self, now: Timestamp) {
+        let is_leaving = matches!(&self.phase, Phase::Online(online) if online.is_leaving);
+        if is_leaving && self.in_flight.oldest_sent_at().is_none() {
+            self.fail_connection(now, DisconnectReason::Renewed);
+        }
+    }
+
     /// Goes online with the session the server has granted.
     pub(super) fn go_online(&mut self, now: Timestamp, sent_at: Timestamp, granted: Credentials) {
         let Phase::Handshake(Handshake { deframer, .. }) = std::mem::replace(&mut self.phase, Phase::Offline) else {
@@ -88,6 +112,8 @@ impl ClientSession {
             control,
             ping_waits_since: None,
             restores_open,
+            has_stalled: false,
+            is_leaving: false,
         });
         let epoch = self.epoch;
         self.events.push_back(Event::Connected { epoch, session_id, timeout, origin });

@@ -36,6 +36,7 @@ impl ClientSession {
                 self.fail_connection(now, reason);
             }
         }
+        self.leave_if_answered(now);
     }
 
     /// The next whole frame, while there is a connection.

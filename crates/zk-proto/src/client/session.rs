@@ -115,6 +115,10 @@ pub(super) struct Online {
     pub(super) ping_waits_since: Option<Timestamp>,
     /// How many requests to set watches again are unanswered.
     pub(super) restores_open: usize,
+    /// Whether so long nothing was sent that this process must have stood still.
+    pub(super) has_stalled: bool,
+    /// Whether nothing goes out any more, and the connection is given up once all is answered.
+    pub(super) is_leaving: bool,
 }
 
 /// Something that goes out before any request.

@@ -49,7 +49,7 @@ impl ClientSession {
     /// When the next ping is due; `None` while one waits to be handed out.
     fn ping_due(&self, online: &Online) -> Option<Timestamp> {
         let due = online.last_sent_at.after(self.config.ping_after(online.timeout, self.engagement));
-        online.ping_waits_since.is_none().then_some(due)
+        (online.ping_waits_since.is_none() && !online.is_leaving).then_some(due)
     }
 
     fn push_ping(&mut self, now: Timestamp) {

@@ -37,6 +37,8 @@ impl ClientSession {
         }
         let gathered = gathered?;
         if let Phase::Online(online) = &mut self.phase {
+            let stall_min = self.config.stall_min(online.timeout, self.engagement);
+            online.has_stalled |= now.since(online.last_sent_at) > stall_min;
             online.last_sent_at = now;
         }
         Some(gathered.freeze())
@@ -47,6 +49,9 @@ impl ClientSession {
         let Phase::Online(online) = &mut self.phase else {
             return None;
         };
+        if online.is_leaving {
+            return None;
+        }
         match online.control.front() {
             Some(Control::Restore(frame, _)) if frame.len() > room => None,
             Some(_) => self.next_control(now),

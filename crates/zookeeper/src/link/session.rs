@@ -174,6 +174,15 @@ impl Link {
         self.wake.notify_one();
     }
 
+    /// Goes on over a new connection if this process has stood still on this one, since a handshake proves at once what takes
+    /// half a tick otherwise; answers whether it does. No request fails for it.
+    pub(crate) fn renew(&self, epoch: u64) -> bool {
+        let now = self.now();
+        let is_renewed = self.with(|state| state.machine.epoch().number() == epoch && state.machine.renew(now));
+        self.wake.notify_one();
+        is_renewed
+    }
+
     /// Counts one more place whose standing depends on this session: from now on the bond has a deadline.
     pub(crate) fn depend(&self) {
         self.with(|state| {
@@ -319,9 +328,11 @@ impl Link {
     /// Notes why a server could not be used.
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
-        let mut state = self.state();
-        state.last_failure = Some(format!("{server}: {}", failure.why));
-        state.failures.insert(server.clone(), failure);
+        self.with(|state| {
+            state.is_renewing = false;
+            state.last_failure = Some(format!("{server}: {}", failure.why));
+            state.failures.insert(server.clone(), failure);
+        });
     }
 
     /// Says why the last attempt at a connection failed, unless one stands.
@@ -334,6 +345,11 @@ impl Link {
     /// Forgets why other ways than these could not be used: names lead elsewhere as time goes by.
     pub(crate) fn forget_failures_but(&self, ways: &[Server]) {
         self.state().failures.retain(|failed, _| ways.contains(failed));
+    }
+
+    /// Whether there is no connection because a new one was asked for.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.state().is_renewing
     }
 
     /// Whether no server has made the session yet, and nobody has ended it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_zk_proto::client::{
-    ClientSession, Event, LossReason as MachineLoss, Reply, RequestError, SessionConfig,
+    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, SessionConfig,
 };
 use lockkeeper_zk_proto::message::{EventKind, Response};
 use lockkeeper_zk_proto::time::Timestamp;
@@ -74,6 +74,8 @@ pub(super) struct State {
     /// Nobody moves bytes any more.
     pub(super) is_done: bool,
     pub(super) is_refused: bool,
+    /// Whether there is no connection because a new one was asked for: nothing is wrong as long as none fails.
+    pub(super) is_renewing: bool,
     /// Why the last connection failed.
     pub(super) trouble: Option<Failure>,
     /// Why each way could not be used last.
@@ -100,6 +102,7 @@ impl State {
             closing_since: None,
             is_done: false,
             is_refused: false,
+            is_renewing: false,
             trouble: None,
             failures: BTreeMap::new(),
             last_failure: None,
@@ -129,6 +132,7 @@ impl State {
             match event {
                 Event::Connected { epoch, .. } => {
                     self.last_write_at = None;
+                    self.is_renewing = false;
                     self.trouble = None;
                     self.last_failure = None;
                     status.send_replace(Status { phase: Phase::Online, epoch: epoch.number() });
@@ -137,7 +141,8 @@ impl State {
                     status.send_replace(Status { phase: Phase::Restored, epoch: epoch.number() });
                 }
                 Event::Disconnected { epoch, reason, .. } => {
-                    self.trouble = Some(reason.into());
+                    self.is_renewing = reason == DisconnectReason::Renewed;
+                    self.trouble = (!self.is_renewing).then(|| reason.into());
                     status.send_replace(Status { phase: Phase::Offline, epoch: epoch.number() });
                 }
                 Event::Reply(reply) => self.route_reply(reply),
@@ -188,7 +193,7 @@ impl State {
     /// Tells the bond what may be believed now, if that has changed by enough to wake all who wait for a loss: an earlier
     /// deadline than the true one does no harm.
     pub(super) fn publish(&mut self, bond: &SessionBond) {
-        let is_online = self.machine.state().is_online();
+        let is_online = self.machine.state().is_online() || self.is_renewing;
         let safe_until = match (self.is_resting, self.machine.safe_until()) {
             // Nothing is held by it, so there is nothing that could be believed for too long.
             (true, _) => SafeUntil::ProcessEnd,

@@ -10,7 +10,8 @@ use crate::lock::place::Place;
 use crate::lock::session::Inner;
 
 /// Waits until the session may be believed for about half of its timeout, so that a grant is worth something: at once as a
-/// rule, since the write that made a node proves as much as any other. After a stall it takes another write or two.
+/// rule, since the write that made a node proves as much as any other. After a stall of this process it takes a new connection and
+/// another write.
 pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
     let clock = inner.link.clock();
     let timeout = inner.link.timeout();
@@ -24,7 +25,8 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
         if inner.safe_for() >= inner.link.worth_granting() {
             return Ok(());
         }
-        let outcome = prove(inner, place).await;
+        let (epoch, outcome) = prove(inner, place).await;
+        let is_answered = outcome.is_ok();
         if inner.safe_for() >= inner.link.worth_granting() {
             return Ok(());
         }
@@ -39,19 +41,22 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
                 false => Ok(()),
             };
         }
+        if is_answered && inner.link.renew(epoch) {
+            continue;
+        }
         // What was answered just now is proved by a write that is sent a little later.
         clock.sleep_until(clock.now().saturating_add(timeout / 20)).await;
     }
 }
 
-/// Sends a write that goes through the quorum and changes nothing, and waits for its answer.
-async fn prove(inner: &Inner, place: &Arc<Place>) -> Result<(), ClientError> {
-    let call = inner.link.call_ahead(&proof_request(place), place.path.shown());
-    let response = call.response().await;
-    if finds_node_gone(&response) {
+/// Sends a write that goes through the quorum and changes nothing, and waits for its answer; tells on which connection it
+/// came.
+async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
+    let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
+    if finds_node_gone(&answer.result) {
         inner.found_gone(place);
     }
-    response.map(|_| ())
+    (answer.epoch, answer.result.map(|_| ()))
 }
 
 /// The proof write: a transaction that only checks that a node of ours is there.

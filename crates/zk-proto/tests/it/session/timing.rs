@@ -134,3 +134,28 @@ fn a_handshake_must_be_answered_in_time() {
     pair.advance_to(1_050);
     assert_eq!(pair.client.state(), SessionState::Offline);
 }
+
+#[test]
+fn a_session_goes_on_over_a_new_connection_after_a_stall_once_everything_is_answered() {
+    let mut pair = Pair::online();
+    pair.client.engage(Engagement::Engaged);
+    pair.submit(Request::Delete { path: "/a".into(), version: -1 });
+    pair.pump();
+    assert!(!pair.client.renew(pair.time()), "nothing has stood still");
+    pair.answer(1, &Response::Done);
+    pair.events();
+    pair.now += TIMEOUT_MS / 2;
+    pair.submit(Request::Delete { path: "/a".into(), version: -1 });
+    pair.pump();
+    pair.submit(create("/b"));
+    assert!(pair.client.renew(pair.time()));
+    assert_eq!(pair.pump().len(), 0, "nothing more goes out on this connection");
+    assert_eq!(pair.client.state(), SessionState::Online);
+    pair.answer(2, &Response::Done);
+    assert_eq!(pair.disconnect_reason(), DisconnectReason::Renewed);
+    assert_eq!(pair.dial().session_id, SESSION_ID);
+    pair.grant(TIMEOUT_MS, SESSION_ID);
+    assert!(replies(pair.events()).is_empty(), "no request has failed");
+    assert_eq!(pair.arrivals().len(), 1);
+    assert!(!pair.client.renew(pair.time()), "the new connection has not stood still");
+}
