@@ -33,6 +33,21 @@
 //! | [`SharedCounter`], [`SharedValue`] | one small value, compared and set |
 //! | [`blocking`] | locks for threads, with no runtime of one's own |
 //!
+//! # Ending a program
+//!
+//! [`Keeper::close`] ends the session and says whether the service has heard of it: the last thing that a program does with its
+//! keeper. Without it, this is what becomes of locks that are held, or whose guards were just dropped:
+//!
+//! | how the program ends | when the next in line is granted the lock |
+//! | --- | --- |
+//! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: while a runtime ends, the session's task writes what is queued, and the end of the session, without waiting for an answer |
+//! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
+//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper when the session's timeout is over |
+//!
+//! What ends with the process alone cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A guard that
+//! is dropped after its runtime has ended is given up with the session. In programs of threads the [`blocking`] keeper closes its
+//! session when the last of its users is dropped.
+//!
 //! # Passwords
 //!
 //! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are kept apart

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::alarm::Alarm;
 use crate::config::Server;
+use crate::connection::Connection;
 use crate::dial::{Dial, Failure, FailureNature, Stream};
 use crate::hosts::{Hosts, Share};
 use crate::link::Link;
@@ -148,9 +149,8 @@ impl Driver {
     /// Bytes that have arrived are taken before the timer is looked at, so that a process that was stopped does not give
     /// up a good connection.
     async fn serve(&mut self, stream: Box<dyn Stream>, way: &Server) -> Duration {
-        let (mut reader, mut writer) = tokio::io::split(stream);
+        let mut connection = Connection::new(self.link.clone(), stream);
         let mut input = BytesMut::with_capacity(READ_BYTES_MAX);
-        let mut output = Bytes::new();
         let mut is_flushed = true;
         let mut broken = None;
         let mut arrived_at = None;
@@ -162,13 +162,13 @@ impl Driver {
                 self.hosts.arrived(way);
             }
             if is_flushed {
-                output = self.link.poll_transmit();
-                is_flushed = output.is_empty();
+                connection.output = self.link.poll_transmit();
+                is_flushed = connection.output.is_empty();
             }
             self.alarm.set(self.link.poll_timeout());
             tokio::select! {
                 biased;
-                read = reader.read_buf(&mut input) => match read {
+                read = connection.reader.read_buf(&mut input) => match read {
                     Ok(count) if count > 0 => {
                         self.link.handle_bytes(&input);
                         input.clear();
@@ -179,7 +179,7 @@ impl Driver {
                         self.link.handle_disconnected();
                     }
                 },
-                written = write(&mut writer, &mut output), if !is_flushed => match written {
+                written = write(&mut connection.writer, &mut connection.output), if !is_flushed => match written {
                     Ok(()) => is_flushed = true,
                     Err(_) => self.link.handle_disconnected(),
                 },

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
-//! session shared with the one task that has the socket, the `driver`; `dial` and `hosts` find it a server; `layout` is
+//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` and `hosts` find it a server; `layout` is
 //! pure and knows the names. What the protocol is, and until when a session may be believed, is `lockkeeper-zk-proto`'s.
 //!
 //! # What others can do
@@ -37,6 +37,7 @@
 mod alarm;
 mod client;
 mod config;
+mod connection;
 mod dial;
 mod driver;
 mod error;

@@ -6,12 +6,19 @@ use bytes::{Bytes, BytesMut};
 use crate::client::config::TRANSMIT_BYTES_MAX;
 use crate::client::in_flight::{Open, Sent, SentAuth};
 use crate::client::outbox::{Rank, Unsent};
-use crate::client::session::{ClientSession, Control, Online, Phase, encode_auth};
+use crate::client::session::{ClientSession, Closing, Control, Online, Phase, encode_auth};
 use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
 
 /// Where the xid stands in a frame: behind the length.
 const XID_OFFSET: usize = 4;
+
+/// Whether there must be room for the answers of what goes out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Answers {
+    Awaited,
+    Unheeded,
+}
 
 impl ClientSession {
     /// Takes the bytes to be written next; `None` until there are some.
@@ -27,7 +34,7 @@ impl ClientSession {
         }
         let mut gathered: Option<BytesMut> = None;
         let mut room = TRANSMIT_BYTES_MAX;
-        while let Some(frame) = self.next_out(now, gathered.as_ref().map_or(usize::MAX, |_| room)) {
+        while let Some(frame) = self.next_out(now, gathered.as_ref().map_or(usize::MAX, |_| room), Answers::Awaited) {
             room = room.saturating_sub(frame.len());
             match &mut gathered {
                 // A single frame goes out without being copied.
@@ -44,8 +51,32 @@ impl ClientSession {
         Some(gathered.freeze())
     }
 
+    /// Takes the last bytes of a driver that cannot go on: as much of what waits as fits into [`TRANSMIT_BYTES_MAX`], and the
+    /// request that ends the session; `None` if no server has taken the session on.
+    ///
+    /// How many requests are unanswered does not count any more. Nothing is told of them: the machine is to be dropped.
+    pub fn farewell(&mut self, now: Timestamp) -> Option<Bytes> {
+        if !matches!(self.phase, Phase::Online(_)) {
+            return None;
+        }
+        if let Phase::Online(online) = &mut self.phase {
+            online.is_leaving = false;
+        }
+        let mut farewell = BytesMut::new();
+        while let Some(frame) = self.next_out(now, TRANSMIT_BYTES_MAX.saturating_sub(farewell.len()), Answers::Unheeded)
+        {
+            farewell.extend_from_slice(&frame);
+        }
+        if self.closing == Closing::No || self.queued() > 0 {
+            let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
+            farewell.extend_from_slice(&frame.expect("a bare header fits into any frame"));
+        }
+        self.closing = Closing::Asked;
+        Some(farewell.freeze())
+    }
+
     /// Takes the next frame of at most `room` bytes, and notes it as sent.
-    fn next_out(&mut self, now: Timestamp, room: usize) -> Option<BytesMut> {
+    fn next_out(&mut self, now: Timestamp, room: usize, answers: Answers) -> Option<BytesMut> {
         let Phase::Online(online) = &mut self.phase else {
             return None;
         };
@@ -58,7 +89,7 @@ impl ClientSession {
             None => {
                 let (rank, next) = self.outbox.next()?;
                 let bytes = next.frame.len() + self.lengths.foresee(next.lists.as_deref());
-                let may_go = rank == Rank::Ahead || self.in_flight.has_room_for(bytes);
+                let may_go = rank == Rank::Ahead || answers == Answers::Unheeded || self.in_flight.has_room_for(bytes);
                 if !may_go || next.frame.len() > room {
                     return None;
                 }

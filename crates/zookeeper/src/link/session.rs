@@ -281,6 +281,14 @@ impl Link {
         self.with(|state| state.machine.poll_transmit(now)).unwrap_or_default()
     }
 
+    /// Takes the last bytes of a driver whose runtime ends: what was asked for, and the end of the session. Nothing if there
+    /// is no connection on which they could go.
+    pub(crate) fn farewell(&self) -> Bytes {
+        let now = self.now();
+        self.bond.lose(LossReason::Closed);
+        self.state().machine.farewell(now).unwrap_or_default()
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<BootInstant> {
         let timeout = self.timeout();
         let state = self.state();

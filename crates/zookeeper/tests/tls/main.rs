@@ -90,6 +90,33 @@ async fn a_lock_is_taken_and_released_over_tls() {
     assert!(site.relay.handshakes() > 0, "it went through the relay");
 }
 
+/// Whatever the runtime's end cuts short, the session's last bytes are whole records.
+#[tokio::test]
+async fn a_runtime_that_ends_frees_its_locks_over_tls_too() {
+    if !can_start("a_runtime_that_ends_frees_its_locks_over_tls_too") {
+        return;
+    }
+    let site = Site::start(ClientCertificate::NotAsked).await;
+    // Far longer than the next caller waits.
+    let url = site.url("&session_timeout=40s");
+    let keeper = || Keeper::new(Arc::new(ZooKeeperBackend::open(&url).unwrap()));
+    let (ours, theirs) = (keeper(), keeper());
+    let ended = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let guard = theirs.mutex("reports").unwrap().lock().await.unwrap();
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(guard);
+            });
+            tokio::task::yield_now().await;
+        });
+    });
+    soon("the end of the runtime", ended).await.unwrap();
+    let granted = ours.mutex("reports").unwrap().lock_timeout(Duration::from_secs(1)).await.unwrap();
+    assert!(granted.is_some_and(|guard| guard.hold().is_held()));
+}
+
 #[tokio::test]
 async fn more_than_one_record_is_written_and_read_whole() {
     if !can_start("more_than_one_record_is_written_and_read_whole") {

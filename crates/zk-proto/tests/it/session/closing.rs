@@ -82,3 +82,44 @@ fn closing_that_the_server_refuses_is_tried_on_another_connection() {
     pair.go_online();
     assert_eq!(pair.arrival().1, Request::CloseSession);
 }
+
+/// The operations of frames that follow one another.
+fn operations(mut bytes: &[u8]) -> Vec<i32> {
+    let mut operations = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let (frame, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        operations.push(i32::from_be_bytes(frame[4..8].try_into().unwrap()));
+        bytes = rest;
+    }
+    operations
+}
+
+#[test]
+fn a_farewell_is_what_waits_and_the_end_of_the_session_however_much_is_unanswered() {
+    let (delete, close) = (OpCode::Delete.code(), OpCode::CloseSession.code());
+    let removal = || Request::Delete { path: "/mine".into(), version: -1 };
+    let mut pair = Pair::online();
+    for _ in 0..IN_FLIGHT_MAX + 5 {
+        pair.submit(removal());
+    }
+    assert_eq!(pair.arrivals().len(), IN_FLIGHT_MAX);
+    let farewell = pair.client.farewell(pair.time()).unwrap();
+    assert_eq!(operations(&farewell), [delete, delete, delete, delete, delete, close]);
+    assert_eq!(pair.client.submit(&removal(), None), Err(SubmitError::Closing));
+
+    let mut pair = Pair::online();
+    pair.client.close();
+    assert_eq!(operations(&pair.client.farewell(pair.time()).unwrap()), [close], "once");
+    assert_eq!(Pair::new().client.farewell(pair.time()), None, "there is nothing to take leave of");
+}
+
+#[test]
+fn a_farewell_is_short_enough_for_a_socket_and_ends_the_session_all_the_same() {
+    let mut pair = Pair::online();
+    for _ in 0..50 {
+        pair.submit(Request::SetData { path: "/a".into(), data: Some(vec![0; 10_000].into()), version: -1 });
+    }
+    let farewell = pair.client.farewell(pair.time()).unwrap();
+    assert!(farewell.len() <= TRANSMIT_BYTES_MAX + 100, "{}", farewell.len());
+    assert_eq!(operations(&farewell).last(), Some(&OpCode::CloseSession.code()));
+}

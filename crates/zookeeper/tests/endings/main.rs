@@ -1,0 +1,203 @@
+//! Programs that hold a lock and end without giving it back, and programs that stand still: real processes, against a real
+//! server and sessions that are far longer than the test waits.
+//!
+//! Each way of ending is tried a few times; `LOCKKEEPER_ENDING_TRIES` says how often.
+
+mod program;
+
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_core::Keeper;
+use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_zookeeper::ZooKeeperBackend;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// How often each way is tried if nobody says otherwise.
+const TRIES: u32 = 5;
+
+/// How long the next caller waits at most after the end of a program.
+const GRANTED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a program may take to start and to be granted a free lock on a busy machine.
+const STARTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a process stands still: most of a session.
+const STALL: Duration = Duration::from_secs(12);
+
+/// A way in which a program ends, and the kind of its runtime; or that it stands still.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Way {
+    DroppedCurrent,
+    DroppedMulti,
+    PanickedCurrent,
+    PanickedMulti,
+    OwnedCurrent,
+    OwnedMulti,
+    BackgroundCurrent,
+    BackgroundMulti,
+    StoodStill,
+}
+
+impl Way {
+    const ENDINGS: [Self; 8] = [
+        Self::DroppedCurrent,
+        Self::DroppedMulti,
+        Self::PanickedCurrent,
+        Self::PanickedMulti,
+        Self::OwnedCurrent,
+        Self::OwnedMulti,
+        Self::BackgroundCurrent,
+        Self::BackgroundMulti,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::DroppedCurrent => "a_guard_dropped_at_the_end_of_main_frees_the_lock",
+            Self::DroppedMulti => "a_guard_dropped_at_the_end_of_main_with_threads_frees_the_lock",
+            Self::PanickedCurrent => "a_panic_in_main_frees_the_lock",
+            Self::PanickedMulti => "a_panic_in_main_with_threads_frees_the_lock",
+            Self::OwnedCurrent => "a_task_that_still_has_the_guard_when_main_ends_frees_the_lock",
+            Self::OwnedMulti => "a_task_that_still_has_the_guard_when_main_with_threads_ends_frees_the_lock",
+            Self::BackgroundCurrent => "a_runtime_shut_down_in_the_background_frees_the_lock",
+            Self::BackgroundMulti => "a_runtime_with_threads_shut_down_in_the_background_frees_the_lock",
+            Self::StoodStill => "a_process_that_was_stopped_is_granted_a_free_lock_at_once_when_it_goes_on",
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ENDINGS.into_iter().chain([Self::StoodStill]).find(|way| way.name() == name)
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(ended) = program::play() {
+        return ended;
+    }
+    let mut arguments = Arguments::from_args();
+    // What is measured is how fast, and the programs are processes of their own.
+    arguments.test_threads = Some(1);
+    let ending = |way: Way| Trial::test(way.name(), move || judged(way));
+    let trials = Way::ENDINGS.map(ending).into_iter().chain([ending(Way::StoodStill)]).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn judged(way: Way) -> Result<(), Failed> {
+    if !zookeeper::availability().or_skip(way.name()) {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = Server::standalone(Setup::new()).await?;
+        // Far longer than anything is waited for: no lock is free because a session has expired.
+        let url =
+            format!("zk://{}?session_timeout={}", server.address(), if way == Way::StoodStill { "20s" } else { "40s" });
+        match way {
+            Way::StoodStill => stand_still(&url).await,
+            way => end_again_and_again(&url, way).await,
+        }
+    })
+}
+
+async fn end_again_and_again(url: &str, way: Way) -> Result<(), Failed> {
+    let tries = std::env::var("LOCKKEEPER_ENDING_TRIES").map_or(Ok(TRIES), |tries| tries.parse())?;
+    let keeper = Keeper::new(std::sync::Arc::new(ZooKeeperBackend::open(&url.parse()?)?));
+    let mut slowest = Duration::ZERO;
+    for number in 0..tries {
+        let name = format!("ending-{number}");
+        let mut program = Program::start(url, &name, way)?;
+        program.said("held").await?;
+        let mutex = keeper.mutex(&name)?;
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        while keeper.contenders(&name).await?.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let ended_at = now();
+        program.tell().await?;
+        let granted = tokio::time::timeout(GRANTED_WITHIN, waiting).await;
+        slowest = slowest.max(ended_at.elapsed());
+        match granted {
+            Ok(granted) => granted??.release().await?,
+            Err(_) => return Err(format!("try {number}: not granted within {GRANTED_WITHIN:?}").into()),
+        }
+        program.end().await?;
+    }
+    println!("{tries} tries, {slowest:?} at most: {}", way.name());
+    keeper.close().await?;
+    Ok(())
+}
+
+async fn stand_still(url: &str) -> Result<(), Failed> {
+    let mut program = Program::start(url, "reports", Way::StoodStill)?;
+    program.said("ready").await?;
+    program.signal("STOP").await?;
+    tokio::time::sleep(STALL).await;
+    program.signal("CONT").await?;
+    program.tell().await?;
+    let said = program.line().await?;
+    let took: Option<u128> = said.strip_prefix("granted ").and_then(|rest| rest.strip_suffix(" true")?.parse().ok());
+    match took {
+        Some(took) if took <= GRANTED_WITHIN.as_millis() => {
+            println!("granted {took} ms after {STALL:?} of standing still");
+            Ok(())
+        }
+        _ => Err(format!("after {STALL:?} of standing still: {said}").into()),
+    }
+}
+
+/// The other process, and what goes to and fro.
+struct Program {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(url: &str, lock: &str, way: Way) -> Result<Self, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        // Writing a backtrace down can take longer than what is measured, and a guard is dropped only after it.
+        command.env("RUST_BACKTRACE", "0");
+        program::tell(&mut command, url, lock, way);
+        let mut process = command.spawn()?;
+        let input = process.stdin.take().ok_or("no stdin")?;
+        let output = BufReader::new(process.stdout.take().ok_or("no stdout")?).lines();
+        Ok(Self { process, input, output })
+    }
+
+    async fn line(&mut self) -> Result<String, Failed> {
+        let line = tokio::time::timeout(STARTED_WITHIN, self.output.next_line()).await??;
+        Ok(line.ok_or("the program has ended")?)
+    }
+
+    async fn said(&mut self, word: &str) -> Result<(), Failed> {
+        match self.line().await? {
+            line if line == word => Ok(()),
+            line => Err(format!("the program said {line}").into()),
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), Failed> {
+        Ok(self.input.write_all(b"\n").await?)
+    }
+
+    async fn signal(&self, name: &str) -> Result<(), Failed> {
+        let id = self.process.id().ok_or("the program has ended")?;
+        let sent = Command::new("kill").args(["-s", name, &id.to_string()]).status().await?;
+        if sent.success() { Ok(()) } else { Err(format!("cannot send SIG{name}").into()) }
+    }
+
+    /// Lets it go on to its end, if it has not come there yet.
+    async fn end(mut self) -> Result<(), Failed> {
+        drop(self.input);
+        tokio::time::timeout(STARTED_WITHIN, self.process.wait()).await??;
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test measures how long the next caller waits")]
+fn now() -> Instant {
+    Instant::now()
+}
