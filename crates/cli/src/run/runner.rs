@@ -302,7 +302,7 @@ impl Runner {
             say("the command is stopped; the lock is still held and renewed; Ctrl-Z continues it");
             return Ok(());
         }
-        match stop_job(signal)? {
+        match stop_job()? {
             // Continued; the signal that did it is heard next.
             JobControl::Shell => {}
             JobControl::Nobody if signal == Signal::TSTP => self.resume(),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 use super::channel::Foreground;
@@ -114,18 +114,14 @@ pub(super) enum JobControl {
 /// # Errors
 ///
 /// None that this process could cause.
-pub(super) fn stop_job(signal: Signal) -> io::Result<JobControl> {
+pub(super) fn stop_job() -> io::Result<JobControl> {
     let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::Nobody) };
     if job_control(&table, ours) == JobControl::Nobody {
         return Ok(JobControl::Nobody);
     }
-    for process in table.iter().filter(|process| process.group == Some(ours) && process.life == Life::Alive) {
-        if process.pid != getpid() {
-            let _ = kill_process(process.pid, signal);
-        }
-    }
-    // We hear the other stop signals, so only this one stops us.
-    kill_process(getpid(), Signal::STOP)?;
+    // All in one call, and by the one stop signal that we do not hear: a shell that sees another member stop may continue
+    // the group at once, and were we stopped after that, nobody would continue us.
+    kill_process_group(ours, Signal::STOP)?;
     Ok(JobControl::Shell)
 }
 
