@@ -15,6 +15,8 @@ pub(crate) struct LongTest {
 pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crash", krate: "zk-server" },
     LongTest { name: "differential", krate: "zk-server" },
+    LongTest { name: "leftovers", krate: "cli" },
+    LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },

@@ -190,19 +190,17 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let told = Arc::new(StdMutex::new(Vec::new()));
         let heard = told.clone();
-        let calls = Cell::new(Vec::new());
+        let calls = StdMutex::new(Vec::new());
         let attempts = policy
             .attempts(|error: &Error| error.advice() == Advice::Transient)
             .clock(clock.clone())
             .listener(move |failure| heard.lock().unwrap().push(failure.delay));
         let outcome = attempts.run(|| {
-            let mut so_far = calls.take();
-            so_far.push(clock.now());
-            calls.set(so_far);
+            calls.lock().unwrap().push(clock.now());
             async { Err::<(), _>(error()) }
         });
         outcome.await.unwrap_err();
-        let calls = calls.take();
+        let calls = std::mem::take(&mut *calls.lock().unwrap());
         let pauses = calls.windows(2).map(|two| two[1].saturating_duration_since(two[0])).collect();
         (pauses, std::mem::take(&mut *told.lock().unwrap()))
     }

@@ -73,6 +73,7 @@ type Running<Output> = Pin<Box<dyn Future<Output = Output>>>;
 
 /// Polls at most so many times; a future that is ready must not be polled again. In between, the task runs that opens
 /// the session.
+#[expect(clippy::future_not_send, reason = "what is polled stays on the test's own thread")]
 async fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Output> {
     for _ in 0..polls {
         tokio::task::yield_now().await;
