@@ -10,7 +10,7 @@ use crate::watch::WatchWish;
 
 impl ClientSession {
     /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
-    /// by exactly one [`Event::Reply`].
+    /// by exactly one [`Event::Reply`](crate::client::Event::Reply).
     ///
     /// It waits while as much as may be is unanswered: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) requests,
     /// [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX) bytes.
