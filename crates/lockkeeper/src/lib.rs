@@ -90,6 +90,7 @@
 //! A service is chosen by its URL, never by which feature is on.
 
 pub mod blocking;
+pub mod guide;
 
 use std::sync::{Arc, LazyLock};
 

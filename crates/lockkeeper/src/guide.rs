@@ -1,0 +1,48 @@
+//! The guide, page by page; its code is compiled and run as part of this documentation.
+//!
+//! | page | the question it answers |
+//! | --- | --- |
+//! | [`which_lock`] | mutex, read/write lock, semaphore, election, barrier or counter |
+//! | [`first_lock`] | from nothing to a lock in a program and in a script |
+//! | [`settings`] | every key of every URL, with its default |
+//! | [`timeouts`] | how long a caller waits, and how long a dead holder blocks |
+//! | [`losing_a_lock`] | what happens to work whose lock is lost, and what fencing tokens are for |
+//! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
+//! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
+//! | [`moving`] | from Curator, kazoo or flock |
+//! | [`choosing_a_service`] | files or ZooKeeper, by case |
+//! | [`zookeeper`] | how to run an ensemble for locks, and what happens when it fails |
+//! | [`peers`] | what others have |
+
+#[doc = include_str!("../guide/which-lock.md")]
+pub mod which_lock {}
+
+#[doc = include_str!("../guide/first-lock.md")]
+pub mod first_lock {}
+
+#[doc = include_str!("../guide/settings.md")]
+pub mod settings {}
+
+#[doc = include_str!("../guide/timeouts.md")]
+pub mod timeouts {}
+
+#[doc = include_str!("../guide/losing-a-lock.md")]
+pub mod losing_a_lock {}
+
+#[doc = include_str!("../guide/ending.md")]
+pub mod ending {}
+
+#[doc = include_str!("../guide/testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("../guide/moving.md")]
+pub mod moving {}
+
+#[doc = include_str!("../guide/choosing-a-service.md")]
+pub mod choosing_a_service {}
+
+#[doc = include_str!("../guide/zookeeper.md")]
+pub mod zookeeper {}
+
+#[doc = include_str!("../guide/peers.md")]
+pub mod peers {}
