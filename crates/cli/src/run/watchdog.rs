@@ -17,7 +17,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, setpgid, wait, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, getpid, set_child_subreaper, setpgid, wait, waitid,
+};
 
 use super::alarm::Alarm;
 use super::channel::{self, Cause, End, Foreground, Message};
@@ -182,12 +184,12 @@ impl Watchdog {
         let leader = WaitId::Pid(self.group.leader());
         if self.end.is_none() {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            if let Some(status) = waitid(leader.clone(), options)? {
+            if let Some(status) = waitid(leader, options)? {
                 self.end = Some(match status.exit_status() {
                     Some(code) => End::Exited(code),
                     None => End::Signaled(status.terminating_signal().unwrap_or(0)),
                 });
-            } else if let Some(status) = waitid(leader, WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)? {
+            } else if let Some(status) = stopped(self.group.leader())? {
                 self.tell(Message::Stopped { signal: status.stopping_signal().unwrap_or(0) });
             }
         }
@@ -309,5 +311,30 @@ impl Watchdog {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Tells whether a child was stopped since this was last asked.
+fn stopped(child: Pid) -> io::Result<Option<WaitIdStatus>> {
+    match waitid(WaitId::Pid(child), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
+        // To a caller who asks for stops alone, a child that has just ended is none. Its end is told by its signal.
+        Err(Errno::CHILD) => Ok(None),
+        outcome => Ok(outcome?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_just_ended_was_not_stopped_and_is_still_a_child() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(stopped(pid).unwrap().is_none());
+        assert!(child.wait().unwrap().success());
     }
 }

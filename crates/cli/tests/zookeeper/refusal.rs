@@ -14,24 +14,33 @@ const LATE_MAX: Duration = Duration::from_millis(1_500);
 
 /// Runs a command that must fail, and asserts that it says why in one line with these words, and after how long.
 fn assert_refused(site: &Site, line: &[&str], words: &[&str], after: Duration) {
+    let stderr = assert_refused_at_last(site, line, words, after);
+    assert_eq!(stderr.lines().count(), 1, "{line:?}: {stderr}");
+}
+
+/// Runs a command that must fail, and asserts that its last line says why with these words, and after how long.
+fn assert_refused_at_last(site: &Site, line: &[&str], words: &[&str], after: Duration) -> String {
     let begun = now();
     let Ended { code, stdout, stderr } = site.place.run(line);
     let took = begun.elapsed();
     assert_eq!((code, stdout.as_str()), (Some(125), ""), "{line:?}: {stderr}");
-    assert!(stderr.starts_with("lockkeeper: ") && stderr.lines().count() == 1, "{line:?}: {stderr}");
+    let last = stderr.lines().last().unwrap_or_default();
+    assert!(last.starts_with("lockkeeper: "), "{line:?}: {stderr}");
     for word in words {
-        assert!(stderr.contains(word), "{line:?}: {stderr}");
+        assert!(last.contains(word), "{line:?}: {stderr}");
     }
     assert!(took < after + LATE_MAX, "{line:?} took {took:?}");
+    stderr
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_named_in_one_line_when_the_time_is_up() {
+fn a_server_that_cannot_be_reached_is_named_when_the_time_is_up() {
     let port = ReservedPort::take().unwrap();
     let address = port.address().to_string();
     let site = Site::new(&address, "");
     let wait = ["run", "-w", "2s", "job", "--", "true"];
-    assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
+    let stderr = assert_refused_at_last(&site, &wait, &["job: ", &address, "refused"], Duration::from_secs(2));
+    assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
     let site = Site::new(&address, "?connect_timeout=1s");
     for line in [&["run", "-n", "job", "--", "true"][..], &["show", "job"], &["ls"], &["wait", "job"]] {
         assert_refused(&site, line, &[&address, "refused"], Duration::from_secs(1));
@@ -45,7 +54,8 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_given_up_in_time() {
     let address = silent.local_addr().unwrap().to_string();
     let site = Site::new(&address, "");
     let wait = ["run", "-w", "2s", "job", "--", "true"];
-    assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
+    let stderr = assert_refused_at_last(&site, &wait, &["job: ", &address, "refused"], Duration::from_secs(2));
+    assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
     let site = Site::new(&address, "?connect_timeout=1s");
     assert_refused(&site, &["show", "job"], &[&address, "no session"], Duration::from_secs(1));
 }
