@@ -2,6 +2,7 @@
 
 mod run_support;
 
+use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use run_support::{PATIENCE, ended, now, number_in};
@@ -16,6 +17,16 @@ fn is_possible(test: &str) -> bool {
     geteuid().is_root()
 }
 
+/// A namespace's parent; it ends with this value, and all of the namespace with it, also when a test fails.
+struct Inside(Child);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs a shell script as the first process of a new namespace, which keeps the `/proc` of ours.
 ///
 /// It finds the command under test as `$LK`, its locks in `$LOCKKEEPER_DIR` and a directory for notes in `$NOTES`.
@@ -27,11 +38,15 @@ fn run_inside(script: &str) -> (Output, TempDir) {
     inside.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]);
     inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", &notes);
     inside.env("LOCKKEEPER_DIR", directory.path().join("locks"));
-    let mut child = inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut inside = Inside(inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let started = now();
-    ended(&mut child);
+    ended(&mut inside.0);
     assert!(started.elapsed() < PATIENCE);
-    (child.wait_with_output().unwrap(), directory)
+    let status = inside.0.wait().unwrap();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    inside.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    inside.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+    (Output { status, stdout, stderr }, directory)
 }
 
 #[test]
