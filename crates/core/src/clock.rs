@@ -118,6 +118,8 @@ impl Clock for SystemClock {
 ///
 /// It is the clock of a service in this process, with which nothing outside competes; so what is tested on it needs not
 /// be told that time is paused. Off a runtime it is the machine's in any case.
+///
+/// Each runtime whose time was paused has a time of its own from then on, which may be ahead of that of another runtime.
 #[derive(Clone, Debug)]
 pub struct RuntimeClock {
     origin: tokio::time::Instant,
@@ -141,25 +143,28 @@ impl Default for RuntimeClock {
 
 impl Clock for RuntimeClock {
     fn now(&self) -> BootInstant {
-        self.boot.saturating_add(self.origin.elapsed())
+        let now = tokio::time::Instant::now();
+        match self.origin.checked_duration_since(now) {
+            Some(early) => self.boot.saturating_sub(early),
+            None => self.boot.saturating_add(now - self.origin),
+        }
     }
 
     fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
         let clock = self.clone();
         Box::pin(async move {
-            // The timer counts in milliseconds.
-            loop {
-                let left = deadline.saturating_duration_since(clock.now());
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left).await;
-            }
+            let left = deadline.saturating_duration_since(clock.now());
+            // The timer rounds up to the next millisecond, so that it is no earlier than this.
+            tokio::time::sleep(left).await;
         })
     }
 
     fn unix_time(&self) -> Duration {
-        self.unix.saturating_add(self.origin.elapsed())
+        let now = tokio::time::Instant::now();
+        match self.origin.checked_duration_since(now) {
+            Some(early) => self.unix.saturating_sub(early),
+            None => self.unix.saturating_add(now - self.origin),
+        }
     }
 }
 
@@ -224,6 +229,26 @@ mod tests {
         let early = BootInstant::from_nanos(1);
         assert_eq!(early.saturating_sub(Duration::from_secs(1)), BootInstant::from_nanos(0));
         assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_clock_of_a_runtime_goes_on_in_one_whose_time_is_behind_that_in_which_it_was_made() {
+        let hour = Duration::from_secs(3_600);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let clock = runtime().block_on(async {
+            tokio::time::sleep(hour).await;
+            RuntimeClock::new()
+        });
+        runtime().block_on(async {
+            let (before, unix) = (clock.now(), clock.unix_time());
+            let begun = tokio::time::Instant::now();
+            clock.sleep_until(before.saturating_add(Duration::from_millis(20))).await;
+            let took = begun.elapsed();
+            assert!((20..=21).contains(&took.as_millis()), "{took:?}");
+            assert_eq!(clock.now().saturating_duration_since(before), took);
+            assert_eq!(clock.unix_time() - unix, took);
+        });
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, RuntimeClock};
 use crate::retry::RetryPolicy;
 use crate::{Advice, Error, Result};
 
@@ -99,7 +99,7 @@ impl RetryPolicy {
     pub fn attempts<E>(&self, is_transient: impl Fn(&E) -> bool + Send + Sync + 'static) -> Attempts<E> {
         Attempts {
             policy: self.clone(),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(RuntimeClock::new()),
             is_transient: Box::new(is_transient),
             listener: Box::new(|_| {}),
         }
@@ -176,7 +176,7 @@ mod tests {
     use std::sync::Mutex as StdMutex;
 
     use super::*;
-    use crate::clock::TestClock;
+    use crate::clock::{SystemClock, TestClock};
     use crate::{ErrorKind, Operation};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -236,6 +236,7 @@ mod tests {
     async fn what_succeeds_at_last_is_returned() {
         let failures = Cell::new(3);
         let policy = RetryPolicy::forever(SECOND, SECOND);
+        let (begun, real) = (tokio::time::Instant::now(), SystemClock.now());
         let output = policy.run(|| async {
             match failures.replace(failures.get() - 1) {
                 0 => Ok(42),
@@ -243,5 +244,8 @@ mod tests {
             }
         });
         assert_eq!(output.await.unwrap(), 42);
+        let took = begun.elapsed();
+        assert!((3 * SECOND / 2..=3 * SECOND + SECOND / 100).contains(&took), "{took:?} of paused time");
+        assert!(SystemClock.now().saturating_duration_since(real) < SECOND, "it waits for no real time");
     }
 }
