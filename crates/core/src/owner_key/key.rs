@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contend::{Beside, Patience, lost_outside};
+use crate::contend::{Attempt, Beside, Granted, OnePlace, Patience, Progress, lost_outside};
 use crate::contender::Mode;
 use crate::event::Event;
 use crate::guard::kind;
+use crate::keeper::Shared;
 use crate::lock::{Lock, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::{
@@ -285,7 +286,7 @@ impl OwnerKey {
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
         }
-        let in_the_way = self.other_kind::<Kind>(lock);
+        let has_other_kind = self.other_kind::<Kind>(lock)?;
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), mode: Kind::MODE };
@@ -293,9 +294,10 @@ impl OwnerKey {
                     .await?
                     .and_then(|mut guards| guards.pop())
             }
-            // It is told at once whether the two are one lock here, or strangers.
-            None if in_the_way => {
-                Some(lock.grant(Kind::MODE, Patience::None).await?.ok_or_else(|| would_deadlock(lock))?)
+            None if has_other_kind => {
+                let at_once = AtOnce { wanted: OnePlace { queue: &lock.queue, mode: Kind::MODE }, lock };
+                let guards = lock.grant_all(&at_once, Kind::MODE, patience, |granted| vec![granted]).await?;
+                guards.and_then(|mut guards| guards.pop())
             }
             None => lock.grant(Kind::MODE, patience).await?,
         };
@@ -321,12 +323,22 @@ impl OwnerKey {
 
     /// Tells whether this owner has the lock as one of the other kind: a mutex as a read/write lock, or the other way
     /// round. On most names it would wait for itself then.
-    fn other_kind<Kind: Counted>(&self, lock: &Lock) -> bool {
+    fn other_kind<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
         match Kind::MODE {
-            Mode::Mutex => {
-                self.places.find::<kind::Read>(lock).is_some() || self.places.find::<kind::Write>(lock).is_some()
-            }
-            _ => self.places.find::<kind::Mutex>(lock).is_some(),
+            Mode::Mutex => Ok(self.holds::<kind::Read>(lock)? || self.holds::<kind::Write>(lock)?),
+            _ => self.holds::<kind::Mutex>(lock),
+        }
+    }
+
+    /// Tells whether this owner has the lock in this way.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if it has lost it, and not given it back yet.
+    fn holds<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
+        match self.places.find::<Kind>(lock) {
+            Some(held) => check_outer(&lock.queue, &held).map(|()| true),
+            None => Ok(false),
         }
     }
 
@@ -340,6 +352,30 @@ impl OwnerKey {
     /// Returns the write lock beside which this owner may have what it asks for.
     fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
         if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
+    }
+}
+
+/// Wants a place of a lock that the same owner has as one of the other kind: where the two are one lock it would wait for
+/// itself, and where they are strangers that is what it is told, so both at once.
+#[derive(Debug)]
+struct AtOnce<'a> {
+    wanted: OnePlace<'a>,
+    lock: &'a Lock,
+}
+
+impl Attempt for AtOnce<'_> {
+    type Granted = Granted;
+
+    fn queue(&self) -> &QueueName {
+        self.wanted.queue()
+    }
+
+    async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+        self.wanted.try_once(shared).await?.ok_or_else(|| would_deadlock(self.lock))
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
     }
 }
 

@@ -139,6 +139,9 @@ async fn inside_a_hold_that_was_lost_nothing_is_waited_for_until_its_last_guard_
         owner.lock_timeout(&mutex, TIMEOUT).await.unwrap_err(),
         owner.read(&rw_lock).await.unwrap_err(),
         owner.write(&rw_lock).await.unwrap_err(),
+        // Also as the other kind of lock, which would keep it out if it were not lost.
+        owner.read(&keeper.rw_lock("door").unwrap()).await.unwrap_err(),
+        owner.try_lock(&keeper.mutex("book").unwrap()).await.unwrap_err(),
         inner.release().await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.advice()), (lost, Advice::Permanent), "{error}");
