@@ -170,24 +170,40 @@ impl<Kind> Waiting<Kind> {
     async fn granted_by(&mut self, patience: Patience) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits } = &self.lock;
         let wanted = OnePlace { queue, mode: self.mode };
-        let asking = shared.holds.list(queue, self.mode, None, Presence::Active);
-        // As long as a call waits, it is listed by that.
-        drop(self.listed.take());
-        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await;
+        let granted = {
+            // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
+            let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
+            let _asking = Asking::begin(listed);
+            grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await
+        };
         if self.place.is_some() {
-            asking.note(Presence::Idle);
-            self.listed = Some(asking);
             return granted.map(|_| None);
         }
         let guard = |granted| Guard::new(shared, queue, self.mode, granted, self.called_at, *limits);
-        let guard = granted?.map(guard);
-        drop(asking);
-        Ok(guard)
+        let guard = granted.map(|granted| granted.map(guard));
+        self.listed = None;
+        guard
     }
 
     fn gone(&self) -> Error {
         let message = "our contender does not stand in the queue any more";
         Error::permanent(ErrorKind::Removed, Operation::View, message).at(self.name())
+    }
+}
+
+/// A call that waits for the grant of a place; when it ends, the place is listed as one in which no call waits.
+struct Asking<'a>(&'a OnList);
+
+impl<'a> Asking<'a> {
+    fn begin(listed: &'a OnList) -> Self {
+        listed.note(Presence::Active);
+        Self(listed)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.note(Presence::Idle);
     }
 }
 
