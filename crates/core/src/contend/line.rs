@@ -70,10 +70,9 @@ impl OnePlace<'_> {
     pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
         let joined = answer.await.map_err(|error| error.at(self.queue))?;
         let ahead = joined.view.position(&joined.id).unwrap_or(0);
-        let front = shared.fronts.of(self.queue, &place.session);
         let lock = self.queue.with_part(Part::Line);
         shared.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
-        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined, front })
+        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
     }
 }
 
@@ -110,7 +109,6 @@ pub(crate) struct Joined {
     pub(super) mode: Mode,
     pub(super) place: Place,
     pub(crate) joined: Enqueued,
-    front: Arc<Front>,
 }
 
 impl Joined {
@@ -173,8 +171,11 @@ impl Joined {
             // It came with the place, and was used by a wait that was dropped.
             view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
         }
+        let mut known: Option<Arc<Front>> = None;
         loop {
-            self.front.note_view(&view);
+            if let Some(front) = &known {
+                front.note_view(&view);
+            }
             let (ahead, departure_grants) = match self.decide(&view)? {
                 Decision::Granted => break,
                 Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
@@ -186,14 +187,20 @@ impl Joined {
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
             let seen = view.version;
+            // A place that is granted at once is not delayed by what only waiters need.
+            let front = known.get_or_insert_with(|| {
+                let front = shared.fronts.of(&self.queue, &session);
+                front.note_view(&view);
+                front
+            });
             drop(view);
             let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
             check_standing(&self.queue, &*standing)?;
-            let is_proved = departure_grants || would_grant && self.front.is_first(seen, &ahead);
+            let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
                     // Told before the lock is held, and so before anybody can see it given back.
-                    self.front.note(seen, &self.joined.id);
+                    front.note(seen, &self.joined.id);
                 }
                 break;
             }
