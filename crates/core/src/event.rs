@@ -168,7 +168,7 @@ fn trace_end(event: &Event) {
             tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
         }
         Event::CampaignEnded { lock, error: Some(error) } => {
-            tracing::error!(target: "lockkeeper", %lock, %error, "the campaign has failed");
+            tracing::error!(target: "lockkeeper", %lock, error = format_args!("{error:#}"), "the campaign has failed");
         }
         Event::CampaignEnded { lock, error: None } => {
             tracing::info!(target: "lockkeeper", %lock, "the campaign has ended");

@@ -1,9 +1,8 @@
 //! The answer to whether a lock is still held, for whoever works under it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,43 +13,6 @@ use crate::event::Event;
 use crate::keeper::Shared;
 use crate::{FencingToken, Liveness, LossReason, QueueName, SafeUntil, Standing};
 
-/// All holds of a keeper whose guard, or a clone of which, is still there.
-#[derive(Default)]
-pub(crate) struct Roll {
-    entries: StdMutex<Entries>,
-}
-
-#[derive(Default)]
-struct Entries {
-    last: u64,
-    holds: BTreeMap<u64, Weak<HoldState>>,
-}
-
-impl Roll {
-    fn enter(&self, hold: impl FnOnce(u64) -> Arc<HoldState>) -> Arc<HoldState> {
-        let mut entries = self.entries();
-        entries.last += 1;
-        let number = entries.last;
-        let hold = hold(number);
-        entries.holds.insert(number, Arc::downgrade(&hold));
-        hold
-    }
-
-    /// Has each hold notice if it is lost.
-    pub(crate) fn look(&self) {
-        let holds: Vec<_> = self.entries().holds.values().filter_map(Weak::upgrade).collect();
-        // Outside the lock: observers are told of it.
-        for state in holds {
-            Hold { state }.liveness();
-        }
-    }
-
-    /// Nothing panics while the entries are locked, so what a panic elsewhere left here is whole.
-    fn entries(&self) -> StdMutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
 #[derive(Clone)]
 pub struct Hold {
@@ -58,8 +20,6 @@ pub struct Hold {
 }
 
 struct HoldState {
-    /// Its number on the roll.
-    number: u64,
     queue: QueueName,
     id: ContenderId,
     token: FencingToken,
@@ -83,12 +43,9 @@ impl Hold {
         standing: Arc<dyn Standing>,
         ends_at: Option<BootInstant>,
     ) -> Self {
-        let keeper = shared.clone();
-        let state = |number| {
-            let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
-            Arc::new(HoldState { number, queue, id, token, standing, shared, ends_at, loss, released, heard })
-        };
-        Self { state: keeper.roll.enter(state) }
+        let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
+        let state = HoldState { queue, id, token, standing, shared, ends_at, loss, released, heard };
+        Self { state: Arc::new(state) }
     }
 
     /// Notes why the hold was lost, once it is known; the first reason stays, and observers are told of it.
@@ -127,16 +84,24 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
+        match self.look() {
+            Liveness::Lost(LossReason::Released) => Liveness::Lost(LossReason::Released),
+            Liveness::Lost(reason) => Liveness::Lost(self.note_loss(reason)),
+            liveness => liveness,
+        }
+    }
+
+    /// Looks what may be believed now, and tells no observer of what it finds.
+    fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
         let standing = self.state.standing.liveness();
         if *self.state.released.borrow() {
             return Liveness::Lost(LossReason::Released);
         }
-        match (self.state.limited(standing), self.state.loss.get()) {
+        match self.state.loss.get() {
             // Leaving at its limit looks like a removal too.
-            (_, Some(&first)) => Liveness::Lost(first),
-            (Liveness::Lost(reason), None) => Liveness::Lost(self.note_loss(reason)),
-            (liveness, None) => liveness,
+            Some(&first) => Liveness::Lost(first),
+            None => self.state.limited(standing),
         }
     }
 
@@ -253,19 +218,13 @@ impl HoldState {
     }
 }
 
-impl Drop for HoldState {
-    fn drop(&mut self) {
-        self.shared.roll.entries().holds.remove(&self.number);
-    }
-}
-
 impl fmt::Debug for Hold {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Hold")
             .field("lock", &self.state.queue.as_str())
             .field("token", &self.state.token)
-            .field("liveness", &self.liveness())
+            .field("liveness", &self.look())
             .finish()
     }
 }

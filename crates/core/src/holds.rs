@@ -73,17 +73,22 @@ impl Holds {
 
     /// Returns all, in the order in which they asked or were granted; of what was lost, nothing.
     pub(crate) fn all(&self) -> Vec<OwnContender> {
-        let listed = self.listed();
-        let is_alive = |contender: &&OwnContender| contender.hold.is_none() || contender.is_held();
-        listed.contenders.values().map(|(contender, _)| contender).filter(is_alive).cloned().collect()
+        let mut contenders = self.matching(|_, _| true);
+        contenders.retain(|contender| contender.hold.is_none() || contender.is_held());
+        contenders
     }
 
     /// Tells whether this is held as this.
     pub(crate) fn has(&self, lock: &QueueName, mode: Mode) -> bool {
-        let is_it = |(contender, _): &(OwnContender, Presence)| {
-            contender.mode == mode && contender.lock == *lock && contender.is_held()
-        };
-        self.listed().contenders.values().any(is_it)
+        let is_it = |contender: &OwnContender, _| contender.mode == mode && contender.lock == *lock;
+        self.matching(is_it).iter().any(OwnContender::is_held)
+    }
+
+    /// Has each hold notice if it is lost, and observers told of it.
+    pub(crate) fn look(&self) {
+        for contender in self.matching(|contender, _| contender.hold.is_some()) {
+            contender.is_held();
+        }
     }
 
     /// Waits until nothing is held any more and no call may still be granted something.
@@ -108,11 +113,24 @@ impl Holds {
 
     /// Tells whether any is active, and returns the first one that is held.
     fn active(&self) -> (bool, Option<Hold>) {
+        let active = self.matching(|_, presence| presence == Presence::Active);
+        let hold = active.iter().find(|contender| contender.is_held()).and_then(|contender| contender.hold.clone());
+        (active.iter().any(|contender| contender.hold.is_none()), hold)
+    }
+
+    /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may tell
+    /// an observer of a loss, and the observer may ask for the list.
+    fn matching(&self, is_match: impl Fn(&OwnContender, Presence) -> bool) -> Vec<OwnContender> {
         let listed = self.listed();
-        let active = || listed.contenders.values().filter(|(_, presence)| *presence == Presence::Active);
-        let hold =
-            active().find(|(contender, _)| contender.is_held()).and_then(|(contender, _)| contender.hold.clone());
-        (active().any(|(contender, _)| contender.hold.is_none()), hold)
+        let matching = listed.contenders.values().filter(|(contender, presence)| is_match(contender, *presence));
+        matching.map(|(contender, _)| contender.clone()).collect()
+    }
+
+    /// Wakes what waits until nothing is held; mostly nothing does.
+    fn tell_of_end(&self) {
+        if self.ended.receiver_count() > 0 {
+            self.ended.send_replace(());
+        }
     }
 
     /// Nothing panics while the list is locked, so what a panic elsewhere left here is whole.
@@ -134,7 +152,7 @@ impl OnList {
         if let Some((_, noted)) = self.holds.listed().contenders.get_mut(&self.number) {
             *noted = presence;
         }
-        self.holds.ended.send_replace(());
+        self.holds.tell_of_end();
     }
 }
 
@@ -143,6 +161,6 @@ impl Drop for OnList {
         let removed = self.holds.listed().contenders.remove(&self.number);
         // Outside of the lock: a hold may be the last to have what it answers for.
         drop(removed);
-        self.holds.ended.send_replace(());
+        self.holds.tell_of_end();
     }
 }

@@ -9,14 +9,12 @@ use tokio::sync::watch;
 use crate::clock::{Clock, RuntimeClock, SystemClock};
 use crate::contend::Fronts;
 use crate::event::{self, Event, Observer};
-use crate::hold::Roll;
 use crate::holds::{Holds, OwnContender};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::memory::{MemoryService, Testing};
 use crate::opening::Slot;
 use crate::retry::RetryPolicy;
-use crate::watching;
 use crate::{
     Backend, Capabilities, ContenderInfo, Error, ErrorKind, LossReason, Mutex, Operation, Owner, Permits, QueueName,
     Result, RwLock, Semaphore,
@@ -46,6 +44,16 @@ pub struct Keeper {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// How far a keeper is from its end.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Stage {
+    Open,
+    /// Nothing new is granted; what is held can be used and given back.
+    Drained,
+    /// The session is ended.
+    Closed,
+}
+
 /// What a keeper, its locks and its guards share.
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
@@ -56,10 +64,7 @@ pub(crate) struct Shared {
     /// Itself, for tasks that must not keep it.
     pub(crate) me: Weak<Self>,
     pub(crate) session: StdMutex<Slot>,
-    /// Every hold, for those that nobody asks.
-    pub(crate) roll: Roll,
-    /// Whether nothing new is granted: since the keeper was drained or closed.
-    closed: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
     testing: Option<Testing>,
@@ -208,42 +213,6 @@ impl Keeper {
         self.shared.backend.queues(prefix).await
     }
 
-    /// Waits, without taking part, until nobody holds this lock or queues for it, at most for `timeout`; tells whether
-    /// that came.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keeper::contenders`].
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The queue was empty at some moment between the call and its answer.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
-    pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
-        let queue = QueueName::new(name)?;
-        let clock = &self.shared.clock;
-        let vacant = async { watching::until_vacant(&self.shared, &queue).await.map(|()| true) };
-        let outcome = match timeout {
-            None => vacant.await,
-            Some(timeout) => {
-                let deadline = clock.now().saturating_add(timeout);
-                tokio::select! {
-                    biased;
-                    outcome = vacant => outcome,
-                    () = clock.sleep_until(deadline) => Ok(false),
-                }
-            }
-        };
-        outcome.map_err(|error: Error| error.at(&queue))
-    }
-
     /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
     /// was lost is not held.
     ///
@@ -303,7 +272,7 @@ impl Keeper {
     ///
     /// A hold that is lost is not waited for any longer.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
-        self.shared.closed.send_replace(true);
+        self.shared.reach(Stage::Drained);
         let shared = self.shared.clone();
         let until = shared.clock.now().saturating_add(deadline);
         async move {
@@ -337,7 +306,7 @@ impl Keeper {
     ///
     /// Fails; the service ends the session by itself.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.shared.closed.send_replace(true);
+        self.shared.reach(Stage::Closed);
         let closing = self.shared.take_session().map(|session| session.close());
         let looking = self.shared.backend.close();
         async move {
@@ -367,30 +336,36 @@ impl Shared {
         self.present_session().is_some_and(|session| session.is_held_up(queue))
     }
 
-    /// Waits until the keeper is closed, and says so.
-    pub(crate) async fn until_closed(&self) -> Error {
-        let mut changes = self.closed.subscribe();
-        // The sender lives in `self`, so this ends with the keeper's closing and in no other way.
-        let _ = changes.wait_for(|&closed| closed).await;
+    /// Notes that the keeper is as near to its end as this; there is no way back.
+    fn reach(&self, stage: Stage) {
+        self.stage.send_if_modified(|present| {
+            *present < stage && {
+                *present = stage;
+                true
+            }
+        });
+    }
+
+    /// Waits until the keeper has come as far as this, and says that it is closed.
+    pub(crate) async fn until(&self, stage: Stage) -> Error {
+        let mut changes = self.stage.subscribe();
+        // The sender lives in `self`, so this ends when the stage is reached and in no other way.
+        let _ = changes.wait_for(|&present| present >= stage).await;
         closed()
     }
 
     /// Waits until the keeper is drained, closed or dropped, without keeping it.
     pub(crate) fn until_closing(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut changes = self.closed.subscribe();
+        let mut changes = self.stage.subscribe();
         async move {
             // An error says that it was dropped.
-            let _ = changes.wait_for(|&closed| closed).await;
+            let _ = changes.wait_for(|&present| present >= Stage::Drained).await;
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        *self.closed.borrow()
-    }
-
-    /// Says that the keeper is closed, if it is.
-    pub(crate) fn closing(&self) -> Option<Error> {
-        self.is_closed().then(closed)
+    /// Says that the keeper is closed, if it has come as far as this.
+    pub(crate) fn refuse_from(&self, stage: Stage) -> Result<()> {
+        if *self.stage.borrow() >= stage { Err(closed()) } else { Ok(()) }
     }
 
     pub(crate) fn emit(&self, event: &Event) {
@@ -467,8 +442,7 @@ impl KeeperBuilder {
             observers,
             me: me.clone(),
             session: StdMutex::default(),
-            roll: Roll::default(),
-            closed: watch::Sender::new(false),
+            stage: watch::Sender::new(Stage::Open),
             holds: Arc::default(),
             fronts: Fronts::default(),
             testing,

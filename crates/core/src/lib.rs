@@ -24,8 +24,9 @@
 //!
 //! # What is not here
 //!
-//! No global state, no background thread, no callback under a lock, no task or timer but those that a caller
-//! asks for: for a deadline, a limit of a hold, a latch, a session that takes a while to open.
+//! No global state, no background thread, no callback under a lock. A keeper runs one task for its session, which tells
+//! observers what becomes of it; every other task or timer is one that a caller asks for, with a deadline, a limit of a
+//! hold or a latch.
 
 mod backend;
 mod barrier;

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::keeper::{Shared, closed};
+use crate::keeper::{Shared, Stage};
 use crate::{BoxFuture, Error, ErrorKind, Operation, Result, Session};
 
 /// How many openings one caller waits for that end without an outcome: each does so because its runtime has ended, and
@@ -79,15 +79,15 @@ impl Shared {
     }
 
     fn way_to_session(&self) -> Result<Way> {
-        if self.is_closed() {
-            return Err(closed());
-        }
+        self.refuse_from(Stage::Closed)?;
         let mut slot = self.slot();
         match &*slot {
             Slot::Open(session) if session.bond().liveness().is_held() => return Ok(Way::There(session.clone())),
             Slot::Opening(outcome) if outcome.has_changed().is_ok() => return Ok(Way::Told(outcome.clone())),
             Slot::Open(_) | Slot::Opening(_) | Slot::Empty => *slot = Slot::Empty,
         }
+        // What is held is used under the session that there is.
+        self.refuse_from(Stage::Drained)?;
         let mut opening = self.backend.session();
         // In memory and on files there is nothing to wait for, and nothing that a task would be needed for.
         if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -113,13 +113,13 @@ impl Shared {
                 }
                 Err(error)
             }
-            Ok(session) if self.is_closed() => {
-                drop(slot);
-                // Nobody else would end it. The call alone does.
-                drop(session.close());
-                Err(closed())
-            }
             Ok(session) => {
+                if let Err(closed) = self.refuse_from(Stage::Drained) {
+                    drop(slot);
+                    // No other owner would end it. The call alone does.
+                    drop(session.close());
+                    return Err(closed);
+                }
                 if let Slot::Open(other) = &*slot
                     && other.bond().liveness().is_held()
                 {

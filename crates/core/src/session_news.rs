@@ -40,8 +40,8 @@ async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
             }
             Liveness::Lost(reason) => {
                 shared.emit(&Event::SessionLost { service: service(), reason });
-                // Those who hold something need not ask to have it told.
-                shared.roll.look();
+                // The loss of each hold is told though its holder does not ask.
+                shared.holds.look();
                 return;
             }
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => {}

@@ -4,7 +4,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::contend::{Patience, Vacant, grant_by};
 use crate::contender::{ContenderInfo, QueueView};
 use crate::keeper::{Keeper, Shared};
 use crate::name::Part;
@@ -36,6 +38,32 @@ impl Keeper {
     /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
     pub fn changes(&self, name: &str) -> Result<Changes> {
         Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
+    }
+
+    /// Waits, without taking part, until this lock has no holder and no waiter, at most for `timeout`; tells whether
+    /// that came. A timeout of zero only looks.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) for a name that is not valid; permanent if the service
+    /// refuses, or the keeper is closed; transient if the time was up, or the retry policy gave up, before the service
+    /// answered.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// The queue was empty at some moment between the call and its answer.
+    ///
+    /// # On connection loss
+    ///
+    /// Tries again under the keeper's retry policy.
+    pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
+        let lock = QueueName::new(name)?;
+        let patience = timeout.map_or(Patience::Endless, |timeout| Patience::within(&self.shared, timeout));
+        Ok(grant_by(&self.shared, &Vacant { lock: &lock }, patience).await?.is_some())
     }
 }
 
@@ -113,31 +141,6 @@ impl fmt::Debug for Changes {
     }
 }
 
-/// Waits until nobody stands in any queue of a lock.
-pub(crate) async fn until_vacant(shared: &Shared, lock: &QueueName) -> Result<()> {
-    let session = shared.session().await?;
-    loop {
-        let view = until_empty(&session, lock).await?;
-        if view.elsewhere.is_none() {
-            return Ok(());
-        }
-        for part in [Part::Gate, Part::Permits] {
-            until_empty(&session, &lock.with_part(part)).await?;
-        }
-    }
-}
-
-/// Waits until nobody stands in a queue: one departure after the other, the last one's first.
-async fn until_empty(session: &Arc<dyn Session>, queue: &QueueName) -> Result<QueueView> {
-    loop {
-        let view = session.view(queue).await?;
-        let Some(last) = view.contenders.last() else {
-            return Ok(view);
-        };
-        session.departure(queue, None, &last.id, view.version).await?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -145,6 +148,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::SafeUntil;
     use crate::clock::TestClock;
     use crate::memory::MemoryService;
 
@@ -203,6 +207,29 @@ mod tests {
         keeper.testing().unwrap().expire_session();
         assert!(changes.next().await.is_err());
         assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_a_vacant_lock_goes_on_after_an_outage_and_says_what_is_wrong_when_its_time_is_up_before() {
+        let keeper = keeper();
+        let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
+        let vacant = tokio::spawn({
+            let keeper = keeper.clone();
+            async move { keeper.until_vacant("door", None).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+        let short = keeper.until_vacant("hall", Some(Duration::from_secs(5))).await.unwrap_err();
+        assert!(short.is_transient(), "{short}");
+        keeper.testing().unwrap().expire_session();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!vacant.is_finished());
+        keeper.testing().unwrap().heal();
+        drop(guard);
+        assert!(vacant.await.unwrap().unwrap());
+        assert!(keeper.until_vacant("door", Some(Duration::ZERO)).await.unwrap());
+        let _again = keeper.mutex("door").unwrap().lock().await.unwrap();
+        assert!(!keeper.until_vacant("door", Some(Duration::ZERO)).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]

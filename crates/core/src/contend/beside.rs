@@ -4,7 +4,7 @@ use super::line::join_beside;
 use super::persist::{Attempt, Progress};
 use super::place::Granted;
 use crate::contender::Mode;
-use crate::keeper::Shared;
+use crate::keeper::{Shared, Stage};
 use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, WriteGuard};
 
 /// Wants a place right behind a writer's, of a mode that the same owner may have too.
@@ -19,6 +19,11 @@ impl Attempt for Beside<'_> {
 
     fn queue(&self) -> &QueueName {
         self.write.hold().name()
+    }
+
+    /// It is a use of what is held.
+    fn refused_from(&self) -> Stage {
+        Stage::Closed
     }
 
     /// Waits for nobody: the writer keeps out whoever could be in the way.

@@ -30,7 +30,7 @@ pub(crate) use beside::{Beside, lost_outside};
 pub(crate) use freeze::Freeze;
 pub(crate) use front::Fronts;
 pub(crate) use line::{Joined, OnePlace, join_beside};
-pub(crate) use onlook::{AllGone, ValueSays, onlooker_error};
+pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits};
 pub(crate) use persist::{Attempt, Patience, Progress, STEADY, grant_by};
 pub(crate) use place::{Granted, Place};

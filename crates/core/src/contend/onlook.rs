@@ -1,11 +1,14 @@
-//! Waiting without a place: until a value says something, or until contenders are gone.
+//! Waiting without a place: until a value says something, until contenders are gone, or until a lock is free of all.
 //!
 //! An onlooker has nothing to lose with its session, so the end of one is a failure that may pass.
+
+use std::sync::Arc;
 
 use super::persist::{Attempt, Progress};
 use crate::contender::{ContenderId, QueueView, Value};
 use crate::keeper::Shared;
-use crate::{Error, ErrorKind, QueueName, Result};
+use crate::name::Part;
+use crate::{Error, ErrorKind, QueueName, Result, Session};
 
 /// Waits until the value of a queue says what is waited for.
 #[derive(Debug)]
@@ -85,6 +88,63 @@ impl Attempt for AllGone {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
         Ok(self.last_in(&view).is_none().then_some(()))
+    }
+}
+
+/// Waits until no contender stands in any queue of a lock.
+#[derive(Debug)]
+pub(crate) struct Vacant<'a> {
+    pub(crate) lock: &'a QueueName,
+}
+
+impl Vacant<'_> {
+    async fn view(&self, session: &Arc<dyn Session>, queue: &QueueName) -> Result<QueueView> {
+        session.view(queue).await.map_err(|error| onlooker_error(self.lock, error))
+    }
+
+    /// Waits until a queue is empty: one departure after the other, the last contender's first.
+    async fn until_empty(
+        &self,
+        session: &Arc<dyn Session>,
+        queue: &QueueName,
+        progress: &mut Progress,
+    ) -> Result<QueueView> {
+        loop {
+            let view = self.view(session, queue).await?;
+            *progress = Progress::Placed;
+            let Some(last) = view.contenders.last() else {
+                return Ok(view);
+            };
+            let departure = session.departure(queue, None, &last.id, view.version).await;
+            departure.map_err(|error| onlooker_error(self.lock, error))?;
+        }
+    }
+}
+
+impl Attempt for Vacant<'_> {
+    type Granted = ();
+
+    fn queue(&self) -> &QueueName {
+        self.lock
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
+        loop {
+            let view = self.until_empty(&session, self.lock, progress).await?;
+            if view.elsewhere.is_none() {
+                return Ok(());
+            }
+            for part in [Part::Gate, Part::Permits] {
+                self.until_empty(&session, &self.lock.with_part(part), progress).await?;
+            }
+        }
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+        let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
+        let view = self.view(&session, self.lock).await?;
+        Ok((view.contenders.is_empty() && view.elsewhere.is_none()).then_some(()))
     }
 }
 

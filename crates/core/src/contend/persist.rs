@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::refusal::{check_standing, unanswered};
 use crate::clock::BootInstant;
 use crate::event::Event;
-use crate::keeper::Shared;
+use crate::keeper::{Shared, Stage};
 use crate::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
 
 /// How long something must have stood for its loss to count as a first one again, by which the retry policy begins
@@ -26,6 +26,12 @@ pub(crate) trait Attempt: Sync {
 
     /// Takes it if nothing is to be waited for; `None` if something is.
     fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
+
+    /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to something
+    /// that is held.
+    fn refused_from(&self) -> Stage {
+        Stage::Drained
+    }
 }
 
 /// How far a wait has come, for whoever has to say why it ended.
@@ -72,13 +78,11 @@ pub(crate) async fn grant_by<A: Attempt>(
     patience: Patience,
 ) -> Result<Option<A::Granted>> {
     let deadline = match patience {
-        Patience::None => {
-            let granted = try_unless_held_up(shared, attempt).await?;
-            return unless_closed(shared, attempt, granted);
-        }
+        Patience::None => return try_unless_held_up(shared, attempt).await,
         Patience::Until(deadline) => Some(deadline),
         Patience::Endless => None,
     };
+    refuse(shared, attempt)?;
     let mut progress = Progress::NoPlace(None);
     let time_is_up = async {
         match deadline {
@@ -89,32 +93,37 @@ pub(crate) async fn grant_by<A: Attempt>(
     let granted = tokio::select! {
         biased;
         granted = persist(shared, attempt, &mut progress) => Some(granted?),
-        closed = shared.until_closed() => return Err(closed.at(attempt.queue())),
+        closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
         () = time_is_up => None,
     };
+    // What was granted at the moment in which the keeper was drained is given back.
+    refuse(shared, attempt)?;
     match (granted, progress) {
         (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
         (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
-        (granted, _) => unless_closed(shared, attempt, granted),
+        (granted, _) => Ok(granted),
     }
 }
 
-/// Gives back what was granted in the moment in which the keeper was closed or drained: nothing new is held from then on.
-fn unless_closed<A: Attempt>(shared: &Shared, attempt: &A, granted: Option<A::Granted>) -> Result<Option<A::Granted>> {
-    match shared.closing() {
-        Some(closed) if granted.is_some() => Err(closed.at(attempt.queue())),
-        _ => Ok(granted),
-    }
+/// Refuses what a keeper that is drained or closed does not grant.
+fn refuse<A: Attempt>(shared: &Shared, attempt: &A) -> Result<()> {
+    shared.refuse_from(attempt.refused_from()).map_err(|closed| closed.at(attempt.queue()))
 }
 
 /// Takes something if nothing is to be waited for, another process on its way into the queue among it.
 async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
+    refuse(shared, attempt)?;
     let mut trying = pin!(attempt.try_once(shared));
     loop {
         tokio::select! {
             biased;
-            granted = &mut trying => return granted,
+            granted = &mut trying => {
+                let granted = granted?;
+                refuse(shared, attempt)?;
+                return Ok(granted);
+            }
+            closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
             () = shared.clock.sleep_until(shared.clock.now().saturating_add(HELD_UP_LOOK)) => {
                 if shared.is_held_up(attempt.queue()) {
                     return Ok(None);

@@ -14,7 +14,7 @@ use super::place::Granted;
 use super::refusal::{check_standing, kind_mismatch, refused, removed};
 use crate::contender::{ContenderId, Enqueued, Expected, Mode, QueueView, Ticket, Value, ValueVersion};
 use crate::decide;
-use crate::keeper::Shared;
+use crate::keeper::{Shared, Stage};
 use crate::{BoxFuture, QueueName, Result, Session};
 
 /// Who has been let in, as the value says it: `ticket,ticket;ticket,ticket;`, the last round first.
@@ -223,6 +223,11 @@ impl Attempt for RoundGone<'_> {
 
     fn queue(&self) -> &QueueName {
         self.queue
+    }
+
+    /// It is how a member that is inside leaves.
+    fn refused_from(&self) -> Stage {
+        Stage::Closed
     }
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {

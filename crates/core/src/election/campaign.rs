@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use super::{Election, Leadership, Requeue};
 use crate::contend::STEADY;
 use crate::event::Event;
+use crate::keeper::Stage;
 use crate::lock::Lock;
 use crate::{Error, ErrorKind, Hold, Operation, Result};
 
@@ -49,11 +50,16 @@ impl Campaigner {
         let (reports, status) = watch::channel(Status::Queued);
         let task = tokio::spawn(async move {
             let mut end = End { lock: &election.lock, error: None };
-            let outcome = campaign_on(&election, requeue, work, &taken, &reports).await;
-            end.error = outcome.as_ref().err().cloned();
+            let (error, closed) = match campaign_on(&election, requeue, work, &taken, &reports).await {
+                Ok(None) => (None, Ok(())),
+                // How the lead was given up is the answer to the call that asked for it, and no failure of the campaign.
+                Ok(Some(lead)) => (None, lead.resign().await),
+                Err(error) => (Some(error.clone()), Err(error)),
+            };
+            end.error = error.clone();
             drop(end);
-            reports.send_replace(Status::Ended(outcome.as_ref().err().cloned()));
-            outcome
+            reports.send_replace(Status::Ended(error));
+            closed
         });
         Self { orders, status, task }
     }
@@ -64,7 +70,7 @@ impl Campaigner {
 
     /// Returns the hold by which it leads, if it may be believed now.
     pub(super) fn leadership(&self) -> Option<Hold> {
-        leadership(&self.status.borrow())
+        leadership(self.status.borrow().clone())
     }
 
     /// Ends the lead, if it leads.
@@ -116,10 +122,12 @@ impl Drop for End<'_> {
     }
 }
 
-/// Returns the hold by which somebody leads, if it may be believed now.
-pub(super) fn leadership(status: &Status) -> Option<Hold> {
+/// Returns the hold by which this campaigner leads, if it may be believed now.
+///
+/// It is asked of a copy: a loss is told to observers, and no lock may be held meanwhile.
+pub(super) fn leadership(status: Status) -> Option<Hold> {
     match status {
-        Status::Leading(hold) if hold.is_held() => Some(hold.clone()),
+        Status::Leading(hold) if hold.is_held() => Some(hold),
         _ => None,
     }
 }
@@ -137,14 +145,14 @@ async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) ->
     }
 }
 
-/// Campaigns and leads until it is stopped, or fails for good.
+/// Campaigns and leads until it is stopped, or fails for good; returns the lead that it has when it is stopped.
 async fn campaign_on<Work, Working>(
     election: &Election,
     requeue: Requeue,
     mut work: Work,
     orders: &watch::Receiver<Orders>,
     reports: &watch::Sender<Status>,
-) -> Result<()>
+) -> Result<Option<Leadership>>
 where
     Work: FnMut(Hold) -> Working + Send,
     Working: Future<Output = ()> + Send,
@@ -153,7 +161,7 @@ where
         reports.send_replace(Status::Queued);
         let guard = tokio::select! {
             biased;
-            () = ordered(orders, |orders| orders.stop) => return Ok(()),
+            () = ordered(orders, |orders| orders.stop) => return Ok(None),
             guard = elected(election) => guard?,
         };
         let hold = guard.hold().clone();
@@ -168,7 +176,7 @@ where
         };
         if stops {
             reports.send_replace(Status::Ended(None));
-            return guard.resign().await;
+            return Ok(Some(guard));
         }
         reports.send_replace(match requeue {
             Requeue::Always => Status::Queued,
@@ -179,8 +187,8 @@ where
         if requeue == Requeue::WhenAsked {
             tokio::select! {
                 biased;
-                () = ordered(orders, |orders| orders.stop) => return Ok(()),
-                closed = election.lock.shared.until_closed() => return Err(closed.at(election.name())),
+                () = ordered(orders, |orders| orders.stop) => return Ok(None),
+                closed = election.lock.shared.until(Stage::Drained) => return Err(closed.at(election.name())),
                 () = ordered(orders, |orders| orders.requeues != requeues) => {}
             }
         }

@@ -106,14 +106,18 @@ impl LeaderLatch {
     /// Goes on waiting.
     #[doc(alias = "await")]
     pub async fn until_leader(&self) -> Result<Hold> {
-        let mut status = self.campaigner.status().clone();
-        let settled = |status: &Status| leadership(status).is_some() || matches!(status, Status::Ended(_));
-        // An error says that the task is gone without a word: it panicked, or its runtime did end.
-        let settled = status.wait_for(settled).await.map(|status| status.clone());
-        match settled.unwrap_or(Status::Ended(None)) {
-            Status::Leading(hold) => Ok(hold),
-            Status::Ended(error) => Err(over(&self.election, error)),
-            Status::Idle | Status::Queued => Err(over(&self.election, None)),
+        let mut reports = self.campaigner.status().clone();
+        loop {
+            let status = reports.borrow_and_update().clone();
+            match status {
+                Status::Leading(hold) if hold.is_held() => return Ok(hold),
+                Status::Ended(error) => return Err(over(&self.election, error)),
+                Status::Leading(_) | Status::Idle | Status::Queued => {}
+            }
+            if reports.changed().await.is_err() {
+                // The task is gone without a word: it panicked, or its runtime did end.
+                return Err(over(&self.election, None));
+            }
         }
     }
 
@@ -180,7 +184,7 @@ impl LatchChanges {
         loop {
             let status = self.status.borrow_and_update().clone();
             // Of a latch that was dropped the last that was heard is a lead, and that is over.
-            match (self.told, leadership(&status)) {
+            match (self.told, leadership(status.clone())) {
                 (None, Some(hold)) => {
                     self.told = Some(hold.fencing_token());
                     return Some(LatchEvent::Leader(hold));

@@ -11,19 +11,25 @@ use super::*;
 use crate::clock::{Clock, TestClock};
 use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
-use crate::{KeeperBuilder, LeaderLatch, LeaderSelector, Requeue, SafeUntil};
+use crate::{CloseMode, ErrorKind, KeeperBuilder, LeaderLatch, LeaderSelector, Operation, Requeue, SafeUntil};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Keeps the library's lines of level INFO and above.
 struct Lines(Arc<StdMutex<Vec<String>>>);
 
-struct Message(String);
+#[derive(Default)]
+struct Message {
+    message: String,
+    error: String,
+}
 
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "error" => self.error = format!(": {value:?}"),
+            _ => {}
         }
     }
 }
@@ -34,9 +40,9 @@ impl Subscriber for Lines {
     }
 
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        self.0.lock().unwrap().push(format!("{} {}", event.metadata().level(), message.0));
+        let mut said = Message::default();
+        event.record(&mut said);
+        self.0.lock().unwrap().push(format!("{} {}{}", event.metadata().level(), said.message, said.error));
     }
 
     fn new_span(&self, _attributes: &Attributes<'_>) -> Id {
@@ -96,7 +102,7 @@ fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_nobody
         tokio::time::sleep(SECOND).await;
         testing.expire_session();
         tokio::time::sleep(SECOND).await;
-        assert_eq!(guards.0.release().await.unwrap_err().kind(), crate::ErrorKind::Lost(LossReason::Expired));
+        assert_eq!(guards.0.release().await.unwrap_err().kind(), ErrorKind::Lost(LossReason::Expired));
         drop(guards.1);
         let is_lost = |event: &Event| matches!(event, Event::Lost { reason: LossReason::Expired, .. });
         assert_eq!(heard.count(is_lost), 2);
@@ -165,5 +171,32 @@ fn a_selector_that_cannot_go_on_says_so_once() {
         let has_failed = |event: &Event| matches!(event, Event::CampaignEnded { error: Some(_), .. });
         assert_eq!(heard.count(has_failed), 1);
     });
-    assert_eq!(lines, ["ERROR the campaign has failed"]);
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with("ERROR the campaign has failed: hall: "), "{line}");
+}
+
+#[test]
+fn the_line_about_a_campaign_that_failed_tells_the_cause() {
+    let lines = lines(async || {
+        let cause = std::io::Error::other("not allowed here");
+        let error = Error::permanent(ErrorKind::Refused, Operation::Join, "the service refuses").caused_by(cause);
+        trace(&Event::CampaignEnded { lock: QueueName::new("hall").unwrap(), error: Some(error) });
+    });
+    assert_eq!(lines, ["ERROR the campaign has failed: join: the service refuses: not allowed here"]);
+}
+
+#[test]
+fn a_latch_that_is_closed_has_not_failed_though_its_lead_was_lost() {
+    let lines = lines(async || {
+        let heard = Arc::new(Heard::default());
+        let (_, builder) = builder();
+        let keeper = builder.observer(heard.clone()).build();
+        let latch = LeaderLatch::start(&keeper.election("hall").unwrap());
+        latch.until_leader().await.unwrap();
+        keeper.testing().unwrap().expire_session();
+        let error = latch.close(CloseMode::NotifyLeader).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired), "the caller is told");
+        assert_eq!(heard.count(|event| matches!(event, Event::CampaignEnded { error: None, .. })), 1);
+    });
+    assert!(lines.contains(&"INFO the campaign has ended".to_owned()), "{lines:?}");
 }

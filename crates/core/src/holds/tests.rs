@@ -1,13 +1,15 @@
 //! What a keeper says of its own contenders, and how it comes to an end, on the memory backend.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use tokio::task::yield_now;
 
 use crate::clock::{Clock, TestClock};
+use crate::event::{Event, Observer};
 use crate::memory::MemoryService;
-use crate::{ErrorKind, Keeper, LeaderSelector, Member, Mode, MultiLock, OwnerKey, Requeue, SafeUntil};
+use crate::{ErrorKind, Keeper, LeaderSelector, Member, Mode, MultiLock, Mutex, OwnerKey, Requeue, SafeUntil};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -93,6 +95,42 @@ async fn a_mutex_knows_whether_its_keeper_holds_it() {
     assert_eq!(is_held(), [true; 2]);
     again.release().await.unwrap();
     assert_eq!(is_held(), [false; 2]);
+}
+
+/// Asks for the list of its keeper at every event.
+#[derive(Debug, Default)]
+struct Asking(OnceLock<Keeper>);
+
+impl Observer for Asking {
+    fn on_event(&self, _: &Event) {
+        self.0.get().map(Keeper::holds);
+    }
+}
+
+#[test]
+fn an_observer_may_ask_what_is_held_when_it_is_told_of_a_loss() {
+    let (tell, told) = mpsc::channel();
+    // A deadlock must not take the test's own thread with it.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let asking = Arc::new(Asking::default());
+            let keeper = service().0.keeper_builder().observer(asking.clone()).build();
+            asking.0.set(keeper.clone()).unwrap();
+            let mutex = keeper.mutex("door").unwrap();
+            for look in [
+                |mutex: &Mutex, _: &Keeper| mutex.is_held_here(),
+                |_: &Mutex, keeper: &Keeper| !keeper.holds().is_empty(),
+            ] {
+                let _guard = mutex.lock().await.unwrap();
+                keeper.testing().unwrap().expire_session();
+                // This is what notices the loss.
+                assert!(!look(&mutex, &keeper));
+            }
+        });
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(DEADLINE).expect("the looks end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,4 +235,59 @@ async fn a_selector_of_a_drained_keeper_ends_with_its_work_and_stands_for_no_oth
     assert!(keeper.drain(DEADLINE).await.is_empty());
     assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 2);
     assert_eq!(selector.over().await.expect("it failed").kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drained_keeper_holds_can_be_used_to_its_end() {
+    let (service, _) = service();
+    let keeper = service.keeper();
+    let barrier = keeper.double_barrier("phase", 2).unwrap();
+    let (ann, bob) = tokio::try_join!(barrier.enter(), barrier.enter()).unwrap();
+    let owner = OwnerKey::new();
+    let book = keeper.rw_lock("book").unwrap();
+    let write = owner.write(&book).await.unwrap();
+    let count = keeper.shared_counter("count").unwrap();
+    count.set(1).await.unwrap();
+    let draining = tokio::spawn(keeper.drain(DEADLINE));
+    settle().await;
+    tokio::try_join!(ann.leave(), bob.leave()).expect("who is inside may leave");
+    owner.read(&book).await.expect("a writer may read what it writes").release().await.unwrap();
+    assert_eq!(count.get().await.expect("what is protected can be read").number(), 1);
+    assert_eq!(barrier.enter().await.unwrap_err().kind(), ErrorKind::Closed);
+    write.release().await.unwrap();
+    assert!(draining.await.unwrap().is_empty());
+    keeper.close().await.unwrap();
+    assert_eq!(count.get().await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_the_service_does_not_answer_ends_when_the_keeper_is_drained() {
+    let (service, clock) = service();
+    let keeper = service.keeper();
+    keeper.testing().unwrap().pause();
+    let trying = tokio::spawn({
+        let mutex = keeper.mutex("door").unwrap();
+        async move { mutex.try_lock().await }
+    });
+    settle().await;
+    let start = clock.now();
+    assert!(keeper.drain(DEADLINE).await.is_empty());
+    assert_eq!(clock.now(), start, "nothing is waited for");
+    assert_eq!(trying.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_in_line_is_listed_also_after_a_wait_for_its_grant_was_given_up() {
+    let (service, _) = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let busy = bob.mutex("busy").unwrap().lock().await.unwrap();
+    let mut in_line = ann.mutex("busy").unwrap().queue_up().await.unwrap();
+    let given_up = tokio::time::timeout(DEADLINE / 2, in_line.granted_timeout(DEADLINE)).await;
+    assert!(given_up.is_err() && bob.contenders("busy").await.unwrap().len() == 2);
+    assert_eq!(listed(&ann), [("busy".to_owned(), Mode::Mutex, false)]);
+    drop(busy);
+    let guard = in_line.granted_timeout(DEADLINE).await.unwrap().unwrap();
+    assert_eq!(listed(&ann), [("busy".to_owned(), Mode::Mutex, true)]);
+    drop(guard);
+    assert_eq!(listed(&ann), []);
 }
