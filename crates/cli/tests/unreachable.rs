@@ -3,13 +3,15 @@
 mod cli_support;
 mod run_support;
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::time::Duration;
 
-use cli_support::Place;
+use cli_support::{Place, in_time};
 use run_support::now;
 
-/// Where nobody listens.
+/// An address at which no process listens.
 fn refusing() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("zk://{}", listener.local_addr().unwrap())
@@ -48,4 +50,30 @@ fn a_run_that_waits_tries_until_its_time_is_up_and_says_why_meanwhile() {
     assert!(line.contains("Connection refused") && line.contains("), trying again; "), "{line}");
     let last = ended.stderr.lines().last().unwrap();
     assert!(last.contains("Connection refused"), "{ended:?}");
+}
+
+#[test]
+fn looks_and_waits_go_on_when_the_service_is_there_again() {
+    let place = Place::new();
+    let url = refusing();
+    for arguments in [&["show", "x"][..], &["ls"], &["wait", "x"]] {
+        let arguments = [arguments, &["--connect", &url]].concat();
+        let mut command = place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(command.stderr.take().unwrap());
+        let said = move || {
+            let mut line = String::new();
+            stderr.read_line(&mut line).unwrap();
+            (line, stderr)
+        };
+        let (line, mut stderr) = in_time("it says that it tries again", said);
+        assert!(line.contains("trying again"), "{arguments:?}: {line}");
+        let address = url.strip_prefix("zk://").unwrap();
+        let mut server = place.command(&["server", "--listen", address]).stderr(Stdio::null()).spawn().unwrap();
+        let code = in_time("the command ends", move || command.wait().unwrap().code());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert_eq!(code, Some(0), "{arguments:?}: {line}{rest}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Keeper, QueueName};
+use lockkeeper::QueueName;
 
 use super::dispatch::{block_on_closing, talk};
 use crate::args::Global;
@@ -23,7 +23,7 @@ pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Re
     let is_vacant = block_on_closing(&keeper, async {
         tokio::select! {
             biased;
-            vacant = until_vacant(&keeper, &name, timeout) => vacant,
+            vacant = keeper.until_vacant(name.as_str(), timeout) => vacant,
             () = narrate(&keeper, name.as_str(), &voice) => unreachable!("it never ends by itself"),
         }
     })?;
@@ -34,12 +34,4 @@ pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Re
         let message = format!("{name} ({}) is still in use", keeper.service());
         Err(Failure { code: NOT_ACQUIRED, message })
     }
-}
-
-async fn until_vacant(keeper: &Keeper, name: &QueueName, timeout: Option<Duration>) -> lockkeeper::Result<bool> {
-    if timeout == Some(Duration::ZERO) {
-        // A look, however long it takes.
-        return Ok(keeper.contenders(name.as_str()).await?.is_empty());
-    }
-    keeper.until_vacant(name.as_str(), timeout).await
 }

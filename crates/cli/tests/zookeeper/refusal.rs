@@ -42,8 +42,15 @@ fn a_server_that_cannot_be_reached_is_named_when_the_time_is_up() {
     let stderr = assert_refused_at_last(&site, &wait, &["job: ", &address, "refused"], Duration::from_secs(2));
     assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
     let site = Site::new(&address, "?connect_timeout=1s");
-    for line in [&["run", "-n", "job", "--", "true"][..], &["show", "job"], &["ls"], &["wait", "job"]] {
-        assert_refused(&site, line, &[&address, "refused"], Duration::from_secs(1));
+    assert_refused(&site, &["run", "-n", "job", "--", "true"], &[&address, "refused"], Duration::from_secs(1));
+    assert_refused(&site, &["wait", "-w", "0", "job"], &[&address, "refused"], Duration::from_secs(1));
+    let stderr =
+        assert_refused_at_last(&site, &["wait", "-w", "2s", "job"], &[&address, "refused"], Duration::from_secs(2));
+    assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
+    // An ensemble that elects a leader refuses too, so a look is tried again for a while.
+    for line in [&["show", "job"][..], &["ls"]] {
+        let stderr = assert_refused_at_last(&site, line, &[&address, "refused"], Duration::from_secs(5));
+        assert_eq!(stderr.matches("trying again for 5s").count(), 1, "{stderr}");
     }
 }
 
@@ -56,7 +63,9 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_given_up_in_time() {
     let wait = ["run", "-w", "2s", "job", "--", "true"];
     assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
     let site = Site::new(&address, "?connect_timeout=1s");
-    assert_refused(&site, &["show", "job"], &[&address, "no session"], Duration::from_secs(1));
+    assert_refused(&site, &["run", "-n", "job", "--", "true"], &[&address, "no session"], Duration::from_secs(1));
+    // A look is tried again for five seconds, and its last try has its own second.
+    assert_refused_at_last(&site, &["show", "job"], &[&address, "no session"], Duration::from_secs(6));
 }
 
 #[tokio::test(flavor = "multi_thread")]
