@@ -15,7 +15,7 @@ use lockkeeper_core::{Backend, Entry, Keeper, Mode, Mutex, Owner, QueueName, Ses
 use lockkeeper_file::FileBackend;
 use rustix::fs::{AtFlags, FlockOperation, OFlags};
 
-/// How often they take turns; the median turn counts.
+/// How many turns they take; the median turn counts.
 const TURNS: usize = 31;
 
 /// How many locks are taken and given back in one turn.

@@ -28,26 +28,27 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 
 /// Locks in a directory of this machine.
 ///
-/// Every process that opens the same directory takes part in the same locks. A contender is a named pipe whose write end
-/// its process keeps open, so a lock ends with its process, however that ends, and has no timeout: a stopped process
-/// keeps its place. Nothing polls, and nothing has to be started.
+/// Every process that opens the same directory takes part in the same locks. A contender is a named pipe whose write
+/// end its process keeps open. So a lock ends with its process, however that ends, and has no timeout: a stopped
+/// process keeps its place. Nothing polls, and nothing has to be started.
 ///
-/// Who may write the directory takes part. Who may only read it sees the names of locks and their owners, can wait until
-/// they are left, and can neither enter a queue nor hold anybody up; a contender that was killed is there for them until one
-/// who may write comes by.
+/// A user who may write the directory takes part. A user who may only read it sees the names of locks and their owners
+/// and can wait until they are left. Such a user can neither enter a queue nor hold up another process, and sees a
+/// killed contender as alive until a user who may write comes by.
 ///
 /// Its futures need a tokio runtime with the I/O driver and the time driver; giving a place up needs none.
 ///
-/// A value of a plain queue, and a place that outlives its process, are on the disk before their call returns; nothing
-/// else is flushed but the counter, once in a thousand numbers. Whoever watches whole queues, or waits to hear of a loss or
-/// a request, shares one inotify instance with all of its session; without one such news takes up to a second.
+/// A value of a plain queue, and a place that outlives its process, are on the disk before their call returns. Nothing
+/// else is flushed but the counter, once in a thousand numbers. Waits for changes of whole queues, for a loss or for a
+/// request share one inotify instance for each session. Without an instance they notice a change within a second.
 ///
-/// What the directory's path leads to is the lock: whoever holds or waits looks twice a second whether it was renamed or
+/// The directory that the path leads to is the lock. Holders and waiters look twice a second whether it was renamed or
 /// replaced.
 ///
-/// What a killed process has left is removed by the next who uses the lock, and by whoever lists the locks, if it may.
+/// What a killed process has left is removed by the next process that uses the lock, and by one that lists the locks,
+/// if it may.
 ///
-/// Limits: whoever deletes files in the directory ends the locks that they stand for. A process that is stopped in the few
+/// Limits: deleting files in the directory ends the locks that they stand for. A process that is stopped in the few
 /// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked
 /// and has not executed another program shares its parent's pipe, so a killed parent's lock ends with that child.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl FileBackend {
             let path = self.base.queues().join(encoded);
             let Some(name) = directory::name_of(self.base.queues(), encoded) else {
                 if QueueName::is_digest(encoded) {
-                    // Whoever made it died before it had its name.
+                    // Its maker died before it stored the name.
                     tidying::sweep(&self.looker, &path);
                 }
                 continue;
@@ -120,10 +121,11 @@ impl FileBackend {
         Ok(names)
     }
 
-    /// Tells whether somebody alive stands in a lock's directory; if somebody dead does, or nobody, tidies it.
+    /// Tells whether a living contender stands in a lock's directory. Tidies the directory if a dead one stands there,
+    /// or none.
     fn has_contender(&self, path: &Path) -> Result<bool, Errno> {
         let opened = match shared_files::open_directory(path) {
-            // It was removed since we listed it, is no queue at all, or is none that we may look into.
+            // It was removed since we listed it, is not a queue at all, or is one that we may not look into.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(false),
             opened => opened?,
         };
@@ -177,8 +179,8 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
         info.revocation = request::read(directory, name.ticket);
     }
     info.owner = name.owner();
-    // A pipe is written to only when it leaves or is broken, so it was changed last when it was made; its time of access is
-    // set when it is granted what it asks for, and by nothing else.
+    // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
+    // access is set when it is granted what it asks for, and by nothing else.
     if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
         let joined = since_unix(stat.st_mtime, stat.st_mtime_nsec);
         let accessed = since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));

@@ -51,7 +51,7 @@ impl Base {
         &self.queues
     }
 
-    /// Returns where time comes from.
+    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
@@ -73,7 +73,7 @@ impl Base {
         }
     }
 
-    /// Opens a file of the base directory that all who take part share, and makes it if it is missing.
+    /// Opens a file of the base directory that all participants share, and makes it if it is missing.
     pub(crate) fn open_shared_file(&self, name: &str) -> Result<OwnedFd> {
         self.make().map_err(|(errno, missing)| failed(Operation::Join, "make the directory", &missing, errno))?;
         let opened =
@@ -110,7 +110,7 @@ impl Base {
         self.queues.join(queue.encoded())
     }
 
-    /// Removes what was being prepared in the base directory when somebody died over it.
+    /// Removes what was being prepared in the base directory by processes that died meanwhile.
     pub(crate) fn tidy(&self) {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -134,7 +134,7 @@ impl Base {
     fn not_writable(&self, name: &str, errno: Errno) -> Error {
         let message = format!(
             "user {} may not write {} in {}, so it cannot take part in the locks there: let its group write this \
-             directory, or use one of its own ({ANOTHER_DIRECTORY})",
+             directory, or use a separate one ({ANOTHER_DIRECTORY})",
             rustix::process::geteuid().as_raw(),
             name,
             self.path.display()

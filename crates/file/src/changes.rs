@@ -1,8 +1,8 @@
-//! Waiting for any change of a queue: somebody joins, leaves or dies, or its value is written.
+//! Waiting for any change of a queue: a contender joins, leaves or dies, or its value is written.
 //!
-//! The kernel tells of names that come and go. A process that dies lets go of its pipe, which is told as well, but a
-//! moment before it is done: so the pipe is then watched until it has ended. For each queue that is waited for there is
-//! one watch, and an open pipe only for those that somebody has just let go of or knocked at.
+//! The kernel reports names that come and go. It also reports that a dying process closes its pipe, but a moment before
+//! the close is done; so the pipe is then watched until it has ended. There is one inotify watch for each queue that is
+//! waited for. A pipe is opened only if a process has just closed or knocked at it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::pipe::{self, Vitality};
 use crate::site::{Identity, LOOK_INTERVAL};
 use crate::watch::{Ear, Rumour, Topic, Watches};
 
-/// Looks again at each change until there is something to tell.
+/// Looks again at each change until there is something to report.
 pub(crate) async fn until<T>(
     session: Arc<Inner>,
     watches: Arc<Watches>,
@@ -43,24 +43,24 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// What one who waits listens to.
+/// What a waiter watches.
 struct Attention<'a> {
     session: &'a Inner,
     watches: &'a Watches,
     queue: &'a QueueName,
     /// Absent before the first look, and when it may be another directory by now.
     ears: Option<Ears>,
-    /// Those of whom it was heard that somebody let go of them; at most as many as stand in the queue.
+    /// Contenders whose pipes were reported as closed by a process; at most as many as stand in the queue.
     suspects: Vec<Suspect>,
 }
 
-/// What tells of a directory's changes.
+/// What reports a directory's changes.
 struct Ears {
     /// Absent if there is no such directory.
     lock: Option<Ear>,
-    /// Absent if the directory is settled, so that its own end is told from within.
+    /// Absent if the directory is settled, so that its own end is reported from within.
     queues: Option<Ear>,
-    /// What the paths led to before we listened: nobody tells of a directory above that was renamed.
+    /// What the paths led to before we watched: the kernel does not report that a directory above was renamed.
     places: [Identity; 2],
 }
 
@@ -70,7 +70,7 @@ struct Suspect {
 }
 
 impl Attention<'_> {
-    /// Listens to the lock's directory as it is now, if there is one, or else for its coming.
+    /// Watches the lock's directory as it is now, if there is one, or else for its creation.
     fn listen(&mut self) -> Result<(), Errno> {
         if self.ears.is_some() {
             return Ok(());
@@ -79,16 +79,16 @@ impl Attention<'_> {
         let path = self.session.base().queue_path(self.queue);
         let path = path.to_string_lossy();
         let lock = self.hear(&path, Topic::Lock)?;
-        // The flock's file is made first and removed last, so whoever removes the directory from now on is heard.
+        // The flock's file is made first and removed last, so a removal of the directory is reported from now on.
         if lock.is_some() && rustix::fs::statat(CWD, &*format!("{path}/{ENTER}"), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             self.ears = Some(Ears { lock, queues: None, places });
             return Ok(());
         }
         let made = self.session.base().make_queues();
         let queues = self.watches.listen(&self.session.base().queues().to_string_lossy(), Topic::Queues);
-        // Whoever may only read listens there if others have made it.
+        // A process that may only read watches there if others have made it.
         let queues = queues.map_err(|errno| made.err().unwrap_or(errno))?;
-        // It may have come before we listened for its coming.
+        // It may have been made before we watched for that.
         let lock = self.hear(&path, Topic::Lock)?;
         self.ears = Some(Ears { lock, queues: Some(queues), places });
         Ok(())
@@ -131,7 +131,7 @@ impl Attention<'_> {
         self.suspect(&rumour)
     }
 
-    /// Watches those of whom it was told that a process let go of them.
+    /// Watches those whose pipes were reported as closed by a process.
     fn suspect(&mut self, rumour: &Rumour) -> Result<(), Errno> {
         if rumour.closed.is_empty() && !rumour.more_closed {
             return Ok(());
@@ -151,7 +151,7 @@ impl Attention<'_> {
                     let reader = Receiver::from_owned_fd_unchecked(reader).map_err(|error| errno_of(&error))?;
                     self.suspects.push(Suspect { name, reader });
                 }
-                // It is gone, or none of our business.
+                // It is gone, or we may not open it.
                 Err(Errno::NOENT | Errno::ACCESS) => {}
                 Err(errno) => return Err(errno),
             }

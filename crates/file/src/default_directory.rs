@@ -1,6 +1,6 @@
-//! Where the locks lie when nobody says where: one place for each user, found without the help of the environment, so
-//! that a cron job and a login shell of the same user meet in the same queue. Many a user that runs services has a home
-//! that is missing or that it cannot write; it has a place in `/var/tmp`.
+//! Where the locks lie when no service is named: one place for each user. It is found without the help of the
+//! environment, so that a cron job and a login shell of the same user meet in the same queue. Many users that run
+//! services have a home that is missing or that they cannot write; they have a place in `/var/tmp`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ struct Surroundings<'a> {
 enum Choice {
     /// A directory in a place that only its user can write.
     Plain(PathBuf),
-    /// A directory in a place that everybody can write, so that it must be proven to be its user's.
+    /// A directory in a place that every user can write, so that it must be proven to be its user's.
     InSharedPlace(PathBuf),
 }
 
@@ -48,8 +48,8 @@ enum Choice {
 ///
 /// # Errors
 ///
-/// Permanent if `configured` is empty or relative (it would split a lock by where one stands), or if the directory in
-/// `/var/tmp` is a link or somebody else's; transient if the password database does not answer.
+/// Permanent if `configured` is empty or relative (it would split a lock by the current directory), or if the directory
+/// in `/var/tmp` is a link or belongs to another user; transient if the password database does not answer.
 pub fn default_directory(configured: Option<&OsStr>) -> Result<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let database_home = if configured.is_some() || user == 0 { None } else { home_by_database(user)? };
@@ -96,7 +96,7 @@ fn home_by_database(user: u32) -> Result<Option<PathBuf>> {
 
     match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(user)) {
         Ok(found) => Ok(found.map(|found| found.dir)),
-        // Some databases say so of a user that they do not know.
+        // Some databases answer so for a user that they do not know.
         Err(DatabaseErrno::ENOENT | DatabaseErrno::ESRCH) => Ok(None),
         Err(errno) => {
             let message = format!("the password database does not answer for user {user}");
@@ -118,7 +118,7 @@ fn is_fit(home: &Path, user: u32) -> bool {
     let Ok(found) = rustix::fs::stat(deepest) else {
         return false;
     };
-    // A directory of the user's own was chosen before, so it stays the choice even if it cannot be written now.
+    // A directory that belongs to the user was chosen before, so it stays the choice even if it cannot be written now.
     let is_chosen = deepest == directory && found.st_uid == user;
     FileType::from_raw_mode(found.st_mode).is_dir()
         && filesystem::of(deepest) == Ok(Verdict::Local)
@@ -130,7 +130,7 @@ fn is_writable(directory: &Path) -> bool {
     rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Makes a directory where everybody may write, or makes sure that the one there is ours.
+/// Makes a directory in a place that every user may write, or makes sure that the one there is ours.
 fn claim(directory: &Path, user: u32) -> Result<()> {
     let fail = |errno| failed(Operation::Configure, "make the directory", directory, errno);
     match rustix::fs::mkdir(directory, Mode::RWXU) {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn root_has_a_place_of_its_own_whatever_its_home() {
+    fn root_has_one_fixed_place_independent_of_its_home() {
         let root = Surroundings { user: 0, home_variable: Some(OsStr::new("/house/joe")), ..USER };
         assert_eq!(choose(root, |_| true).unwrap(), plain("/var/lib/lockkeeper"));
     }

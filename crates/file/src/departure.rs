@@ -1,4 +1,4 @@
-//! Waiting for one contender to leave: at the read end of its pipe, so that it costs nobody else anything.
+//! Waiting for one contender to leave: at the read end of its pipe, so that it costs other processes nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::pipe::{Footing, Pipe, Vitality, open_reader};
 use crate::site::Site;
 use crate::watch::Watches;
 
-/// How often, and after how long each time, whoever lost its name looks whether its whole directory goes: a tenth of a
-/// second is far more than the removal of a directory takes, and nobody minds it who was removed.
+/// How often, and after how long each time, a contender that lost its name looks whether its whole directory goes. A
+/// tenth of a second in all is far more than the removal of a directory takes, and a removed contender can afford it.
 const SETTLE_LOOKS: u32 = 10;
 const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -33,12 +33,12 @@ pub(crate) enum Ahead {
     /// Its process holds the other end of a pipe.
     Lives {
         ahead: Watched,
-        /// Our own, if we have one: whoever breaks it tells us there.
+        /// Our own pipe, if we have one: a break of ours is reported there.
         mine: Option<(Watched, Option<Arc<Pipe>>)>,
         /// Where both stand.
         site: Arc<Site>,
     },
-    /// Its pipe may not be opened by those who may only read, who see its name come and go.
+    /// A user who may only read cannot open its pipe, but sees its name come and go.
     Hidden { ahead: EntryName },
     /// It has no process.
     Frozen { ahead: EntryName, mine: Option<ContenderId> },
@@ -75,7 +75,7 @@ impl Ahead {
             }
             Err(error) => return Err(error),
         };
-        // One that outlives its process is told by its standing alone.
+        // A contender that outlives its process learns of its end from its standing alone.
         let name_of_mine = mine.and_then(|mine| EntryName::parse(mine.as_str())).filter(|name| !name.is_frozen);
         let Some((mine, name)) = mine.zip(name_of_mine) else {
             return Ok(match open_site(session, queue)? {
@@ -94,7 +94,7 @@ impl Ahead {
         })
     }
 
-    /// Waits until it leaves, or until somebody breaks ours.
+    /// Waits until it leaves, or until ours is broken.
     pub(crate) async fn leaves(
         self,
         session: Arc<Inner>,
@@ -141,7 +141,7 @@ impl Ahead {
     }
 }
 
-/// Opens the directory of a queue; `None` if there is none any more.
+/// Opens the directory of a queue; `None` if it is gone.
 fn open_site(session: &Inner, queue: &QueueName) -> Result<Option<Arc<Site>>> {
     let path = session.base().queue_path(queue);
     match Site::open(path.clone()) {
@@ -151,8 +151,8 @@ fn open_site(session: &Inner, queue: &QueueName) -> Result<Option<Arc<Site>>> {
     }
 }
 
-/// Whoever removes a whole directory removes our name a moment before: lets that moment pass, so that we are told of the
-/// one and not of the other.
+/// The removal of a whole directory removes our name a moment before. Lets that moment pass, so that the removal of the
+/// directory is reported and not that of the name.
 async fn settle(pipe: &Pipe, clock: &dyn Clock) {
     for _ in 0..SETTLE_LOOKS {
         if pipe.footing() != Footing::Removed {
@@ -181,7 +181,7 @@ fn thawed(
             Ok(mine.is_some_and(is_gone).then_some(Departure::Recheck))
         }
         Some(_) => {
-            // If we may not, it stays broken for everybody who looks.
+            // If we may not, it stays broken for all who look.
             let _ = rustix::fs::unlink(path.join(ahead.as_str()));
             Ok(Some(Departure::Gone))
         }
@@ -207,7 +207,7 @@ fn still_there(session: &Inner, reader: impl AsFd, path: &Path) -> Result<bool, 
         Vitality::Alive => Ok(true),
         Vitality::Left => Ok(false),
         Vitality::Dead | Vitality::Broken => {
-            // A name is never used twice, so this removes that one and nobody else.
+            // A name is never used twice, so this removes no other contender.
             let _ = rustix::fs::unlink(path);
             Ok(false)
         }
@@ -227,7 +227,7 @@ impl Watched {
         Ok(is_there.then_some(Self { reader, path }))
     }
 
-    /// Waits until nobody holds the other end, or a byte tells that it is over.
+    /// Waits until no process holds the other end, or a byte reports the end.
     async fn let_go(self, session: &Inner) -> Result<()> {
         let Self { reader, path } = self;
         let fail = |errno| failed(Operation::Wait, "watch the contender", &path, errno);
@@ -239,7 +239,7 @@ impl Watched {
                 false => Ok(()),
             });
             match looked {
-                // The runtime forgets that it was ready, and tells us of the next change.
+                // The runtime forgets that it was ready, and reports the next change.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 looked => return looked.map_err(|error| fail(errno_of(&error))),
             }

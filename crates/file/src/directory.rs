@@ -1,7 +1,7 @@
 //! A lock's directory: its flock, its listing, its true name, and its end.
 //!
-//! All queues of one lock, its parts, lie in one directory: so one flock admits to all of them, one listing shows whether
-//! the lock is in use as one of another kind, and one removal ends it.
+//! All queues of one lock, its parts, lie in one directory. So one flock admits to all of them, one listing shows
+//! whether the lock is in use as another kind, and one removal ends it.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ use crate::site::Site;
 pub(crate) const ENTER: &str = ".enter";
 
 /// The symbolic link that leads nowhere and whose target is the queue's name, where the directory's own name is only a
-/// digest of it. A link is there with its content at once or not at all, and its mode is in nobody's way.
+/// digest of it. A link is there with its content at once or not at all, and needs no mode.
 const NAME: &str = ".name";
 
 /// The prefix of the file that says what is asked of a contender; its ticket follows.
@@ -42,8 +42,8 @@ pub(crate) const fn value_name(part: Part) -> &'static str {
     }
 }
 
-/// The prefix of the mark that is there while several entries are made at once; the number of the first follows. Until
-/// it is gone nobody sees any of them, and if their maker dies before, nobody ever does.
+/// The prefix of the mark that is there while several entries are made at once; the number of the first follows. The
+/// entries are hidden until it is gone, and stay hidden if their maker dies before.
 pub(crate) const BATCH_PREFIX: &str = ".new-batch-";
 
 /// How often a directory that others make and remove at the same time is tried.
@@ -57,12 +57,12 @@ const LISTING_BYTES: usize = 32 * 1024;
 pub(crate) struct Listing {
     /// The contenders of all parts, in their order.
     pub(crate) contenders: Vec<EntryName>,
-    /// The contenders for whom somebody has left a request.
+    /// The contenders for which a request was left.
     requested: Vec<Ticket>,
-    /// Whether there is a value that lives until it is removed: that of the plain queue. Those of a semaphore's queues say
-    /// what those who stand there have agreed on, and go with them.
+    /// Whether there is a value that lives until it is removed: that of the plain queue. The values of a semaphore's
+    /// queues say what its contenders have agreed on, and go with them.
     pub(crate) has_lasting_value: bool,
-    /// Names that somebody was preparing; under the lock's flock it is certain that they died over it.
+    /// Names that were being prepared; under the lock's flock it is certain that their makers died.
     temporaries: Vec<String>,
     /// Contenders that are being made together with others, and do not count until all are there.
     unfinished: Vec<EntryName>,
@@ -74,7 +74,7 @@ impl Listing {
         self.contenders.iter().filter(move |name| name.part == part)
     }
 
-    /// Tells whether somebody has left a request for a contender.
+    /// Tells whether a request was left for a contender.
     pub(crate) fn is_requested(&self, name: &EntryName) -> bool {
         self.requested.contains(&name.ticket)
     }
@@ -89,7 +89,7 @@ impl Listing {
     }
 }
 
-/// Lists a lock's directory that was opened for this call alone. One that was removed since then shows nobody.
+/// Lists a lock's directory that was opened for this call alone. One that was removed since then is listed as empty.
 pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
     match list_standing(directory) {
         Err(Errno::NOENT) => Ok(Listing::default()),
@@ -136,7 +136,7 @@ pub(crate) fn request_name(ticket: Ticket) -> String {
 fn warn_once(file_name: &CStr) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
-        tracing::warn!(?file_name, "a queue's directory has a file that is no contender; such files are ignored");
+        tracing::warn!(?file_name, "a queue's directory has a file that is not a contender; such files are ignored");
     }
 }
 
@@ -148,12 +148,12 @@ pub(crate) fn name_of(queues: &Path, encoded: &str) -> Option<QueueName> {
     })
 }
 
-/// Says whether a directory was still there when it was used.
+/// Whether a directory was still there when it was used.
 #[derive(Debug)]
 pub(crate) enum Locked {
-    /// It is there, and its lock is ours.
+    /// It is there, and we hold its lock.
     Ours,
-    /// Somebody else has the lock.
+    /// Another opening holds the lock.
     Busy,
     /// It was removed or replaced: another one has to be opened.
     Removed,
@@ -165,7 +165,7 @@ pub(crate) struct QueueDirectory {
     site: Arc<Site>,
     enter: OwnedFd,
     access: Access,
-    /// The name that has to be stored before somebody enters.
+    /// The name that has to be stored before the first entry.
     unnamed: Option<QueueName>,
 }
 
@@ -179,7 +179,7 @@ impl QueueDirectory {
                 Ok(site) => site,
                 Err(Errno::NOENT) => {
                     match base.make_queue(&encoded) {
-                        // Somebody may be removing what we make; then another try makes it.
+                        // Another process may be removing what we make; then another try makes it.
                         Ok(()) | Err(Errno::NOENT) => continue,
                         Err(errno) => return Err(errno),
                     }
@@ -200,7 +200,7 @@ impl QueueDirectory {
         Err(Errno::NOENT)
     }
 
-    /// Opens a directory by its path, to tidy it; makes none.
+    /// Opens a directory by its path, to tidy it; does not make one.
     pub(crate) fn open_existing(path: &Path) -> Result<Self, Errno> {
         let site = Site::open(path.to_owned())?;
         let access = Access::within(&rustix::fs::fstat(site.directory())?);
@@ -248,7 +248,7 @@ impl QueueDirectory {
         self.site.directory()
     }
 
-    /// Returns it together with where it lies.
+    /// Returns it together with its path.
     pub(crate) fn site(&self) -> &Arc<Site> {
         &self.site
     }
@@ -258,7 +258,7 @@ impl QueueDirectory {
         self.access
     }
 
-    /// Removes a file; it is well if that was not there.
+    /// Removes a file; it is no error if it is not there.
     pub(crate) fn remove(&self, file_name: &str) -> Result<(), Errno> {
         match rustix::fs::unlinkat(self.directory(), file_name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
@@ -266,13 +266,13 @@ impl QueueDirectory {
         }
     }
 
-    /// Removes what nobody needs any more; under its lock.
+    /// Removes what is not needed any more; under its lock.
     pub(crate) fn tidy(&self, listing: &Listing) {
-        // Whatever cannot be removed is in nobody's way, and the next tries again.
+        // What cannot be removed does no harm, and the next process tries again.
         for name in &listing.unfinished {
             let _ = self.remove(name.as_str());
         }
-        // After those that it hides.
+        // Last, since they hide the entries above.
         for temporary in &listing.temporaries {
             let _ = self.remove(temporary);
         }
@@ -296,8 +296,8 @@ impl QueueDirectory {
 
     /// Removes the whole directory; under its lock, when it has no contender and no lasting value left.
     ///
-    /// Whoever waits for the lock meets a file without a name, and starts over. Whoever comes after the lock file is
-    /// gone and before the directory is makes another, and then the directory stays.
+    /// A process that waits for the lock meets a file without a name, and starts over. A process that comes after the
+    /// lock file is gone and before the directory is makes another lock file, and then the directory stays.
     pub(crate) fn remove_all(&self, path: &Path) -> Result<(), Errno> {
         self.remove(value_name(Part::Gate))?;
         self.remove(value_name(Part::Permits))?;
@@ -315,7 +315,7 @@ impl QueueDirectory {
         };
         match rustix::fs::symlinkat(queue.as_str(), self.directory(), NAME) {
             Ok(()) | Err(Errno::EXIST) => self.unnamed = None,
-            // The directory was removed: there is nobody to be named.
+            // The directory was removed: there is nothing to name.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_removed_while_somebody_looks_shows_nobody() {
+    fn a_directory_that_is_removed_while_it_is_read_shows_no_contender() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("q");
         std::fs::create_dir(&path).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_contenders_are_not_listed() {
+    fn files_that_are_not_contenders_are_not_listed() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["readme", ".enter", ".new-x", "00000000000000000001-0-mutex-1-h-c", ".ask-me"] {
             std::fs::write(directory.path().join(name), "").unwrap();

@@ -1,8 +1,8 @@
 //! A contender's file name, which is all that is stored of it: place in line, ticket, mode and owner.
 //!
 //! `<number, 20 digits>[_<rank, 16 hexadecimal digits>]-<ticket, 32 hexadecimal digits>-<what>-<pid>-<host>-<command>`,
-//! where `<what>` is `<mode>[@gate|@permits][+frozen]`. Since the name says it all, whoever may list a queue's directory
-//! sees who stands in it, and needs no further system call nor any right to do more.
+//! where `<what>` is `<mode>[@gate|@permits][+frozen]`. Since the name holds everything, a user who may list a queue's
+//! directory sees its contenders, and needs no further system call and no further right.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ const HOST_BYTES_MAX: usize = 63;
 /// 37 (number and rank) + 32 + 24 (what) + 10 (pid) + 63 + 84 and five dashes.
 const COMMAND_BYTES_MAX: usize = 84;
 
-/// How far up the way to the next contender of the same token a new one is put, as a part of it: room for eight within
-/// one another, or for ten thousand beside one another.
+/// How far up the gap to the next contender of the same token a new one is put, as a fraction of the gap: room for
+/// eight within one another, or for ten thousand beside one another.
 const RANK_STEP_PARTS: u64 = 256;
 
 /// Where a contender stands: by its token, and among those of the same token by its rank.
@@ -47,10 +47,11 @@ impl Position {
         self.rank == 0
     }
 
-    /// A position between this one and the next of the same token, if there is one; `None` if there is no room left.
+    /// Returns a position between this one and the next of the same token, if there is one; `None` if there is no room
+    /// left.
     pub(crate) fn behind(self, next: Option<Self>) -> Option<Self> {
         let end = next.filter(|next| next.token == self.token).map_or(u64::MAX, |next| next.rank);
-        // Far up, since most of what comes later stands right behind the same one, and so below this.
+        // Far up, since most later contenders stand right behind the same one, and so below this.
         let room = end.checked_sub(self.rank).filter(|room| *room > 1)?;
         Some(Self { token: self.token, rank: end - (room / RANK_STEP_PARTS).max(1) })
     }
@@ -63,13 +64,13 @@ pub(crate) struct EntryName {
     pub(crate) ticket: Ticket,
     pub(crate) part: Part,
     pub(crate) mode: Mode,
-    /// Whether it lives until it is removed, whatever becomes of its process.
+    /// Whether it lives until it is removed, even if its process ends.
     pub(crate) is_frozen: bool,
     file_name: Arc<str>,
 }
 
 impl EntryName {
-    /// Composes the name of an entry that got this position.
+    /// Composes the name of an entry that was given this position.
     pub(crate) fn compose(position: Position, part: Part, entry: &Entry) -> Self {
         let Position { token, rank } = position;
         let is_frozen = matches!(entry.bond, Bond::Persistent { .. });
@@ -84,7 +85,7 @@ impl EntryName {
         Self { position, ticket: entry.ticket, part, mode: entry.mode, is_frozen, file_name: file_name.into() }
     }
 
-    /// Reads a file name; `None` if it is none of ours.
+    /// Reads a file name; `None` if it is not a contender's.
     pub(crate) fn parse(file_name: &str) -> Option<Self> {
         let mut parts = file_name.splitn(6, '-');
         let position = parse_position(parts.next()?)?;
@@ -115,7 +116,7 @@ impl EntryName {
         Contender { id: self.id(), ticket: Some(self.ticket), mode: self.mode }
     }
 
-    /// Reads who it is.
+    /// Reads its owner.
     pub(crate) fn owner(&self) -> Option<Owner> {
         let mut parts = self.file_name.splitn(6, '-').skip(3);
         let pid = parts.next()?.parse().ok()?;
@@ -199,7 +200,7 @@ fn hex_digit(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).expect("a nibble is one digit").to_ascii_uppercase()
 }
 
-/// Decodes for people to read: what is not properly encoded stays as it is, control characters do not.
+/// Decodes for display: what is not properly encoded stays as it is, control characters are replaced.
 fn decode(encoded: &str) -> String {
     let bytes = encoded.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_right_behind_another_stands_ahead_of_all_that_came_before() {
+    fn a_contender_right_behind_another_stands_ahead_of_all_that_came_before() {
         let anchor = tail(42);
         let mut behind = vec![anchor, tail(43)];
         for _ in 0..10_000 {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn other_file_names_are_none_of_ours() {
+    fn other_file_names_are_not_contenders() {
         let good = compose(42, "h", "c").as_str().to_owned();
         for wrong in [
             String::new(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use lockkeeper_core::{Error, ErrorKind, Operation};
 use rustix::io::Errno;
 
-/// What helps where a directory is refused.
+/// The cure where a directory is refused.
 pub(crate) const ANOTHER_DIRECTORY: &str = "LOCKKEEPER_DIR or --connect file:DIR names another directory";
 
 /// Describes a system call that failed: `what` was to be done with `path`.
@@ -33,7 +33,7 @@ pub(crate) fn failed(operation: Operation, what: &str, path: &Path, errno: Errno
     error.caused_by(std::io::Error::from(errno))
 }
 
-/// What helps where this process may open no more files: time does not, since what it has open is its own.
+/// The cure where this process may open no more files. Waiting does not help, since the open files are its own.
 fn file_limit() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = limit.map_or_else(String::new, |most| format!(" more than {most}"));

@@ -1,7 +1,7 @@
 //! Contenders that outlive every process: a regular file in the queue, where others have a pipe.
 //!
-//! Its name says that it is one, so nobody has to open it to know that it stands. Its content is the reason, and a line
-//! end after it; one that is empty was broken, and only its name is left to be removed.
+//! Its name says that it is one, so it need not be opened to know that it stands. Its content is the reason and a line
+//! end. An empty one was broken, and only its name is left to be removed.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,7 +14,7 @@ use crate::entry_name::EntryName;
 use crate::pipe::Vitality;
 use crate::shared_files::{self, Durability};
 
-/// The longest reason, in bytes: it is a sentence for those who wait.
+/// The longest reason, in bytes: it is a sentence for the waiters.
 const REASON_BYTES_MAX: usize = 4096;
 
 /// Refuses a reason that is too long.
@@ -51,7 +51,7 @@ pub(crate) fn look_at(directory: impl AsFd, name: &EntryName) -> Result<Option<V
     }
 }
 
-/// Marks one as broken, so that whoever has it open can tell why its name goes.
+/// Marks one as broken, so that a process that has it open can tell why its name goes.
 pub(crate) fn mark_broken(directory: impl AsFd, name: &EntryName) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map(drop)

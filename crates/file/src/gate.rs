@@ -1,7 +1,7 @@
 //! The way into the queues of one lock for one session: one thing at a time, in the order of the calls.
 //!
-//! An entry is made where it is called for, by a handful of system calls that do not wait. Only when somebody else is
-//! just entering, or something must be flushed, is it handed to a thread that may wait, with all that is called after it.
+//! An entry is made in the caller's own call, by a handful of system calls that do not wait. If another process is just
+//! entering, or something must be flushed, the entry is handed to a thread that may wait, with all calls after it.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,19 +22,19 @@ use crate::table::Table;
 use crate::value::Writing;
 use crate::{locked, tidying};
 
-/// How often an entry starts over because the directory was removed from under it: it takes another process that comes
-/// and goes each time.
+/// How often an entry starts over because the directory was removed meanwhile: each time takes another process that
+/// comes and goes.
 const REOPENS_MAX: u32 = 1_000;
 
-/// How many calls of one session may wait to get into one lock's queues; each is a caller with a future of its own.
+/// How many calls of one session may wait to get into one lock's queues; each is a caller with a separate future.
 const PENDING_MAX: usize = 100_000;
 
-/// How long another process may be on its way into a queue: a few system calls, and on a busy machine some time in which it
+/// How long another process may take to enter a queue: a few system calls, and on a busy machine some time in which it
 /// does not run.
 const STUCK_AFTER: Duration = Duration::from_millis(200);
 
-/// How often, in calls that are handed to a thread, those of them that were withdrawn are taken out: a process that was
-/// stopped on its way into the queue may hold them all up for long.
+/// How often, in calls that are handed to a thread, the withdrawn ones among them are taken out: a process that was
+/// stopped while it entered may hold them all up for long.
 const PENDING_PURGE: usize = 1_024;
 
 /// How a call goes on.
@@ -46,14 +46,14 @@ pub(crate) enum Course<T> {
     Later(oneshot::Receiver<Result<T>>),
 }
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 #[derive(Debug)]
 pub(crate) enum Attempt<T> {
     Done(T),
-    /// It has to be done by one who may wait.
+    /// It has to be done by a thread that may wait.
     Busy,
     Withdrawn,
-    /// The directory was removed or replaced under us.
+    /// The directory was removed or replaced meanwhile.
     Removed,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Absent while a thread has it, or if nobody needed it yet.
+    /// Absent while a thread has it, or if it was not needed yet.
     directory: Option<QueueDirectory>,
     /// Whether a thread serves this gate, or is about to: then every call goes to it, so that none overtakes.
     served: bool,
@@ -98,12 +98,12 @@ impl Gate {
         Self { lock, state: Mutex::default(), held_up: HeldUp::default() }
     }
 
-    /// Tells whether what was called for waits for another process.
+    /// Tells whether the calls wait for another process.
     pub(crate) fn is_held_up(&self) -> bool {
         self.held_up.is_so()
     }
 
-    /// Waits until a thread has waited for one and the same other process for so long that it must be a stopped one.
+    /// Waits until a thread has waited for the same other process for so long that it must be stopped.
     pub(crate) async fn is_stuck(&self, clock: &dyn Clock) {
         loop {
             let wait = self.held_up.number();
@@ -168,14 +168,14 @@ impl Gate {
         Ok(())
     }
 
-    /// Does what waits, until there is nothing; on a thread that may wait.
+    /// Does what waits, until there is nothing left; on a thread that may wait.
     pub(crate) fn serve(&self, session: &Arc<Inner>, counter: &Mutex<Counter>) {
         let patience = Patience::Unbounded(&self.held_up);
         let mut directory = locked(&self.state).directory.take();
         let mut next = self.next_pending(session, &mut directory);
         while let Some(pending) = next {
-            // The directory is given back before anybody hears of it, so that whoever then closes the session finds it
-            // there to be removed. Whoever asked may have gone; then the ticket is withdrawn, or will be.
+            // The directory is given back before the outcome is reported, so that a caller who then closes the session
+            // finds it there to be removed. The caller may be gone; then the ticket is withdrawn, or will be.
             match pending {
                 Pending::Join(joining, report) => {
                     let attempt = self.attempt(session, &mut directory, Operation::Join, patience, |directory| {
@@ -223,7 +223,7 @@ impl Gate {
         }
     }
 
-    /// Ends the session's use of the lock: removes its directory, if nobody stands in it.
+    /// Ends the session's use of the lock: removes its directory, if no contender stands in it.
     pub(crate) fn retire(&self, session: &Inner) {
         let mut state = locked(&self.state);
         state.retired = true;
@@ -288,7 +288,7 @@ impl Gate {
     }
 }
 
-/// The outcome of an attempt; `None` if it has to be made by one who may wait.
+/// Returns the outcome of an attempt; `None` if it has to be made by a thread that may wait.
 fn conclude<T>(attempt: Result<Attempt<T>>, operation: Operation) -> Option<Result<T>> {
     match attempt {
         Ok(Attempt::Done(done)) => Some(Ok(done)),

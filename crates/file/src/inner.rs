@@ -1,4 +1,4 @@
-//! What all parts of a session share: its places, its helpers, its looks at queues.
+//! What all parts of a session share: its places, its helper threads, its looks at queues.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,8 +25,8 @@ use crate::table::{Remains, Table};
 
 /// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
 ///
-/// Such a thread lives for as long as somebody else is entering a queue: a few system calls, unless that one is stopped
-/// in the midst of them.
+/// Such a thread lives while another process is entering a queue: for a few system calls, unless that process is
+/// stopped meanwhile.
 const HELPERS_MAX: usize = 16;
 
 /// The stack of such a thread, in bytes: it calls nothing deep, and keeps one listing's buffer there.
@@ -39,7 +39,7 @@ pub(crate) const VERSION: Version = Version(0);
 pub(crate) struct Inner {
     base: Arc<Base>,
     looker: Arc<Looker>,
-    /// Shared by all sessions of the backend, for those who do not wait.
+    /// Shared by all sessions of the backend, for calls that do not wait.
     counter: Arc<Mutex<Counter>>,
     boot: BootId,
     bond: SessionBond,
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     fn help(self: Arc<Self>, mut gate: Arc<Gate>) {
-        // Its own opening of the counter: a flock is shared by all who use one opening.
+        // A separate opening of the counter: a flock is shared by all who use one opening.
         let counter = Mutex::new(Counter::new(self.base.clone(), self.boot));
         loop {
             gate.serve(&self, &counter);
@@ -140,7 +140,7 @@ impl Inner {
         }
     }
 
-    /// Lists a queue, without its dead, and removes these.
+    /// Lists a queue without its dead contenders, and removes these.
     pub(crate) fn view(&self, queue: &QueueName) -> Result<QueueView> {
         self.check_bond(Operation::View)?;
         let Some(opened) = self.open_directory(queue, Operation::View)? else {
@@ -155,7 +155,7 @@ impl Inner {
             }
         }
         let mut view = QueueView::new(VERSION, contenders);
-        // We must not say that somebody is dead whom we cannot look at.
+        // A contender that we cannot look at must not be shown as dead.
         view.elsewhere = elsewhere(queue.part(), &names, |name| self.is_alive(&opened, name).unwrap_or(true));
         Ok(view)
     }
@@ -168,7 +168,7 @@ impl Inner {
         match self.looker.look_at(directory, name)? {
             Some(Vitality::Alive) => Ok(true),
             Some(Vitality::Dead | Vitality::Broken) => {
-                // If we may not, it stays dead for everybody who looks.
+                // If we may not, it stays dead for all who look.
                 let _ = rustix::fs::unlinkat(directory, name.as_str(), rustix::fs::AtFlags::empty());
                 Ok(false)
             }
@@ -202,7 +202,7 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// What somebody asks for in a queue of the same lock that belongs to another kind of lock.
+/// The mode of a contender in a queue of the same lock that belongs to another kind of lock, if there is one.
 pub(crate) fn elsewhere(part: Part, names: &[EntryName], is_alive: impl Fn(&EntryName) -> bool) -> Option<Mode> {
     let of_other_kinds: &[Part] = match part {
         Part::Line => &[Part::Permits, Part::Gate],
@@ -214,7 +214,7 @@ pub(crate) fn elsewhere(part: Part, names: &[EntryName], is_alive: impl Fn(&Entr
         .map(|name| name.mode)
 }
 
-/// A contender that could not be unlinked is closed all the same, so it counts as dead and others remove it.
+/// A contender that could not be unlinked is closed all the same, so it counts as dead and other processes remove it.
 pub(crate) fn report_leaving(outcome: Result<(), Errno>, name: &EntryName) -> Result<()> {
     let path = std::path::Path::new(name.as_str());
     outcome.map_err(|errno| failed(Operation::Leave, "remove the contender", path, errno))

@@ -56,7 +56,7 @@ impl Joining {
             Err(Errno::NOENT) => return Ok(Attempt::Removed),
             listing => listing.map_err(|errno| self.failed(session, "list the directory", errno))?,
         };
-        // Left by one who died here, since nobody else prepares a name under our lock.
+        // Left by a process that died here, since no other process prepares a name under our lock.
         directory.tidy(&listing);
         let mut present = listing.contenders;
         let Some(names) = self.names(session, &mut present, counter, patience)? else {
@@ -80,8 +80,8 @@ impl Joining {
         Ok(Attempt::Done(Joined { pipes, view }))
     }
 
-    /// Gives every entry its name, and puts it where it will stand among those who are there; `None` if a number must be
-    /// waited for.
+    /// Gives every entry its name, and puts it where it will stand among the present contenders; `None` if a number
+    /// must be waited for.
     fn names(
         &self,
         session: &Inner,
@@ -93,8 +93,8 @@ impl Joining {
         for entry in &self.entries {
             let (at, position) = match &entry.rank {
                 Rank::Tail => {
-                    // Nobody may come in ahead of those who stand there, even if the counter was lost and the clock set
-                    // back.
+                    // No entry may come in ahead of the present contenders, even if the counter was lost and the clock
+                    // set back.
                     let floor = present.last().map_or(0, |last| last.token().as_u64());
                     let Numbering::Number(number) = crate::locked(counter).next(floor, patience)? else {
                         return Ok(None);
@@ -132,7 +132,7 @@ impl Joining {
         directory: &QueueDirectory,
         names: Vec<EntryName>,
     ) -> Result<Option<Vec<Arc<Pipe>>>, Errno> {
-        // One alone is seen whole or not at all.
+        // A single entry is seen whole or not at all.
         let newcomers = names.iter().filter(|name| name.position.is_tail());
         let batch = if names.len() > 1 { newcomers.map(EntryName::token).min() } else { None };
         let mut pipes = Vec::with_capacity(names.len());
@@ -177,13 +177,13 @@ impl Joining {
 
     /// Shows the queue with the entries in it.
     ///
-    /// Whether the others live is not looked at where it shows by itself when they are waited for. It is where they would
+    /// Whether the others live is not looked at where a wait for them shows it anyway. It is looked at where they would
     /// be counted, or taken for a lock of another kind.
     fn view(&self, session: &Inner, directory: &OwnedFd, present: &[EntryName]) -> QueueView {
         let mode = self.entries.first().map(|entry| entry.mode);
         let is_trusted =
             |name: &EntryName| mode.is_some_and(|mode| mode != Mode::Member && kind(mode) == kind(name.mode));
-        // We must not say that somebody is dead whom we cannot look at.
+        // A contender that we cannot look at must not be shown as dead.
         let is_alive = |name: &EntryName| session.is_alive(directory, name).unwrap_or(true);
         let of_part = present.iter().filter(|name| name.part == self.queue.part());
         let contenders = of_part.filter(|name| is_trusted(name) || is_alive(name)).map(EntryName::contender);
@@ -199,11 +199,11 @@ impl Joining {
 
 fn token(number: u64) -> Result<FencingToken> {
     FencingToken::new(number, 0).ok_or_else(|| {
-        Error::permanent(ErrorKind::LimitReached, Operation::Join, "the counter gave a number that is no token")
+        Error::permanent(ErrorKind::LimitReached, Operation::Join, "the counter gave a number that is not a token")
     })
 }
 
-/// Tells which modes share a queue as a matter of course.
+/// Groups the modes that normally share a queue.
 fn kind(mode: Mode) -> u8 {
     match mode {
         Mode::Mutex => 0,

@@ -1,10 +1,10 @@
 //! Lockkeeper's file-system backend: fair, fenced locks among the processes of one machine, with nothing to install.
 //!
 //! A base directory holds one `counter` and, under `queues`, one directory for each queue. A contender is a named pipe
-//! there whose write end its process keeps open. The kernel closes it when the process dies, however it dies, and whoever
-//! waits holds the read end and sees it at once. There are no timeouts, no polling of other processes and no background
-//! threads; a thread is used for the moment in which a call has to wait for another process or for the disk. Twice a second
-//! whoever holds or waits looks whether the directory was renamed or replaced.
+//! there whose write end its process keeps open. The kernel closes it when the process dies, however it dies. A waiter
+//! holds the read end and sees that at once. There are no timeouts, no polling of other processes and no background
+//! threads. A thread is used only while a call has to wait for another process or for the disk. Holders and waiters
+//! look twice a second whether the directory was renamed or replaced.
 //!
 //! | file | what it is for |
 //! | --- | --- |
@@ -12,11 +12,11 @@
 //! | `queues/<name>/.enter` | its flock admits one entrant at a time |
 //! | `queues/<name>/.name` | the lock's name, where the directory's is a digest |
 //! | `queues/<name>/<number>[_<rank>]-<ticket>-<mode>[@<part>][+frozen]-<pid>-<host>-<command>` | a contender: a pipe, or a regular file if it is to outlive its process |
-//! | `queues/<name>/.ask-<ticket>` | what somebody asks of that contender |
+//! | `queues/<name>/.ask-<ticket>` | the request that was left for that contender |
 //! | `queues/<name>/.value-<part>` | the value of a queue; a semaphore's goes with its last contender |
-//! | `queues/<name>/.new-…` | what is being prepared, or was when somebody died over it |
+//! | `queues/<name>/.new-…` | what is being prepared, or was when its maker died |
 //!
-//! Recipes (what a mutex is) live in `lockkeeper-core`; this crate gives queues and knows none.
+//! Recipes (what a mutex is) live in `lockkeeper-core`; this crate provides queues and knows no recipe.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");

@@ -1,10 +1,10 @@
-//! The named pipes that contenders are: our own end, and a look at another's.
+//! The named pipes of contenders: our own end, and a look at another's.
 //!
-//! The owner keeps the write end open; the kernel closes it when the process dies, however it dies. Whoever wants to know
-//! holds the read end. A contender that leaves unlinks its pipe, writes one byte and closes: the byte wakes those who
-//! watch even if some other process has inherited the write end. Whoever breaks it writes another byte first and then
-//! unlinks it, and whoever meets that byte unlinks it too before going on: so its owner can tell before anybody else is
-//! granted the lock, at whatever point the breaker dies.
+//! The owner keeps the write end open; the kernel closes it when the process dies, however it dies. A waiter holds the
+//! read end. A contender that leaves unlinks its pipe, writes one byte and closes: the byte wakes those who watch even
+//! if some other process has inherited the write end. A process that breaks a contender writes another byte first and
+//! then unlinks the pipe, and a process that meets that byte unlinks it too before going on. So the owner can tell
+//! before another client is granted the lock, at whichever point the breaker dies.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -26,16 +26,16 @@ use crate::{frozen, locked};
 pub(crate) enum Footing {
     /// Where it was made.
     Stands,
-    /// Nowhere: it left, or somebody removed it.
+    /// Nowhere: it left, or was removed.
     Removed,
-    /// In a directory that is not the queue's any more: another one has the name, or none.
+    /// In a directory that is not the queue's any more: its path leads to another directory, or to none.
     Displaced,
 }
 
-/// The byte of one that left by itself, or that heard of its removal.
+/// The byte of a contender that left by itself, or that noticed its removal.
 const LEFT: u8 = 1;
 
-/// The byte of one that was broken.
+/// The byte of a contender that was broken.
 const BROKEN: u8 = 2;
 
 /// Our own contender.
@@ -50,7 +50,7 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Makes the pipe under a temporary name, opens it, and moves it into the queue; under the queue's lock.
     ///
-    /// Nobody can see it under its name before its write end is open, and so take it for dead.
+    /// It has its name only when its write end is open, so that no other process takes it for dead.
     pub(crate) fn enter(within: &QueueDirectory, name: EntryName, bond: &Bond) -> Result<Self, Errno> {
         let file = match bond {
             Bond::Session => make(within, &name),
@@ -64,7 +64,7 @@ impl Pipe {
         &self.name
     }
 
-    /// Returns where it stands.
+    /// Returns the directory where it stands.
     pub(crate) fn site(&self) -> &Arc<Site> {
         &self.site
     }
@@ -86,8 +86,8 @@ impl Pipe {
         unlinked
     }
 
-    /// Notes when it was granted what it asks for, as the pipe's time of access: nobody reads a pipe, so nothing else
-    /// changes that.
+    /// Notes when it was granted what it asks for, as the pipe's time of access: the pipe is never read, so nothing
+    /// else changes that time.
     pub(crate) fn note_grant(&self, granted_unix: Duration) {
         let granted_at = Timespec {
             tv_sec: i64::try_from(granted_unix.as_secs()).unwrap_or(i64::MAX),
@@ -95,7 +95,7 @@ impl Pipe {
         };
         let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         if let Some(writer) = locked(&self.writer).as_ref().filter(|_| !self.name.is_frozen) {
-            // It is for those who look; without it they see how long it has been here.
+            // It is for observers; without it they see how long it has been here.
             let _ = rustix::fs::futimens(writer, &Timestamps { last_access: granted_at, last_modification: unchanged });
         }
     }
@@ -118,7 +118,7 @@ impl Pipe {
         self.footing() == Footing::Stands
     }
 
-    /// Says why it does not stand in the queue any more, and wakes those who wait behind it, who may not have heard.
+    /// Says why it does not stand in the queue any more, and wakes the waiters behind it, which may not have noticed.
     pub(crate) fn conclude(&self) -> LossReason {
         let writer = locked(&self.writer);
         let Some(writer) = writer.as_ref() else {
@@ -149,13 +149,13 @@ impl Pipe {
 
     fn tell(&self, writer: &OwnedFd) {
         if !self.name.is_frozen {
-            // If the byte does not fit, the pipe is full of others', and they wake the watchers just as well.
+            // If the byte does not fit, the pipe is full of others' bytes, and they wake the watchers just as well.
             let _ = rustix::io::write(writer, &[LEFT]);
         }
     }
 }
 
-/// A pipe that nobody withdrew is closed, and so known to be dead; its name goes as well.
+/// A pipe that was not withdrawn is closed, and so known to be dead; its name goes as well.
 impl Drop for Pipe {
     fn drop(&mut self) {
         if self.name.is_frozen {
@@ -192,14 +192,14 @@ fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
     entered
 }
 
-/// How a contender is found.
+/// The state in which a contender is found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Vitality {
     /// Some process holds its write end.
     Alive,
     /// It left the queue.
     Left,
-    /// Somebody broke it; its name has to go before anybody goes on.
+    /// It was broken; its name has to go before a waiter goes on.
     Broken,
     /// No process holds its write end any more.
     Dead,
@@ -207,8 +207,8 @@ pub(crate) enum Vitality {
 
 /// Looks at other contenders' pipes without taking anything out of them.
 ///
-/// Copying a byte to a pipe of our own tells all three states in one call, and leaves the byte for the others who look.
-/// Polling cannot tell that nobody had the write end when we opened, and reading would take the byte.
+/// Copying a byte to a scratch pipe tells all the states in one call, and leaves the byte for other observers. Polling
+/// cannot tell that no process had the write end when we opened, and reading would take the byte.
 #[derive(Debug, Default)]
 pub(crate) struct Looker {
     scratch: Mutex<Option<(OwnedFd, OwnedFd)>>,
@@ -230,7 +230,7 @@ impl Looker {
                 Ok(if byte == [BROKEN] { Vitality::Broken } else { Vitality::Left })
             }
             Err(Errno::AGAIN) => Ok(Vitality::Alive),
-            // Something else than a pipe has no process behind it.
+            // A file that is not a pipe has no process behind it.
             Err(Errno::INVAL) => Ok(Vitality::Dead),
             Err(errno) => Err(errno),
         }
@@ -278,7 +278,8 @@ fn write_mark(looker: &Looker, directory: impl AsFd, name: &EntryName) -> Result
     Ok(true)
 }
 
-/// Has the owner of a contender look for requests: the closing of a write end is an event, and writes nothing.
+/// Wakes the owner of a contender, so that it looks for requests: the closing of a write end is an event, and writes
+/// nothing.
 pub(crate) fn knock(directory: impl AsFd, name: &EntryName) -> Result<(), Errno> {
     match open_writer(directory, name) {
         Ok(_) | Err(Errno::NOENT | Errno::NXIO) => Ok(()),
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_alive_then_left_for_everybody_who_looks() {
+    fn a_pipe_is_alive_then_left_for_all_who_look() {
         let directory = tempfile::tempdir().unwrap();
         let (within, pipe) = entered(directory.path());
         let looker = Looker::default();
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pipe_says_so_to_its_owner_and_to_everybody_who_looks() {
+    fn a_broken_pipe_says_so_to_its_owner_and_to_all_who_look() {
         let directory = tempfile::tempdir().unwrap();
         let (within, pipe) = entered(directory.path());
         let looker = Looker::default();
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_pipe_counts_as_dead() {
+    fn a_file_that_is_not_a_pipe_counts_as_dead() {
         let directory = tempfile::tempdir().unwrap();
         let (within, pipe) = entered(directory.path());
         pipe.leave().unwrap();

@@ -1,8 +1,8 @@
-//! What is asked of a contender, whoever's it is: that it gives up, or that it is gone.
+//! Requests to a contender of any process: that it gives up, or that it is gone.
 //!
-//! A polite request is a small file beside the contender: `<nanoseconds, or ->`, a line end, and `+<why>` or `-`. Whoever
-//! leaves it knocks at the contender's pipe, so that its owner looks. It goes when the contender does, at the latest with
-//! the next who enters.
+//! A polite request is a small file beside the contender: `<nanoseconds, or ->`, a line end, and `+<why>` or `-`. The
+//! process that leaves it knocks at the contender's pipe, so that its owner looks. It goes when the contender does, at
+//! the latest with the next entry.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -60,7 +60,7 @@ pub(crate) fn ask(session: &Inner, queue: &QueueName, contender: &ContenderId, r
 pub(crate) fn read(directory: impl AsFd, ticket: Ticket) -> Option<Revocation> {
     match shared_files::read(directory, &request_name(ticket), HEAD_BYTES_MAX + WHY_BYTES_MAX) {
         Ok(content) => content.map(|content| parse(&String::from_utf8_lossy(&content))),
-        // It is there, whatever it says.
+        // It is there, even if it cannot be read.
         Err(_) => Some(Revocation::default()),
     }
 }
@@ -119,7 +119,7 @@ fn break_contender(
         return Ok(false);
     }
     match rustix::fs::unlinkat(directory, name.as_str(), AtFlags::empty()) {
-        // Whoever heard of it first has removed it.
+        // A process that met the mark first has removed it.
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
     }
@@ -129,7 +129,8 @@ fn break_contender(
     Ok(true)
 }
 
-/// Removes a contender that outlives its process by its ticket, whoever made it; does nothing if there is none.
+/// Removes a contender that outlives its process by its ticket, also one of another process; does nothing if there is
+/// none.
 pub(crate) fn thaw(session: &Inner, queue: &QueueName, ticket: Ticket) -> Result<()> {
     let Some(directory) = session.open_directory(queue, Operation::Leave)? else {
         return Ok(());
@@ -145,7 +146,7 @@ pub(crate) fn thaw(session: &Inner, queue: &QueueName, ticket: Ticket) -> Result
     }
 }
 
-/// Has the disk forget it too, and removes the directory if it is empty, since its owner may have gone long ago.
+/// Flushes the removal to the disk, and removes the directory if it is empty, since its owner may have gone long ago.
 fn thawed(session: &Inner, directory: &OwnedFd, queue: &QueueName) -> Result<(), Errno> {
     rustix::fs::fsync(directory)?;
     let opened = QueueDirectory::open(session.base(), queue)?;

@@ -1,4 +1,4 @@
-//! A session: the waist, spoken to a directory.
+//! A session: the traits of the core, implemented over a directory.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -28,12 +28,12 @@ use crate::{changes, frozen, locked, request};
 pub(crate) struct FileSession {
     inner: Arc<Inner>,
     watches: Arc<Watches>,
-    /// Whether we might not write in the directory when the session was opened.
+    /// Whether we could not write in the directory when the session was opened.
     looks_only: bool,
 }
 
 impl FileSession {
-    /// Opens a session. If we may not write in the directory, it is one to look on with, and its joins are refused.
+    /// Opens a session. If we may not write in the directory, it can only observe, and its joins are refused.
     pub(crate) fn open(
         base: Arc<Base>,
         looker: Arc<Looker>,
@@ -48,7 +48,7 @@ impl FileSession {
         Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches, looks_only })
     }
 
-    /// Refuses what writes, by the directory's name, unless we may write there by now.
+    /// Refuses a write, naming the directory, unless we may write there by now.
     fn check_access(&self) -> Result<()> {
         if self.looks_only { locked(self.inner.counter()).open() } else { Ok(()) }
     }
@@ -210,7 +210,7 @@ impl Session for FileSession {
             tokio::select! {
                 biased;
                 () = done => {}
-                // Nobody knows when what waits there could be written; so it never is.
+                // It is unknown when what waits there could be written; so it never is.
                 () = one_is_stuck(&gates, &**inner.base().clock()) => inner.table().abandon_writes(),
             }
             outcome
@@ -218,15 +218,15 @@ impl Session for FileSession {
     }
 }
 
-/// A session that nobody has any more is closed.
+/// A session that is not used any more is closed.
 impl Drop for FileSession {
     fn drop(&mut self) {
-        // Nobody is left to be told; what could not be unlinked is dead.
+        // No caller is left to be told; what could not be unlinked is dead.
         let _ = self.inner.end();
     }
 }
 
-/// Waits until one of the gates is held up by a process that must be a stopped one.
+/// Waits until one of the gates is held up by a process that must be stopped.
 async fn one_is_stuck(gates: &[Arc<Gate>], clock: &dyn Clock) {
     let mut stuck: Vec<_> = gates.iter().map(|gate| Box::pin(gate.is_stuck(clock))).collect();
     std::future::poll_fn(|context| {

@@ -1,5 +1,5 @@
-//! Files that several processes, and perhaps several users, make and lock together: their modes, their making without a
-//! moment in which they are there but not yet open to all, and their flocks.
+//! Files that several processes, and perhaps several users, make and lock together: their modes, their flocks, and
+//! making them so that they are open to all from the first moment.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -10,13 +10,13 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Gid;
 
-/// The prefix of names that are being prepared and are not there yet for anybody else.
+/// The prefix of names that are being prepared and that other processes ignore.
 pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
 
 /// How often a file that others make and delete at the same time is tried.
 const TRIES_MAX: u32 = 64;
 
-/// How often a lock that somebody else has is tried before the call is handed to a thread that may wait: the others
+/// How often a lock that another opening holds is tried before the call is handed to a thread that may wait: the others
 /// hold it for the time of a few system calls.
 const LOCK_TRIES: u32 = 4;
 
@@ -29,10 +29,10 @@ pub(crate) enum Patience<'a> {
     Unbounded(&'a HeldUp),
 }
 
-/// Whether a thread waits for a flock that another process has, which may be stopped and keep it for as long as it likes.
+/// Whether a thread waits for a flock of another process, which may be stopped and keep it without end.
 #[derive(Debug, Default)]
 pub(crate) struct HeldUp {
-    /// Odd while it waits; each wait has a number of its own.
+    /// Odd while it waits; each wait has a separate number.
     waits: AtomicU64,
 }
 
@@ -55,15 +55,15 @@ impl HeldUp {
     }
 }
 
-/// The modes that files and directories get, so that whoever may write the directory above takes part, and nobody else
-/// can open or lock anything.
+/// The modes that files and directories get, so that users who may write the directory above take part, and no other
+/// user can open or lock anything.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Access {
     pub(crate) file_mode: Mode,
-    /// The mode of files that nobody locks: whoever may look reads them.
+    /// The mode of files that are never locked: a user who may look reads them.
     pub(crate) note_mode: Mode,
     pub(crate) directory_mode: Mode,
-    /// The group that has to have them, if it is by their group that others take part.
+    /// The group that the files must belong to, if users take part by their group.
     group: Option<Gid>,
 }
 
@@ -86,7 +86,7 @@ impl Access {
             access.directory_mode |= Mode::RWXG | Mode::RWXO;
         } else if above.contains(Mode::WGRP) {
             access.file_mode |= Mode::RGRP | Mode::WGRP;
-            // With this bit all that is made inside belongs to the same group, whoever makes it.
+            // With this bit all that is made inside belongs to the same group, independent of its maker.
             access.directory_mode |= Mode::SGID;
             access.group = Some(group);
         }
@@ -94,7 +94,7 @@ impl Access {
         access
     }
 
-    /// Tells whether the file mode grants more than an umask leaves alone.
+    /// Tells whether the file mode grants more than any umask leaves.
     pub(crate) fn is_shared(self) -> bool {
         self.file_mode != Mode::RUSR | Mode::WUSR
     }
@@ -120,7 +120,7 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: Access) -> R
     Err(Errno::NOENT)
 }
 
-/// Makes an empty file under another name and links it in when its mode is right, whatever the umask.
+/// Makes an empty file under another name and links it in when its mode is right, independent of the umask.
 fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Errno> {
     let temporary = temporary_name()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
@@ -131,13 +131,13 @@ fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Er
     let unlinked = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
     match linked {
         Ok(()) => unlinked,
-        // Somebody else was quicker, or tidied up our temporary name.
+        // Another process was quicker, or tidied up our temporary name.
         Err(Errno::EXIST | Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// What a file that is written anew is to have outlived before the call returns.
+/// What a newly written file has outlived before the call returns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Durability {
     /// The writer.
@@ -149,7 +149,7 @@ pub(crate) enum Durability {
 /// Writes a file under a temporary name and moves it to its own, in place of what was there: it is seen whole or not at
 /// all. Returns the file, open for reading and writing.
 ///
-/// Fails with `NOENT` if the directory was removed, or if somebody who holds its flock tidied the temporary name up.
+/// Fails with `NOENT` if the directory was removed, or if a process that holds its flock tidied the temporary name up.
 pub(crate) fn replace(
     directory: &OwnedFd,
     name: &str,
@@ -220,7 +220,7 @@ pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result
     let temporary = above.join(temporary_name()?);
     rustix::fs::mkdir(&temporary, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Renaming over an existing directory succeeds only if that one is empty: then nobody has entered it yet.
+    // Renaming over an existing directory succeeds only if that one is empty: then it was not entered yet.
     let made = rustix::fs::open(&temporary, flags, Mode::empty())
         .and_then(|directory| {
             give_to_group(&directory, access)?;
@@ -230,14 +230,14 @@ pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result
     match made {
         Ok(()) => Ok(()),
         Err(errno) => {
-            // What is left of it is empty and in nobody's way.
+            // What is left of it is empty and does no harm.
             let _ = rustix::fs::rmdir(&temporary);
             if matches!(errno, Errno::EXIST | Errno::NOTEMPTY) { Ok(()) } else { Err(errno) }
         }
     }
 }
 
-/// Gives a new file to the group that takes part, unless it has got it from its directory already.
+/// Gives a new file to the group that takes part, unless it already has it from its directory.
 pub(crate) fn give_to_group(file: &OwnedFd, access: Access) -> Result<(), Errno> {
     match access.group {
         Some(group) if rustix::fs::fstat(file)?.st_gid != group.as_raw() => rustix::fs::fchown(file, None, Some(group)),
@@ -245,12 +245,12 @@ pub(crate) fn give_to_group(file: &OwnedFd, access: Access) -> Result<(), Errno>
     }
 }
 
-/// Mints a name that nobody else uses.
+/// Mints a name that is not used elsewhere.
 pub(crate) fn temporary_name() -> Result<String, Errno> {
     Ticket::mint().map(|ticket| format!("{TEMPORARY_PREFIX}{ticket}")).map_err(|_| Errno::IO)
 }
 
-/// Takes an exclusive flock; `false` if somebody else has it and `patience` does not allow to wait.
+/// Takes an exclusive flock; `false` if another opening holds it and `patience` does not allow waiting.
 pub(crate) fn lock(file: &OwnedFd, patience: Patience<'_>) -> Result<bool, Errno> {
     for attempt in 1..=LOCK_TRIES {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -274,8 +274,8 @@ pub(crate) fn unlock(file: &OwnedFd) {
     debug_assert!(outcome.is_ok(), "an unlock does not wait and has nothing to refuse: {outcome:?}");
 }
 
-/// Tells whether a path, which may lead elsewhere by now, leads to an open file. Where we may not look along it, it is
-/// believed to for as long as the file has a name.
+/// Tells whether a path, which may lead elsewhere by now, leads to an open file. If we may not look along the path, the
+/// answer is yes while the file has a name.
 pub(crate) fn leads_to(path: &Path, file: impl AsFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(file)?;
     match rustix::fs::lstat(path) {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_somebody_has_is_not_waited_for_by_a_call_that_may_not() {
+    fn a_lock_that_is_held_is_not_waited_for_by_a_call_that_may_not() {
         let directory = tempfile::tempdir().unwrap();
         let opened = open_directory(directory.path()).unwrap();
         let access = Access::derive(Mode::RWXU, Gid::from_raw(0));

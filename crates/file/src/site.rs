@@ -1,8 +1,8 @@
-//! Where a lock's directory lies, and whether that is where its path leads still.
+//! Where a lock's directory lies, and whether its path still leads there.
 //!
-//! Whoever renames or replaces a directory, or one above it, splits a lock: those who have it open go on in the old one,
-//! and those who come meet in the new one. The kernel tells nobody of a directory above that is renamed, so whoever holds
-//! or waits looks itself now and then. What the path leads to is the lock.
+//! Renaming or replacing a directory, or one above it, splits a lock: processes that have it open go on in the old one,
+//! and new ones meet in the new one. The kernel does not report that a directory above was renamed, so holders and
+//! waiters look from time to time. The directory that the path leads to is the lock.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::shared_files;
 
-/// How often whoever holds or waits looks whether its directory was replaced: within a second it is to know.
+/// How often holders and waiters look whether their directory was replaced: they are to know within a second.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An open directory of a lock, and the path that led to it.
@@ -42,7 +42,7 @@ impl Site {
 
     /// Tells whether the path leads to another directory by now, or to none.
     pub(crate) fn is_replaced(&self) -> bool {
-        // Whoever cannot look knows nothing new.
+        // If we cannot look, nothing has changed as far as we know.
         !shared_files::leads_to(&self.path, &self.directory).unwrap_or(true)
     }
 
@@ -57,12 +57,12 @@ impl Site {
     }
 }
 
-/// What a path leads to, for whoever does not have it open.
+/// What a path leads to, for a caller that does not have it open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Identity(Option<(u64, u64)>);
 
 impl Identity {
-    /// Looks what is there now, if anything.
+    /// Looks at what is there now, if anything.
     pub(crate) fn of(path: &Path) -> Self {
         Self(rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|found| (found.st_dev, found.st_ino)))
     }

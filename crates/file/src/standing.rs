@@ -1,5 +1,5 @@
-//! What may be believed of one place: it stands for as long as its pipe is where the queue's path leads, under its name,
-//! and its session was not closed.
+//! What may be believed of one place: it stands while its pipe is where the queue's path leads, under its name, and its
+//! session is not closed.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -55,7 +55,7 @@ impl Place {
         Liveness::Lost(*self.lost.get_or_init(|| reason))
     }
 
-    /// Waits until the pipe does not stand in the queue any more.
+    /// Waits until the pipe no longer stands in the queue.
     async fn removed(&self, watches: &Watches) {
         if !self.pipe.stands() {
             return;
@@ -64,14 +64,14 @@ impl Place {
             while self.pipe.stands() {
                 tokio::select! {
                     _ = ear.news() => {}
-                    // Nobody tells of a directory above that was renamed.
+                    // The kernel does not report that a directory above was renamed.
                     () = self.pipe.site().replaced(watches.clock()) => {}
                 }
             }
         }
     }
 
-    /// Waits until somebody has left a request; `None` if the place was left or lost.
+    /// Waits until a request was left; `None` if the place was left or lost.
     async fn asked(&self, watches: &Watches) -> Option<Revocation> {
         let mut ear = self.listen(watches)?;
         while self.pipe.stands() {
@@ -83,7 +83,7 @@ impl Place {
         None
     }
 
-    /// Listens for what happens to the pipe; `None` if we left.
+    /// Watches the pipe; `None` if we left.
     fn listen(&self, watches: &Watches) -> Option<Ear> {
         let heard: Option<Result<Ear, Errno>> = self.pipe.with_path(|path| watches.listen(path, Topic::Contender));
         heard?.ok()
@@ -122,7 +122,7 @@ impl Standing for FileStanding {
     fn revoked(&self) -> BoxFuture<Revocation> {
         let (place, watches) = (self.place.clone(), self.watches.clone());
         Box::pin(async move {
-            // Whoever has left is asked for nothing any more.
+            // A place that was left is not asked for anything any more.
             match place.asked(&watches).await {
                 Some(revocation) => revocation,
                 None => std::future::pending().await,

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use crate::gate::Gate;
 use crate::pipe::Pipe;
 
-/// How many locks' queues a session keeps open in which it has no place, so that locking again costs few system calls: each
-/// keeps two file descriptors.
+/// How many locks' queues a session keeps open in which it has no place, so that locking again costs few system calls;
+/// each keeps two file descriptors.
 const IDLE_QUEUES_MAX: usize = 32;
 
 /// One session's places and open queues.
@@ -19,7 +19,7 @@ pub(crate) struct Table {
     closed: bool,
     places: BTreeMap<Ticket, (QueueName, Place)>,
     queues: BTreeMap<QueueName, Slot>,
-    /// The queues without a place, by when that came to be.
+    /// The queues without a place, in the order in which they became so.
     idle: BTreeMap<u64, QueueName>,
     uses: u64,
 }
@@ -35,11 +35,11 @@ struct Slot {
 enum Place {
     /// Its entry has done nothing yet.
     Waiting,
-    /// Its entry is being made; not empty if it was withdrawn meanwhile, and then these wait for its undoing.
+    /// Its entry is being made. Not empty if it was withdrawn meanwhile: then these wait for its undoing.
     Entering(Vec<oneshot::Sender<()>>),
     /// It stands in the queue.
     Standing(Arc<Pipe>),
-    /// It is none: a value is being written, and these wait for that.
+    /// Not a place: a value is being written, and these wait for that.
     Writing(Vec<oneshot::Sender<()>>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Leaving {
     Unknown,
     /// The pipe has to go.
     Leave(Arc<Pipe>),
-    /// Whoever makes the entry undoes it and drops the other end.
+    /// The maker of the entry undoes it and drops the other end.
     Undone(oneshot::Receiver<()>),
 }
 
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_session_admits_nobody() {
+    fn a_closed_session_admits_no_entry() {
         let mut table = Table::default();
         table.admit(&[ticket(1)], &queue(1)).unwrap();
         let remains = table.close();

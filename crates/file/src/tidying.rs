@@ -1,9 +1,9 @@
-//! Removing what nobody needs any more: the contenders of the dead, the directories of locks in which nobody stands, and
-//! what was being prepared when somebody died over it.
+//! Removing what is not needed any more: dead contenders, the directories of locks without a contender, and what was
+//! being prepared by processes that died.
 //!
-//! Whoever leaves a lock last removes its directory. Whoever is killed cannot; then the next who uses the lock does, or, for
-//! a name that is never used again, whoever saw the process die ([`end_place`]) or looks at all locks. All of it happens
-//! under the lock's flock, which whoever enters takes too, and nobody waits for it.
+//! The last to leave a lock removes its directory. A killed process cannot; then the next process that uses the lock
+//! does. For a name that is never used again, it is a process that saw the death ([`end_place`]) or that looks at all
+//! locks. All of it happens under the lock's flock, which an entry takes too, and no process waits for it.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -27,18 +27,18 @@ const DELETED: &str = " (deleted)";
 enum Reaped {
     Removed,
     Inhabited,
-    /// Nobody stands there, but a value is to stay.
+    /// No contender stands there, but a value is to stay.
     Valued,
 }
 
-/// Ends the place of a process that is dead: closes the [lifeline](lockkeeper_core::Standing::lifeline) that kept it, and
-/// removes what the process could not remove, the lock's directory among it if nobody else stands there.
+/// Ends the place of a process that is dead: closes the [lifeline](lockkeeper_core::Standing::lifeline) that kept it,
+/// and removes what the process could not remove, including the lock's directory if no other contender stands there.
 ///
-/// It does not wait for other processes. What cannot be removed now stays for the next who uses the lock, or looks at all
-/// locks, and is in nobody's way.
+/// It does not wait for other processes. What cannot be removed now does no harm, and stays for the next process that
+/// uses the lock or looks at all locks.
 pub fn end_place(lifeline: OwnedFd) {
     let target = rustix::fs::readlink(path_of(&lifeline), Vec::new());
-    // From here on the place is nobody's, and the next in line is granted the lock.
+    // From here on the place is free, and the next in line is granted the lock.
     drop(lifeline);
     let Ok(target) = target else { return };
     let Ok(path) = target.to_str() else { return };
@@ -50,7 +50,7 @@ pub fn end_place(lifeline: OwnedFd) {
     }
 }
 
-/// Removes what the dead have left in the directory of a lock, and the directory if nobody stands in it.
+/// Removes what dead contenders have left in the directory of a lock, and the directory if no contender stands in it.
 pub(crate) fn sweep(looker: &Looker, path: &Path) {
     match QueueDirectory::open_existing(path) {
         Ok(directory) => reap(looker, directory),
@@ -60,21 +60,21 @@ pub(crate) fn sweep(looker: &Looker, path: &Path) {
     }
 }
 
-/// Removes something that was being prepared beside the locks. If its maker lives it makes another one.
+/// Removes something that was being prepared beside the locks. If its maker is alive it makes another one.
 pub(crate) fn remove_temporary(above: &Path, name: &str) {
     if name.starts_with(TEMPORARY_PREFIX) {
         let path = above.join(name);
-        // What is not empty is none of ours.
+        // A directory that is not empty is not one that was being prepared.
         let _ = rustix::fs::unlink(&path).or_else(|_| rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR));
     }
 }
 
-/// Removes the directory if nobody alive stands in it, and the dead in any case.
+/// Removes the dead contenders, and the directory if no living one stands in it.
 pub(crate) fn reap(looker: &Looker, mut directory: QueueDirectory) {
     for _ in 0..REAPS_MAX {
         match directory.lock(Patience::Now) {
             Ok(Locked::Ours) => {}
-            // Whoever has the lock is entering, and reaps in the end; or is reaping, and looks again.
+            // The holder of the flock is entering, and reaps in the end; or is reaping, and looks again.
             Ok(Locked::Busy | Locked::Removed) => return,
             Err(errno) => return not_reaped(directory.site().path(), errno),
         }
@@ -82,7 +82,7 @@ pub(crate) fn reap(looker: &Looker, mut directory: QueueDirectory) {
         directory.unlock();
         match outcome {
             Ok(Reaped::Removed | Reaped::Valued) => return,
-            // Somebody who left while we had the lock could not reap; so it is on us.
+            // A contender that left while we had the lock could not reap; so we do.
             Ok(Reaped::Inhabited) if directory.list().is_ok_and(|listing| listing.contenders.is_empty()) => {}
             Ok(Reaped::Inhabited) => return,
             Err(errno) => return not_reaped(directory.site().path(), errno),
@@ -131,7 +131,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         end_place(fs::File::open(&file).unwrap().into());
         end_place(std::io::pipe().unwrap().1.into());
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "it is no lock's directory");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "it is not a lock's directory");
 
         let queue = directory.path().join("q");
         fs::create_dir(&queue).unwrap();

@@ -1,11 +1,11 @@
 //! The values of queues: a small file each, replaced as a whole under the lock's flock.
 //!
-//! That of a plain queue is on the disk before anybody is told that it was written, and lives until it is removed. Those
-//! of a semaphore's queues are about the permits that are held, so they go with the lock's directory when nobody stands
-//! there any more, and need no disk, since no permit outlives the machine.
+//! The value of a plain queue is on the disk before its write is reported, and lives until it is removed. The values of
+//! a semaphore's queues are about the permits that are held. So they go with the lock's directory when no contender
+//! stands there any more, and need no disk, since no permit outlives the machine.
 //!
 //! `lockkeeper <version, 20 digits>` and a line end, then the bytes. The version is a number of the base directory's
-//! counter, so it is another one after each write, also after a removal, a reboot, and the wiping of the directory.
+//! counter, so it differs after each write, also after a removal, a reboot, and the wiping of the directory.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

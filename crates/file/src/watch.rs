@@ -1,8 +1,8 @@
-//! Hearing of what others do to files, by inotify.
+//! Events of files and directories that other processes change, by inotify.
 //!
-//! Those who wait for the one ahead never use it: the kernel gives a user 128 instances by default. One instance for each
-//! session and runtime serves all its holds and all who watch whole queues. It is made when somebody first waits so, and
-//! the last one is kept until the session ends, since closing one takes the kernel milliseconds.
+//! A wait for the contender ahead never uses inotify: the kernel gives a user 128 instances by default. One instance
+//! for each session and runtime serves all its holds and all waits for whole queues. It is made at the first such wait.
+//! The last one is kept until the session ends, since closing one takes the kernel milliseconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
 
-/// How often one looks when the kernel gives no inotify instance or watch.
+/// How often we look when the kernel gives no inotify instance or watch.
 ///
 /// A look is a few system calls; a removal by an operator needs no faster answer, since the guard itself looks whenever
 /// it is asked.
@@ -30,11 +30,12 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The room for events that are read at once, in bytes: at least fifteen of them with the longest names.
 const EVENTS_BYTES: usize = 4096;
 
-/// How many closed files of one directory are remembered by name for those who have yet to hear of them; who is further
-/// behind is told that there were more.
+/// How many closed files of one directory are remembered by name for watchers that have yet to read them. A watcher
+/// that is further behind is told that there were more.
 const CLOSED_MAX: usize = 64;
 
-/// A session's inotify instances: one for each runtime that waits, since a runtime hears only what it registered itself.
+/// A session's inotify instances: one for each runtime that waits, since a runtime only sees readiness of what it
+/// registered itself.
 #[derive(Debug)]
 pub(crate) struct Watches {
     instances: Mutex<Instances>,
@@ -55,7 +56,7 @@ struct Instance {
     subjects: Mutex<BTreeMap<i32, Subject>>,
 }
 
-/// What one watch of the kernel is about.
+/// What one inotify watch is about.
 #[derive(Debug)]
 struct Subject {
     topic: Topic,
@@ -63,7 +64,7 @@ struct Subject {
     news: Arc<News>,
 }
 
-/// What was heard of one subject.
+/// The events of one subject.
 #[derive(Debug, Default)]
 struct News {
     heard: Mutex<Heard>,
@@ -74,7 +75,7 @@ struct News {
 struct Heard {
     /// How many events there were.
     events: u64,
-    /// By which of them the directory itself may have begun, ended or been lost from sight.
+    /// The last event after which the directory itself may have begun, ended or been lost from sight.
     unsettled_by: u64,
     /// The files that were closed by a writer, by event.
     closed: VecDeque<(u64, Box<str>)>,
@@ -82,27 +83,27 @@ struct Heard {
     forgotten: u64,
 }
 
-/// What is news to one who listens.
+/// What has changed since a watcher last looked.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Rumour {
     /// The directory may be another one by now, or none.
     pub(crate) is_unsettled: bool,
-    /// The files of the directory that a writer has closed. The kernel tells before it is done: what such a file looks
-    /// like now may not be final.
+    /// The files of the directory that a writer has closed. The kernel reports a close before it is done: what such a
+    /// file looks like now may not be final.
     pub(crate) closed: Vec<Box<str>>,
     /// Whether there were more of them than are named.
     pub(crate) more_closed: bool,
 }
 
-/// One who listens for news of one file or directory, from the moment it was made.
+/// A watch for changes of one file or directory, from the moment it was made.
 #[derive(Debug)]
 pub(crate) enum Ear {
-    /// The kernel tells.
+    /// The kernel reports them.
     Watch(Watch),
-    /// It does not, so we look ourselves now and then.
+    /// It does not, so we look from time to time.
     Clock {
         clock: Arc<dyn Clock>,
-        /// When we look next, also if nobody waits for it in between.
+        /// When we look next, also if there is no waiter in between.
         look_at: BootInstant,
     },
 }
@@ -112,17 +113,17 @@ pub(crate) struct Watch {
     instance: Arc<Instance>,
     descriptor: i32,
     news: Arc<News>,
-    /// The last event that was heard.
+    /// The last event that was taken.
     heard: u64,
 }
 
-/// What one listens to.
+/// What is watched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Topic {
-    /// One contender: that its name goes, which is a change of its attributes, and that somebody knocks, which is the
+    /// One contender: that its name goes, which is a change of its attributes, and that a process knocks, which is the
     /// closing of a write end.
     Contender,
-    /// A lock's directory: that names come and go, and that processes let go of pipes.
+    /// A lock's directory: that names come and go, and that processes close pipes.
     Lock,
     /// The directory of all locks: that locks come and go.
     Queues,
@@ -158,8 +159,8 @@ impl Watches {
         Self { instances: Mutex::default(), clock }
     }
 
-    /// Listens from now on; on a runtime with its I/O driver, and with its time driver if the kernel has no inotify to
-    /// give. Fails only if there is no such file.
+    /// Watches from now on; on a runtime with its I/O driver, and with its time driver if the kernel gives no inotify.
+    /// Fails only if there is no such file.
     pub(crate) fn listen(&self, path: &str, topic: Topic) -> Result<Ear, Errno> {
         match self.here().and_then(|instance| Watch::new(instance, path, topic)) {
             Ok(watch) => Ok(Ear::Watch(watch)),
@@ -172,7 +173,7 @@ impl Watches {
         }
     }
 
-    /// Returns where time comes from.
+    /// Returns the clock.
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -195,7 +196,7 @@ impl Watches {
 }
 
 impl Ear {
-    /// Waits until there is news.
+    /// Waits until something has changed.
     pub(crate) async fn news(&mut self) -> Rumour {
         match self {
             Self::Watch(watch) => watch.news().await,
@@ -224,7 +225,7 @@ impl Watch {
         loop {
             let told = self.news.told.notified();
             tokio::pin!(told);
-            // From here on no event is missed, whoever reads it.
+            // From here on no event is missed, no matter which watcher reads it.
             told.as_mut().enable();
             if let Some(rumour) = locked(&self.news.heard).since(&mut self.heard) {
                 return rumour;
@@ -233,7 +234,7 @@ impl Watch {
                 () = &mut told => {}
                 ready = self.instance.inotify.readable() => match ready {
                     Ok(()) => self.instance.hand_out(),
-                    // The runtime is ending, and nobody is left to be told.
+                    // The runtime is ending, and no waiter is left to be told.
                     Err(_) => std::future::pending().await,
                 },
             }
@@ -241,7 +242,7 @@ impl Watch {
     }
 }
 
-/// The kernel need not tell of what nobody listens for.
+/// The kernel need not report what is not watched any more.
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut subjects = locked(&self.instance.subjects);
@@ -251,14 +252,14 @@ impl Drop for Watch {
         subject.ears -= 1;
         if subject.ears == 0 {
             subjects.remove(&self.descriptor);
-            // It may have ended with what it was about.
+            // It may have ended together with its file.
             let _ = inotify::remove_watch(&self.instance.inotify, self.descriptor);
         }
     }
 }
 
 impl Instance {
-    /// Reads until there is nothing more, so that the runtime tells of what comes next.
+    /// Reads until there is nothing more, so that the runtime reports what comes next.
     fn hand_out(&self) {
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -287,7 +288,7 @@ impl Instance {
 }
 
 impl Heard {
-    /// Notes an event; `false` if it is news to nobody.
+    /// Notes an event; `false` if no watcher needs it.
     fn add(&mut self, topic: Topic, events: ReadFlags, file_name: Option<&str>) -> bool {
         let is_closed = events.contains(ReadFlags::CLOSE_WRITE);
         if file_name.is_some_and(|name| topic.ignores(name, is_closed)) {
@@ -317,7 +318,7 @@ impl Heard {
         self.closed.clear();
     }
 
-    /// Returns what was heard since the event `last`, and moves that on.
+    /// Returns what has changed since the event `last`, and moves `last` on.
     fn since(&self, last: &mut u64) -> Option<Rumour> {
         if self.events == *last {
             return None;
@@ -344,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_being_prepared_is_news_to_nobody_and_what_is_closed_is_told_by_name() {
+    fn what_is_being_prepared_is_not_reported_and_what_is_closed_is_reported_by_name() {
         let (mut heard, mut last) = (Heard::default(), 0);
         assert!(!heard.add(Topic::Lock, ReadFlags::CREATE, Some(".new-1")));
         assert!(!heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_far_behind_is_told_that_there_was_more() {
+    fn a_watcher_that_is_too_far_behind_is_told_that_there_was_more() {
         let (mut heard, mut last) = (Heard::default(), 0);
         for _ in 0..=CLOSED_MAX {
             heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));

@@ -16,8 +16,8 @@ use crate::shared_files::{self, Patience};
 /// The counter's name in the base directory.
 const FILE_NAME: &str = "counter";
 
-/// How often a counter that was wiped from under us is opened anew before we give up: somebody would have to delete it
-/// as often within one call.
+/// How often a counter that was wiped meanwhile is opened anew before we give up: it would have to be deleted as often
+/// within one call.
 const REOPENS_MAX: u32 = 16;
 
 /// Where the kernel tells one run of the machine from the next.
@@ -122,7 +122,7 @@ fn take(
         if matches!(patience, Patience::Now) {
             return Ok(Numbering::Busy);
         }
-        // Whoever finds this record knows that the flush was not seen to succeed, and flushes before the first number.
+        // A reader of this record knows that the flush was not seen to succeed, and flushes before the first number.
         store(file, &taken.record.to_bytes(Ceiling::Raised)).map_err(write)?;
         rustix::fs::fdatasync(file).map_err(write)?;
         if current.is_none() {

@@ -1,4 +1,4 @@
-//! The one counter of a base directory: who takes a number, in whatever queue, gets a greater one than all before.
+//! The one counter of a base directory: each number, in any queue, is greater than all numbers before it.
 
 mod file;
 mod record;

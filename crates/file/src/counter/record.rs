@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-/// How far ahead the ceiling is raised, in numbers: one flush to disk for so many locks, and at most so many numbers
-/// left out at a reboot.
+/// How far ahead the ceiling is raised, in numbers: one flush to disk for this many locks, and at most this many
+/// numbers left out at a reboot.
 pub(crate) const CEILING_STEP: u64 = 1_000;
 
 /// The length of a record, in bytes.
 pub(crate) const RECORD_BYTES: usize = 109;
 
 /// How many numbers a counter that is made anew starts above zero, for each millisecond since 1970: more locks than any
-/// machine takes in one, so it starts above whatever an earlier counter had reached.
+/// machine takes in one, so it starts above all numbers of an earlier counter.
 const SEED_PER_MS: u64 = 1 << 20;
 
 const NANOS_PER_MS: u128 = 1_000_000;
@@ -107,7 +107,7 @@ impl Record {
         Ok(Some(Self { number, ceiling, boot, state }))
     }
 
-    /// Writes the record as the file has it, with or without the word that its ceiling is on the disk.
+    /// Writes the record as the file has it, with or without the mark that its ceiling is on the disk.
     pub(crate) fn to_bytes(self, state: Ceiling) -> [u8; RECORD_BYTES] {
         let letter = match state {
             Ceiling::Certain => 'c',
@@ -143,7 +143,7 @@ fn seed(unix_time: Duration) -> Option<u64> {
     u64::try_from(numbers).ok()
 }
 
-/// FNV-1a of 64 bits: it tells a damaged line, not a forged one; who may write the file needs no forgery.
+/// FNV-1a of 64 bits: it detects a damaged line, not a forged one; a user who may write the file needs no forgery.
 fn checksum_of(line: &str) -> String {
     let sum = line
         .bytes()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_above_everybody_in_the_queue_whatever_the_counter_says() {
+    fn a_number_is_above_all_contenders_in_the_queue_independent_of_the_counter() {
         let taken = take(None, boot('a'), NOW_MS << 21, NOW).unwrap();
         assert_eq!(taken.number, (NOW_MS << 21) + 1);
     }
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_record_is_told(position in 0..RECORD_BYTES, byte: u8) {
+        fn a_damaged_record_is_detected(position in 0..RECORD_BYTES, byte: u8) {
             let good = take(None, boot('a'), 0, NOW).unwrap().record.to_bytes(Ceiling::Certain);
             let mut damaged = good;
             damaged[position] = byte;
