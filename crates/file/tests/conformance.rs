@@ -26,7 +26,7 @@ fn failed(error: &std::io::Error) -> Error {
     Error::permanent(ErrorKind::Backend, Operation::Inspect, error.to_string())
 }
 
-/// A directory of its own. Each client opens it anew, as another process would.
+/// A separate directory. Each client opens it anew, as another process would.
 #[derive(Debug)]
 struct FileFixture {
     directory: TempDir,
@@ -44,9 +44,10 @@ impl Fixture for FileFixture {
         Arc::new(SystemClock)
     }
 
-    /// There is no server, no connection and no session timeout, so there is nothing to expire, cut, pause or restart, and no
-    /// reply to lose. Waiters watch the pipe of the one ahead, whose end is heard when its process lets go of it, or notices
-    /// that its name was removed: such a removal is told to the one that was removed, and only when it looks.
+    /// There is no server, no connection and no session timeout, so there is nothing to expire, cut, pause or restart,
+    /// and no reply to lose. A waiter watches the pipe of the contender ahead. It sees the pipe end when the owner's
+    /// process closes it, or when the owner notices that its name was removed; the owner of a removed name notices that
+    /// only when it looks.
     fn harm(&self, kind: FaultKind) -> Harm {
         match kind {
             FaultKind::RemoveContender => Harm::CanBeDone,
@@ -58,7 +59,7 @@ impl Fixture for FileFixture {
         None
     }
 
-    /// All files and directories below the directory of queues, whatever they are.
+    /// All files and directories below the directory of queues, of any kind.
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
         let mut leftovers = Vec::new();
         let listed = list(&self.directory.path().join("queues"), &mut leftovers);

@@ -100,7 +100,7 @@ impl Drop for Heir {
 }
 
 #[tokio::test]
-async fn every_watcher_of_one_contender_hears_that_it_left() {
+async fn every_watcher_of_one_contender_sees_that_it_left() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = lock(&ours, &queue(Q)).await.unwrap();
@@ -115,7 +115,7 @@ async fn every_watcher_of_one_contender_hears_that_it_left() {
 }
 
 #[tokio::test]
-async fn a_removed_holder_hears_of_it_at_once_and_for_good() {
+async fn a_removed_holder_is_told_at_once_and_for_good() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = lock(&ours, &queue(Q)).await.unwrap();
@@ -128,8 +128,8 @@ async fn a_removed_holder_hears_of_it_at_once_and_for_good() {
     fs::remove_file(queue_directory(directory.path()).join(held.joined.id.as_str())).unwrap();
     assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
     for told in told {
-        // Far less than the interval of looks, so it is the kernel that told.
-        let reason = tokio::time::timeout(Duration::from_millis(900), told).await.expect("nobody told us");
+        // Far less than the interval of looks, so it was the kernel that reported it.
+        let reason = tokio::time::timeout(Duration::from_millis(900), told).await.expect("the loss was not reported");
         assert_eq!(reason.unwrap(), LossReason::Removed);
     }
     assert!(poll_once(&mut other_lost).is_pending());
@@ -138,7 +138,7 @@ async fn a_removed_holder_hears_of_it_at_once_and_for_good() {
 }
 
 #[test]
-fn a_loss_is_heard_on_a_second_runtime_while_the_first_stands_still() {
+fn a_loss_is_noticed_on_a_second_runtime_while_the_first_stands_still() {
     let directory = tempdir().unwrap();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (idle, busy) = (runtime(), runtime());
@@ -159,7 +159,7 @@ fn a_loss_is_heard_on_a_second_runtime_while_the_first_stands_still() {
 }
 
 #[tokio::test]
-async fn a_closed_session_loses_its_places_and_admits_nobody() {
+async fn a_closed_session_loses_its_places_and_admits_no_entry() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = lock(&ours, &queue(Q)).await.unwrap();
@@ -196,7 +196,7 @@ fn a_place_is_left_on_a_plain_thread_after_the_runtime_and_in_a_panic() {
 }
 
 #[tokio::test]
-async fn an_entry_that_has_to_wait_blocks_nobody_and_leaves_nothing_when_withdrawn() {
+async fn an_entry_that_has_to_wait_blocks_no_other_and_leaves_nothing_when_withdrawn() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
@@ -246,7 +246,7 @@ fn a_runtime_ends_at_once_while_an_entry_has_to_wait() {
         tokio::spawn(ours.enqueue(&queue(Q), entry));
         ticket
     });
-    // It would stand still here if the entry had a thread of the runtime.
+    // It would hang here if the entry had a thread of the runtime.
     drop(runtime);
     drop(ours.withdraw(&queue(Q), ticket));
     drop(in_the_way);
@@ -270,12 +270,12 @@ async fn more_queues_than_a_session_keeps_open_are_tidied_up_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_dead_contender_is_removed_by_whoever_meets_it() {
+async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let place = Place::join(&ours, &queue(Q)).await.unwrap();
     let path = queue_directory(directory.path());
-    // A pipe that nobody has open is what a killed process leaves.
+    // A pipe that no process has open is what a killed process leaves.
     let dead = path.join(format!("{:020}-{:032x}-mutex-4121-web-backup", place.number() - 1, 7));
     let make = || rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     make();
@@ -328,7 +328,7 @@ async fn an_inspection_shows_owner_token_and_age() {
     // Files carry the time of the last tick of the kernel's clock.
     let since = info.since_unix.unwrap();
     assert!(since + Duration::from_millis(50) >= before && since <= SystemClock.unix_time());
-    assert_eq!(backend(directory.path()).inspect(&queue("nobody")).await.unwrap().len(), 0);
+    assert_eq!(backend(directory.path()).inspect(&queue("empty")).await.unwrap().len(), 0);
 }
 
 /// A clock that was set back to the beginning of time.
@@ -350,7 +350,7 @@ impl Clock for SetBack {
 }
 
 #[tokio::test]
-async fn nobody_gets_ahead_of_a_holder_even_if_the_counter_is_lost_and_the_clock_set_back() {
+async fn no_contender_gets_ahead_of_a_holder_even_if_the_counter_is_lost_and_the_clock_set_back() {
     let directory = tempdir().unwrap();
     let held = lock(&session(directory.path()), &queue(Q)).await.unwrap();
     fs::remove_file(directory.path().join("counter")).unwrap();

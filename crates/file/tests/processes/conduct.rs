@@ -43,7 +43,7 @@ pub(crate) fn a_release_wakes_the_next() {
     assert!(median < Duration::from_millis(10), "a release is noticed after {median:?}");
 }
 
-/// Has a holder give up its lock to a waiter of this process again and again; returns the median time.
+/// Makes a holder give up its lock to a waiter of this process again and again; returns the median time.
 fn hand_over(rounds: usize, give_up: impl Fn(&mut Helper)) -> Duration {
     let directory = tempdir().unwrap();
     let session = own_session(directory.path());
@@ -87,7 +87,7 @@ pub(crate) fn a_stopped_holder_keeps_its_lock() {
     waiter.hear_that("held");
 }
 
-pub(crate) fn a_killed_waiter_disturbs_nobody() {
+pub(crate) fn a_killed_waiter_disturbs_no_other() {
     let directory = tempdir().unwrap();
     let mut holder = Helper::start("hold", directory.path(), 0);
     holder.hear_that("ready");
@@ -124,7 +124,7 @@ pub(crate) fn first_come_first_served() {
         let mut first = line.remove(0);
         first.hear_that("held");
         for later in &line {
-            assert!(later.is_silent_for(Duration::from_millis(1)), "somebody got ahead");
+            assert!(later.is_silent_for(Duration::from_millis(1)), "a later contender got ahead");
         }
         first.go_on();
         first.hear_that("left");
@@ -174,7 +174,7 @@ pub(crate) fn killed_at_any_moment() {
     assert_nothing_left(&directory);
 }
 
-/// Whoever was granted the lock is followed by its own leaving, or, if it was killed, is never heard of again.
+/// Each grant is followed by the same contender's leaving. If the contender was killed, it appears no more.
 fn check_history(log: &str) {
     let mut last = 0;
     for line in log.lines() {
@@ -189,7 +189,7 @@ fn check_history(log: &str) {
     assert!(last > 0, "nothing happened");
 }
 
-/// Everybody has left and closed: no directory of a queue is there, and nothing that was being prepared.
+/// Every process has left and closed: no directory of a queue is there, and nothing that was being prepared.
 fn assert_nothing_left(directory: &Path) {
     let left: Vec<_> = fs::read_dir(directory.join("queues")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?} was left");
@@ -228,7 +228,7 @@ pub(crate) fn flushes_are_rare() {
 
 pub(crate) fn a_removal_is_noticed_without_inotify() {
     let name = "a_removal_is_noticed_without_inotify_too";
-    // A user namespace has a limit of its own, so that nobody else on the machine notices.
+    // A user namespace has a separate limit, so that no other process on the machine is affected.
     let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\"";
     let unshare = |program: &Path| {
         let mut command = Command::new("unshare");
@@ -236,7 +236,7 @@ pub(crate) fn a_removal_is_noticed_without_inotify() {
         command
     };
     if !unshare(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
-        return skip(name, "user namespaces are not to be had");
+        return skip(name, "user namespaces are not available");
     }
     let directory = tempdir().unwrap();
     let holder = Helper::start_with(unshare(&std::env::current_exe().unwrap()), "be-removed", directory.path(), 0);

@@ -1,7 +1,7 @@
 //! The file backend among real processes: killed, stopped, of other users, at once.
 //!
-//! This program is its own helper: started with a part to play (see `parts`), it plays that and reports on its standard
-//! output; started without one, it runs the tests.
+//! This program is also the helper of its tests. Started with a part to play (see `parts`), it plays that and reports
+//! on its standard output; started without one, it runs the tests.
 
 mod conduct;
 mod more_parts;
@@ -24,23 +24,23 @@ fn main() {
         ("a_killed_holder_wakes_the_next_within_100_ms", conduct::a_kill_wakes_the_next),
         ("a_release_wakes_the_next_within_10_ms", conduct::a_release_wakes_the_next),
         ("a_stopped_holder_keeps_its_lock", conduct::a_stopped_holder_keeps_its_lock),
-        ("a_killed_waiter_in_the_middle_disturbs_nobody", conduct::a_killed_waiter_disturbs_nobody),
+        ("a_killed_waiter_in_the_middle_disturbs_no_other", conduct::a_killed_waiter_disturbs_no_other),
         ("twenty_processes_are_served_in_the_order_they_joined", conduct::first_come_first_served),
         ("no_update_is_lost_and_nothing_left_while_directories_come_and_go", conduct::reaping_loses_nothing),
         ("processes_killed_at_any_moment_break_no_exclusion_and_leave_nothing", conduct::killed_at_any_moment),
         ("a_hundred_waiters_cost_no_processor_time", conduct::waiters_cost_nothing),
         ("one_lock_in_a_thousand_is_flushed_to_disk", conduct::flushes_are_rare),
         ("a_removal_is_noticed_without_inotify_too", conduct::a_removal_is_noticed_without_inotify),
-        ("a_kill_is_told_to_whoever_watches_the_queue_within_100_ms", watching::a_kill_is_told),
-        ("a_kill_of_one_of_many_permits_is_told", watching::a_kill_of_one_of_many_is_told),
-        ("a_holder_in_another_process_hears_that_it_is_asked_and_then_broken", watching::asked_and_broken),
+        ("a_kill_is_reported_to_a_watcher_of_the_queue_within_100_ms", watching::a_kill_is_told),
+        ("a_kill_of_one_of_many_permits_is_reported", watching::a_kill_of_one_of_many_is_told),
+        ("a_holder_in_another_process_is_told_that_it_is_asked_and_then_broken", watching::asked_and_broken),
         ("what_was_watched_leaves_one_instance_and_no_watch", watching::no_watch_is_left),
         ("changes_requests_and_breaks_are_noticed_without_inotify_too", watching::noticed_without_inotify),
         ("a_frozen_place_outlives_its_killed_maker", watching::frozen_outlives_a_kill),
         ("a_value_is_on_the_disk_before_its_writer_is_told", watching::values_are_flushed),
-        ("processes_killed_while_they_do_all_sorts_of_things_block_nobody", watching::killed_at_all_sorts),
+        ("processes_killed_while_they_do_all_sorts_of_things_block_no_other", watching::killed_at_all_sorts),
         ("what_one_user_has_frozen_another_thaws_and_asks_and_breaks", users::others_ask_and_thaw),
-        ("a_directory_that_one_may_only_read_shows_names_and_lets_nobody_block", users::readers_only_look),
+        ("a_directory_that_one_may_only_read_shows_names_and_lets_no_user_block", users::readers_only_look),
         ("a_directory_that_all_may_write_lets_two_users_exclude_one_another", users::writers_take_part),
         ("a_directory_that_one_may_not_write_is_refused_by_name", users::refused_by_name),
     ];

@@ -16,7 +16,7 @@ fn permits() -> QueueName {
     queue(QUEUE).with_part(PartOf::Permits)
 }
 
-/// Takes this many permits together, and tells how many of them it sees whenever that changes.
+/// Takes this many permits together, and reports how many of them it sees after each change.
 pub(crate) async fn watch(part: &Part) {
     let session = session(&part.directory);
     let entries = (0..part.number).map(|_| permit()).collect();
@@ -34,7 +34,7 @@ fn permit() -> lockkeeper_core::Entry {
     entry
 }
 
-/// Begins to wait for all sorts of things and gives up, again and again; tells the instances and watches it has left.
+/// Begins to wait for all sorts of things and gives up, again and again; reports the instances and watches it has left.
 pub(crate) async fn watch_and_stop(part: &Part) {
     let session = session(&part.directory);
     let place = lock(&session, &queue(QUEUE)).await.unwrap();
@@ -50,7 +50,7 @@ pub(crate) async fn watch_and_stop(part: &Part) {
                 place.joined.standing.revoked(),
             )
         };
-        assert!(tokio::time::timeout(Duration::from_millis(1), waits).await.is_err(), "there was nothing to tell");
+        assert!(tokio::time::timeout(Duration::from_millis(1), waits).await.is_err(), "there was nothing to report");
     }
     say(&inotify());
     session.close().await.unwrap();
@@ -72,7 +72,7 @@ fn inotify() -> String {
     format!("{instances} instances, {watches} watches")
 }
 
-/// Holds, and tells what it is asked and why it lost the lock.
+/// Holds, and reports what it is asked and why it lost the lock.
 pub(crate) async fn be_asked(part: &Part) {
     let session = session(&part.directory);
     let place = lock(&session, &queue(QUEUE)).await.unwrap();
@@ -96,7 +96,7 @@ pub(crate) async fn freeze(part: &Part) {
     listen();
 }
 
-/// Tells what one who can only read sees of a frozen lock that was asked for.
+/// Reports what a user who can only read sees of a frozen lock that was asked for.
 pub(crate) async fn ask_in_vain(part: &Part) {
     let backend = backend(&part.directory);
     let infos = backend.inspect(&queue(QUEUE)).await.unwrap();
@@ -106,7 +106,7 @@ pub(crate) async fn ask_in_vain(part: &Part) {
     say(&format!("frozen {:?} asked {asked:?} {refused}", infos[0].frozen.as_deref()));
 }
 
-/// Waits, as an onlooker, until the first in the queue has left.
+/// Waits, as an observer, until the first in the queue has left.
 pub(crate) async fn wait_for_first(part: &Part) {
     let session = backend(&part.directory).session().await.unwrap();
     let view = session.view(&queue(QUEUE)).await.unwrap();
@@ -149,7 +149,7 @@ pub(crate) async fn storm_of_all(part: &Part) {
         for ticket in tickets {
             session.withdraw(&permits(), ticket).await.unwrap();
         }
-        // Whoever is broken meanwhile has no lock, and tries no further.
+        // A contender that is broken meanwhile has no lock, and does not try again.
         if let Ok(place) = Place::join(&session, &queue(QUEUE)).await {
             place.leave().await.unwrap();
         }

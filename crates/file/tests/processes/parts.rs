@@ -37,7 +37,7 @@ pub(crate) fn from_environment() -> Option<Part> {
     })
 }
 
-/// Plays a part; says `ready` when it may be told to go on by a line on the standard input.
+/// Plays a part; says `ready` when it waits for a line on the standard input to go on.
 pub(crate) fn play(part: &Part) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -58,7 +58,7 @@ pub(crate) fn play(part: &Part) {
             "wait-for-first" => more_parts::wait_for_first(part).await,
             "write-value" => more_parts::write_value(part).await,
             "storm-of-all" => more_parts::storm_of_all(part).await,
-            other => panic!("nobody plays {other}"),
+            other => panic!("there is no part {other}"),
         }
     });
 }
@@ -68,7 +68,7 @@ pub(crate) fn say(line: &str) {
     std::io::stdout().flush().unwrap();
 }
 
-/// Waits for a line; a conductor that is gone ends the part.
+/// Waits for a line; ends the part if the conductor is gone.
 pub(crate) fn listen() {
     let mut line = String::new();
     if std::io::stdin().read_line(&mut line).unwrap() == 0 {
@@ -76,7 +76,7 @@ pub(crate) fn listen() {
     }
 }
 
-/// Enters and leaves a queue of its own again and again, and tells the numbers; the counter alone keeps them apart.
+/// Enters and leaves a separate queue again and again, and reports the numbers; the counter alone keeps them apart.
 async fn take_numbers(part: &Part) {
     let session = session(&part.directory);
     let own = queue(&std::process::id().to_string());
@@ -138,7 +138,7 @@ async fn storm(part: &Part) {
     }
 }
 
-/// Waits many times over, and tells the processor time that the waiting took, in microseconds.
+/// Waits many times over, and reports the processor time that the waiting took, in microseconds.
 async fn wait_many(part: &Part) {
     let session = session(&part.directory);
     let mut waiters = Vec::new();
@@ -157,7 +157,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
 
-/// Holds, and tells when the hold is lost.
+/// Holds, and reports when the hold is lost.
 async fn be_removed(part: &Part) {
     let session = session(&part.directory);
     let place = lock(&session, &queue(QUEUE)).await.unwrap();
@@ -167,7 +167,7 @@ async fn be_removed(part: &Part) {
     say(&format!("{:?}", lost.await.unwrap()));
 }
 
-/// Tells how the opening of a session, or else a join, fails.
+/// Reports how the opening of a session, or else a join, fails.
 async fn try_session(part: &Part) {
     let joined = match backend(&part.directory).session().await {
         Ok(session) => Place::join(&session, &queue(QUEUE)).await.map(|place| place.number()),
@@ -177,7 +177,7 @@ async fn try_session(part: &Part) {
         .map_or_else(|error| format!("{:?} {:?} {error}", error.kind(), error.advice()), |_| "joined".to_owned()));
 }
 
-/// Tells what may be seen, and what may be opened or locked, by one who can only read.
+/// Reports what a user who can only read may see, and what such a user may open or lock.
 async fn look(part: &Part) {
     let backend = backend(&part.directory);
     let names = backend.queues("").await.unwrap();
@@ -228,12 +228,12 @@ impl Helper {
         Self { child, stdin, lines }
     }
 
-    /// Waits for what it says next.
+    /// Waits for its next line.
     pub(crate) fn hear(&self) -> String {
         self.lines.recv_timeout(DEADLINE).expect("the helper must say something in time")
     }
 
-    /// Waits until it says this.
+    /// Waits until it says this line.
     pub(crate) fn hear_that(&self, line: &str) {
         assert_eq!(self.hear(), line);
     }
@@ -267,7 +267,7 @@ impl Drop for Helper {
     }
 }
 
-/// Runs what a test itself does on the waist.
+/// Runs what a test itself does with the backend traits.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
@@ -277,7 +277,7 @@ pub(crate) fn own_session(directory: &Path) -> Arc<dyn Session> {
     session(directory)
 }
 
-/// Notes a test that could not run here, where the one who asked for it looks.
+/// Notes a test that could not run here, in the file that the caller of the tests has named.
 pub(crate) fn skip(name: &str, reason: &str) {
     println!("skipped {name}: {reason}");
     if let Some(path) = std::env::var_os("LOCKKEEPER_TEST_SKIPS") {

@@ -12,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
 use crate::support::{Place, backend, entry, lock, queue, soon};
 
-/// Another user, who owns nothing: `nobody`.
+/// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
 
 /// A directory that all may pass, with a directory for locks and this program for all to run.
@@ -57,7 +57,7 @@ fn allow(path: &Path, mode: u32) {
 }
 
 pub(crate) fn readers_only_look() {
-    let Some(stage) = Stage::set("a_directory_that_one_may_only_read_shows_names_and_lets_nobody_block", 0o755) else {
+    let Some(stage) = Stage::set("a_directory_that_one_may_only_read_shows_names_and_lets_no_user_block", 0o755) else {
         return;
     };
     let session = own_session(&stage.directory);
@@ -70,7 +70,7 @@ pub(crate) fn readers_only_look() {
     assert!(waiter.is_silent_for(Duration::from_millis(200)), "the lock is held");
     block_on(held.leave()).unwrap();
     waiter.hear_that("Gone, 0 left");
-    // What is said to those who wait is for whoever looks, too.
+    // Waiters' messages are for observers, too.
     let mut entry = entry();
     entry.bond = Bond::Persistent { reason: "moving".into() };
     let ice = block_on(session.enqueue(&queue(QUEUE), entry)).unwrap();
@@ -110,7 +110,7 @@ pub(crate) fn others_ask_and_thaw() {
     drop(ice);
     block_on(session.withdraw(&queue(QUEUE), ticket)).unwrap();
     assert!(block_on(session.view(&queue(QUEUE))).unwrap().contenders.is_empty());
-    // The other user is asked and broken by us, who take its files for ours and the other way round.
+    // We ask and break the other user's contender, whose files we take for ours, and the other way round.
     let theirs = stage.other_user("be-asked");
     let id = ContenderId::new(theirs.hear());
     let why = Revocation::new(Some("please".to_owned()), None);

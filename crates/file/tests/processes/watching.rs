@@ -1,6 +1,6 @@
 //! Tests of processes that watch, ask, freeze and count.
 
-#![expect(clippy::disallowed_methods, reason = "these tests measure how long the news takes")]
+#![expect(clippy::disallowed_methods, reason = "these tests measure how long a notice takes")]
 
 use std::fs;
 use std::path::Path;
@@ -45,8 +45,8 @@ pub(crate) fn a_kill_is_told() {
         .collect();
     times.sort_unstable();
     let median = times[ROUNDS / 2];
-    println!("a kill is told after {median:?} (median of {ROUNDS}), at most {:?}", times[ROUNDS - 1]);
-    assert!(median < Duration::from_millis(100), "a kill is told after {median:?}");
+    println!("a kill is reported after {median:?} (median of {ROUNDS}), at most {:?}", times[ROUNDS - 1]);
+    assert!(median < Duration::from_millis(100), "a kill is reported after {median:?}");
 }
 
 pub(crate) fn a_kill_of_one_of_many_is_told() {
@@ -70,7 +70,7 @@ pub(crate) fn asked_and_broken() {
     ask_and_break(&Helper::start("be-asked", directory.path(), 0), directory.path());
 }
 
-/// Asks a holder in another process, then breaks it; it goes on living.
+/// Asks a holder in another process, then breaks it; the process lives on.
 fn ask_and_break(holder: &Helper, directory: &Path) {
     let session = own_session(directory);
     let id = ContenderId::new(holder.hear());
@@ -99,7 +99,7 @@ pub(crate) fn no_watch_is_left() {
 }
 
 pub(crate) fn noticed_without_inotify() {
-    // A user namespace has a limit of its own, so that nobody else on the machine notices.
+    // A user namespace has a separate limit, so that no other process on the machine is affected.
     let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\"";
     let unshare = |program: &Path| {
         let mut command = Command::new("unshare");
@@ -108,7 +108,7 @@ pub(crate) fn noticed_without_inotify() {
     };
     if !unshare(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
         let name = "changes_requests_and_breaks_are_noticed_without_inotify_too";
-        return skip(name, "user namespaces are not to be had");
+        return skip(name, "user namespaces are not available");
     }
     let program = std::env::current_exe().unwrap();
     let directory = tempdir().unwrap();
@@ -188,7 +188,7 @@ pub(crate) fn killed_at_all_sorts() {
     assert!(left.is_empty(), "{left:?} was left");
 }
 
-/// Uses all that the killed have used, and leaves nothing.
+/// Uses all that the killed processes have used, and leaves nothing.
 async fn finish(session: &Arc<dyn Session>, value: &Value) {
     soon(lock(session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
     let permits = queue(QUEUE).with_part(Part::Permits);

@@ -78,7 +78,7 @@ async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
 }
 
 #[tokio::test]
-async fn what_is_made_together_is_told_when_all_of_it_is_there() {
+async fn what_is_made_together_is_reported_when_all_of_it_is_there() {
     let directory = tempdir().unwrap();
     let (ours, watching) = (session(directory.path()), session(directory.path()));
     let held = Place::join(&ours, &lock()).await.unwrap();
@@ -92,7 +92,7 @@ async fn what_is_made_together_is_told_when_all_of_it_is_there() {
     fs::write(&prepared, "moving\n").unwrap();
     fs::rename(prepared, path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7))).unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(!waiting.is_finished(), "nobody sees it before it is whole");
+    assert!(!waiting.is_finished(), "it is not seen before it is whole");
     fs::remove_file(mark).unwrap();
     assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 2);
 }

@@ -9,7 +9,7 @@ use crate::support::{Place, backend, session, soon};
 use crate::{directory_of, frozen, join, lock, names_in};
 
 #[tokio::test]
-async fn a_frozen_place_is_thawed_by_anybody_and_wakes_those_behind_it() {
+async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {
     let directory = tempdir().unwrap();
     for breaks in [false, true] {
         let (maker, waiting) = (session(directory.path()), session(directory.path()));
@@ -49,7 +49,7 @@ async fn the_directory_goes_with_a_frozen_place_whose_maker_is_gone() {
 }
 
 #[tokio::test]
-async fn its_maker_hears_why_it_is_gone_as_long_as_it_lives() {
+async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
     let directory = tempdir().unwrap();
     let (maker, other) = (session(directory.path()), session(directory.path()));
     for breaks in [false, true] {
@@ -69,11 +69,11 @@ async fn its_maker_hears_why_it_is_gone_as_long_as_it_lives() {
 }
 
 #[tokio::test]
-async fn one_whose_breaker_died_over_it_is_removed_by_whoever_meets_it() {
+async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it() {
     let directory = tempdir().unwrap();
     let (maker, waiting) = (session(directory.path()), session(directory.path()));
     let ice = join(&maker, &lock(), frozen("moving")).await;
-    // As one leaves it who is killed after the mark.
+    // The state after the breaker was killed right after it had set the mark.
     fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
     assert!(backend(directory.path()).inspect(&lock()).await.unwrap().is_empty());
     let departure = soon(waiting.departure(&lock(), None, &ice.id, Version(0))).await.unwrap();
@@ -96,7 +96,7 @@ async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
     let opened = || {
         let files = fs::read_dir("/proc/self/fd").unwrap();
         let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-        // The thread that made the entry may still be ending, with its own opening of the counter.
+        // The thread that made the entry may still be ending, with its separate opening of the counter.
         targets.filter(|target| target.starts_with(directory.path()) && !target.ends_with("counter")).count()
     };
     let mut counts = Vec::new();

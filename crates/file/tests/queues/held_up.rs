@@ -1,5 +1,5 @@
-//! Another process that was stopped on its way into a queue, or while it took its number: it keeps the flock for as long as
-//! it likes. Timeouts are met all the same, and nothing is left of those who gave up.
+//! Another process was stopped while it entered a queue, or while it took its number, and so keeps the flock without
+//! end. Timeouts are met all the same, and nothing is left of the contenders that gave up.
 
 #![expect(clippy::disallowed_methods, reason = "these tests measure how long an answer takes")]
 
@@ -15,16 +15,16 @@ use tempfile::{TempDir, tempdir};
 use crate::support::{backend, session, soon};
 use crate::{LOCK, directory_of, lock, names_in};
 
-/// Within what whoever does not wait is answered.
+/// Within which time a call that does not wait is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// How long the others wait.
+/// How long the other calls wait.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// How exactly.
+/// How exactly they keep to that.
 const EXACTNESS: Duration = Duration::from_millis(50);
 
-/// The files whose flocks are in the way of whoever enters.
+/// The files whose flocks are in the way of an entry.
 const FLOCKS: [&str; 2] = ["counter", "queues/q/.enter"];
 
 /// A directory that has a counter already, with the queue's directory.
@@ -37,7 +37,7 @@ fn used_directory() -> TempDir {
     directory
 }
 
-/// Takes a flock as another process does: by an opening of its own.
+/// Takes a flock as another process does: by a separate opening.
 fn held(directory: &Path, file: &str) -> File {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(directory.join(file)).unwrap();
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -49,7 +49,7 @@ fn keeper(directory: &Path) -> Keeper {
 }
 
 #[tokio::test]
-async fn whoever_does_not_wait_and_whoever_waits_so_long_is_answered_in_time() {
+async fn calls_with_and_without_a_wait_are_answered_in_time() {
     for flock in FLOCKS {
         let directory = used_directory();
         let stopped = held(directory.path(), flock);
@@ -73,7 +73,7 @@ async fn whoever_does_not_wait_and_whoever_waits_so_long_is_answered_in_time() {
         assert!(mutex.unwrap().is_none() && reader.unwrap().is_none(), "{flock}");
         assert!(writer.unwrap().is_none() && permit.unwrap().is_none(), "{flock}");
         assert!((WAIT..WAIT + EXACTNESS).contains(&took), "{flock}: {took:?}");
-        // What nobody wants any more is not waited for either.
+        // A withdrawn entry is not waited for either.
         let asked_at = Instant::now();
         soon(keeper.close()).await.unwrap();
         assert!(asked_at.elapsed() < EXACTNESS, "{flock}: {:?}", asked_at.elapsed());
@@ -82,7 +82,7 @@ async fn whoever_does_not_wait_and_whoever_waits_so_long_is_answered_in_time() {
 }
 
 #[tokio::test]
-async fn whoever_gave_up_leaves_nothing_and_takes_nothing_once_the_way_is_free() {
+async fn a_contender_that_gave_up_leaves_nothing_and_takes_nothing_once_the_way_is_free() {
     for flock in FLOCKS {
         let directory = used_directory();
         let keeper = keeper(directory.path());

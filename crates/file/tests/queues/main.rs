@@ -1,5 +1,5 @@
-//! What the queues of one lock leave in its directory, and what becomes of it: parts, batches, frozen places, requests,
-//! values, and the watching of all that.
+//! What the queues of one lock leave in its directory, and how that ends: parts, batches, frozen places, requests,
+//! values, and watching all of them.
 
 mod changes;
 mod frozen;

@@ -1,6 +1,7 @@
-//! A directory that is renamed or replaced while locks in it are held and waited for: what its path leads to is the lock.
+//! A directory that is renamed or replaced while locks in it are held and waited for: the directory that the path leads
+//! to is the lock.
 
-#![expect(clippy::disallowed_methods, reason = "these tests measure how long the news takes")]
+#![expect(clippy::disallowed_methods, reason = "these tests measure how long a notice takes")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::LOCK;
 use crate::support::{Place, backend, lock as take, queue, session, soon};
 
-/// Within what a running process notices.
+/// Within which time a running process notices.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
 
 /// How often each way is tried.
@@ -24,7 +25,7 @@ const ROUNDS: usize = 4;
 /// One of them, with its name.
 type Way = (&'static str, fn(&Stage));
 
-/// The ways in which the directory of a lock can go from under it.
+/// The ways in which the directory of a lock can be taken away.
 const WAYS: [Way; 7] = [
     ("the base is renamed", |stage| stage.rename("up/base")),
     ("the base is replaced", |stage| {
@@ -101,7 +102,7 @@ async fn a_holder_is_told_within_a_second_and_at_once_if_it_asks() {
     }
 }
 
-/// A holder of the waist, which does not listen: it is as if it were stopped.
+/// A holder made of the backend traits alone, which does not listen: it is as if it were stopped.
 #[tokio::test]
 async fn a_waiter_goes_on_within_a_second_in_the_directory_that_has_the_name_now() {
     for (way, replace) in WAYS.repeat(ROUNDS) {
@@ -159,7 +160,7 @@ async fn a_waiter_whose_whole_directory_is_removed_goes_on_too() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_lock_sees_the_one_that_has_the_name_now() {
+async fn a_watcher_of_a_lock_sees_the_one_that_has_the_name_now() {
     for (way, replace) in WAYS {
         let stage = Stage::set();
         let watcher = keeper(&stage.base());

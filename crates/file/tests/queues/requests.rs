@@ -15,7 +15,7 @@ fn yield_for(why: &str) -> Request {
 }
 
 #[tokio::test]
-async fn a_request_is_told_shown_and_gone_with_the_one_who_was_asked() {
+async fn a_request_is_reported_shown_and_gone_with_the_contender_that_was_asked() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = hold(&ours, &lock()).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_request_is_told_shown_and_gone_with_the_one_who_was_asked() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_left_when_the_last_one_goes_goes_too() {
+async fn a_request_that_is_left_when_the_last_contender_goes_goes_too() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = hold(&ours, &lock()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = hold(&ours, &lock()).await.unwrap();
-    // Nobody else's process ends, and another one has the write end as well.
+    // The holder's process does not end, and another one has the write end as well.
     let _lifeline = held.joined.standing.lifeline().unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let standing = held.joined.standing.clone();
@@ -77,7 +77,7 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
 }
 
 #[tokio::test]
-async fn one_whose_breaker_died_over_it_is_removed_before_the_next_is_granted_the_lock() {
+async fn one_whose_breaker_died_meanwhile_is_removed_before_the_next_is_granted_the_lock() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = hold(&ours, &lock()).await.unwrap();
@@ -85,7 +85,7 @@ async fn one_whose_breaker_died_over_it_is_removed_before_the_next_is_granted_th
     let standing = held.joined.standing.clone();
     let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });
     tokio::task::yield_now().await;
-    // As one leaves it who is killed after the mark.
+    // The state after the breaker was killed right after it had set the mark.
     let path = directory_of(directory.path()).join(held.joined.id.as_str());
     fs::OpenOptions::new().write(true).open(path).unwrap().write_all(&[2]).unwrap();
     assert_eq!(soon(granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));

@@ -21,17 +21,17 @@ async fn the_directory_of_all_parts_goes_with_the_last_of_them() {
     assert_eq!(backend(directory.path()).queues("").await.unwrap(), [lock()]);
     ours.withdraw(&permits, tickets[0]).await.unwrap();
     ours.close().await.unwrap();
-    assert!(directory_of(directory.path()).exists(), "somebody waits at the gate");
+    assert!(directory_of(directory.path()).exists(), "a contender waits at the gate");
     theirs.close().await.unwrap();
     assert!(!directory_of(directory.path()).exists());
 }
 
 #[tokio::test]
-async fn the_dead_of_another_kind_of_lock_are_no_lock_of_another_kind() {
+async fn dead_contenders_of_another_kind_of_lock_do_not_count_as_a_lock_of_that_kind() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let place = Place::join(&ours, &lock()).await.unwrap();
-    // Pipes that nobody has open are what killed processes leave.
+    // Pipes that no process has open are what killed processes leave.
     let leave_dead = |number: u64, what: &str| {
         let name = format!("{:020}-{:032x}-{what}-4121-web-backup", place.number() - number, number);
         let path = directory_of(directory.path()).join(name);
@@ -46,7 +46,7 @@ async fn the_dead_of_another_kind_of_lock_are_no_lock_of_another_kind() {
         };
         assert_eq!(view.elsewhere, None);
         assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Mutex), "{view:?}");
-        assert!(names_in(directory.path()).iter().all(|name| !name.contains("4121")), "the dead were left");
+        assert!(names_in(directory.path()).iter().all(|name| !name.contains("4121")), "dead contenders were left");
     }
 }
 
@@ -63,12 +63,12 @@ async fn dead_members_are_not_counted() {
 }
 
 #[tokio::test]
-async fn what_was_being_made_together_when_its_maker_died_is_seen_by_nobody_and_tidied_up() {
+async fn what_was_being_made_together_when_its_maker_died_is_never_seen_and_tidied_up() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = Place::join(&ours, &lock()).await.unwrap();
     let path = directory_of(directory.path());
-    // As one leaves them who is killed after the first of several, which would have outlived it.
+    // The state after the maker was killed after the first of several, which would have outlived it.
     let first = held.number() + 1;
     fs::write(path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7)), "moving\n").unwrap();
     fs::write(path.join(format!(".new-batch-{first:020}")), "").unwrap();
@@ -100,7 +100,7 @@ async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
 }
 
 #[tokio::test]
-async fn many_made_together_are_one_step_for_whoever_looks() {
+async fn many_made_together_are_one_step_for_an_observer() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let entries: Vec<_> = (0..200).map(|_| entry(Mode::Permit)).collect();

@@ -14,7 +14,7 @@ fn bytes(text: &str) -> Option<Arc<[u8]>> {
 }
 
 #[tokio::test]
-async fn a_value_outlives_its_sessions_and_is_no_lock() {
+async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let version = soon(ours.set_value(&lock(), Expected::Absent, bytes("41"))).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ async fn a_write_called_for_before_the_close_is_done() {
 }
 
 #[tokio::test]
-async fn what_was_agreed_on_a_semaphore_goes_with_the_last_who_held_a_permit() {
+async fn what_was_agreed_on_a_semaphore_goes_with_the_last_holder_of_a_permit() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let permits = lock().with_part(Part::Permits);

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: sessions in a directory, and a lock made of nothing but the waist.
+//! What the tests of this crate share: sessions in a directory, and a lock made of the backend traits alone.
 
 mod place;
 
@@ -12,7 +12,7 @@ use lockkeeper_file::FileBackend;
 
 pub(crate) use place::{Place, lock};
 
-/// How long a test waits for what must happen; on a machine that has time it takes a thousandth of it.
+/// How long a test waits for what must happen; on an idle machine it takes a thousandth of that.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Opens a backend.

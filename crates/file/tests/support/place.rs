@@ -1,4 +1,4 @@
-//! A lock made of nothing but the waist.
+//! A lock made of the backend traits alone.
 
 use std::sync::Arc;
 
