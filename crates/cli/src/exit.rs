@@ -1,6 +1,7 @@
-//! How the command line ends: its own exit codes, and the failures that lead to them.
+//! How the command line ends: its exit codes, and the failures that lead to them.
 //!
-//! A command under a lock may end with any of these numbers too; then the last `lockkeeper:` line on stderr tells.
+//! A command under a lock may end with any of these numbers too; the last `lockkeeper:` line on stderr tells which it
+//! was.
 
 /// The lock was lost while the command ran, and the command was ended for it.
 pub(crate) const LOST: u8 = 123;
@@ -17,7 +18,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// Added to the number of the signal that ended the command, or the waiting for its lock.
+/// Added to the number of the signal that ended the command, or the wait for its lock.
 pub(crate) const SIGNAL_BASE: i32 = 128;
 
 /// Returns the exit code for an end by this signal.
@@ -25,7 +26,7 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(SIGNAL_BASE.saturating_add(signal)).unwrap_or(u8::MAX)
 }
 
-/// An end with a word to say.
+/// An end with a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Failure {
     /// What the process ends with.

@@ -1,8 +1,8 @@
-//! The locks that this process runs under: what tells a nested `run` of the same lock that it would wait for itself.
+//! The locks that this process runs under. They show a nested `run` of the same lock that it would wait for itself.
 //!
-//! The innermost lock's name alone would not do: the lock may lie further out, or in another service. So `run` hands its
-//! command the whole list, each with the socket of its runner. A lock whose runner is gone is not held any more, and
-//! somebody it left in the background may well take it again.
+//! The innermost lock's name alone would not do: the lock may lie further out, or in another service. So `run` hands
+//! its command the whole list, each with the socket of its runner. A lock whose runner is gone is not held any more,
+//! and a process that it left in the background may take it again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,8 +27,8 @@ pub(crate) struct Held {
     pub(crate) name: String,
     /// Where its runner answers.
     pub(crate) hold: String,
-    /// The directory of a service of files: one that is spelled differently is the same, and one that has come in its
-    /// place is another.
+    /// The directory of a service of files: a different spelling of its path is the same directory, and a directory
+    /// that has replaced it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     directory: Option<Directory>,
 }
@@ -62,7 +62,7 @@ fn directory_of(service: &str) -> Option<Directory> {
 pub(crate) struct HeldLocks(Vec<Held>);
 
 impl HeldLocks {
-    /// Reads this process's list. One that cannot be read is not ours and counts for nothing.
+    /// Reads this process's list. One that cannot be read is not ours and counts as empty.
     pub(crate) fn around_us() -> Self {
         std::env::var(VARIABLE).map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
@@ -71,10 +71,10 @@ impl HeldLocks {
         Self(serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// Refuses to wait for a lock that is held around us until we end, whatever its kind.
+    /// Refuses to wait for a lock of any kind that is held around us until we end.
     ///
-    /// A share or a permit might be had beside the one that is held, but not behind a writer that waits for the first one,
-    /// or when all permits are taken by such as us.
+    /// A share or a permit might be free beside the one that is held, but not behind a writer that waits for the first
+    /// one, or when processes like ours hold all permits.
     ///
     /// # Errors
     ///
@@ -109,11 +109,11 @@ fn is_still_held(held: &Held) -> bool {
 ///
 /// # Errors
 ///
-/// It cannot be told.
+/// It is not known.
 pub(crate) fn ask(address: &str) -> io::Result<Option<Answer>> {
     let is_broken_off = |kind| matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof);
     let answered = match hold_socket::ask(address) {
-        // It went away while it was asked. Its socket's name is nobody else's: the next attempt is refused.
+        // It went away while it was asked. No other socket has its name: the next attempt is refused.
         Err(error) if is_broken_off(error.kind()) => hold_socket::ask(address),
         answered => answered,
     };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_known_by_what_it_is_and_not_by_its_name() {
+    fn a_directory_is_known_by_its_identity_and_not_by_its_name() {
         let place = tempfile::tempdir().unwrap();
         let (locks, link) = (place.path().join("a"), place.path().join("b"));
         fs::create_dir(&locks).unwrap();

@@ -1,6 +1,7 @@
-//! Being told to stop while waiting: the queue is left at once instead of when the service notices.
+//! Signals that end a wait: the queue is left at once instead of when the service notices.
 //!
-//! Heard only while waiting. Once the lock is held, signals are the command's, and the supervisor of the command listens.
+//! They are caught only while waiting. Once the lock is held, signals are the command's, and the supervisor of the
+//! command listens.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +16,7 @@ use crate::run::ignored;
 const ENDING: [(SignalKind, &str); 3] =
     [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT"), (SignalKind::hangup(), "SIGHUP")];
 
-/// The signals that end a wait, as heard from now on.
+/// The signals that end a wait, caught from now on.
 pub(crate) struct Interruption {
     streams: Vec<(Signal, Cause)>,
 }
@@ -49,7 +50,7 @@ impl Interruption {
         Ok(Self { streams })
     }
 
-    /// Tells which of them came since the listening began, if one did.
+    /// Tells which of them came since then, if one did.
     pub(crate) fn heard_already(&mut self) -> Option<Cause> {
         let mut context = Context::from_waker(Waker::noop());
         self.next(&mut context)
@@ -75,10 +76,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_signal_that_ends_a_wait_is_heard_with_its_number() {
+    async fn a_signal_that_ends_a_wait_is_caught_with_its_number() {
         let mut interruption = Interruption::listen().unwrap();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
         assert_eq!(interruption.heard().await, Cause { number: 15, name: "SIGTERM" });
-        assert_eq!(interruption.heard_already(), None, "it was heard once");
+        assert_eq!(interruption.heard_already(), None, "it was caught once");
     }
 }

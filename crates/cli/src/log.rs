@@ -1,4 +1,4 @@
-//! The library's warnings on stderr: what concerns whoever runs the command and is no event of a lock of ours, such as a
+//! The library's warnings on stderr: those for the operator of the command that are not events of our locks, such as a
 //! request to give a lock up.
 //!
 //! Events come to [`Voice`] through the observer, so their records are left out here.
@@ -20,13 +20,13 @@ const TARGET: &str = "lockkeeper";
 /// Where the library turns events into records.
 const EVENTS_MODULE: &str = "lockkeeper_core::event";
 
-/// Has the library's warnings said from now on. The first who asks for it in this process is the one who says them.
+/// Prints the library's warnings from now on. The first call in this process wins.
 pub(crate) fn listen(voice: Arc<Voice>) {
-    // Somebody else listens already, and one is enough.
+    // Another subscriber is set already, and one is enough.
     let _ = subscriber::set_global_default(Warnings { say: move |line: &str| voice.say(line) });
 }
 
-/// Says each warning as one line. Knows no spans: the library makes none.
+/// Prints each warning as one line. Ignores spans: the library makes none.
 struct Warnings<Say> {
     say: Say,
 }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of all that happens in `work`.
+    /// Returns what is printed of all that happens in `work`.
     fn said(work: impl FnOnce()) -> Vec<String> {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let heard = lines.clone();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_of_the_library_is_one_line_and_nothing_else_is_said() {
+    fn a_warning_of_the_library_is_one_line_and_nothing_else_is_printed() {
         let lock = QueueName::new("/fleet/job").unwrap();
         let lines = said(|| {
             tracing::warn!(target: "lockkeeper", %lock, name = "x y", count = 3, "passed over children");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_observer_is_told_is_not_told_again() {
+    fn what_the_observer_is_told_is_not_printed_again() {
         let retries = Arc::new(Retries::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let lines = said(|| {

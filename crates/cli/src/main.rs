@@ -17,7 +17,7 @@ mod witness;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else: these steps are on the way of each command's start.
+    // Before anything else: these steps are part of each command's start.
     if let Some(code) = run::hidden_step(std::env::args_os()) {
         return code;
     }

@@ -1,4 +1,4 @@
-//! Waiting for the end of stdin, whatever it is: a pipe, a terminal, a socket, a file. What it says is passed over.
+//! Waiting for the end of stdin of any kind: a pipe, a terminal, a socket, a file. Its content is ignored.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::exit::Failure;
 
-/// How many bytes one read takes: nobody wants them.
+/// How many bytes one read takes; they are thrown away.
 const READ_BYTES_MAX: usize = 4096;
 
 /// How long a terminal that we may not read, because we are in the background, is left alone.
@@ -23,11 +23,11 @@ pub(crate) struct StdinEnd {
 }
 
 impl StdinEnd {
-    /// Starts to wait for it, on a thread of its own: not every stdin can be waited for otherwise.
+    /// Starts to wait for it, on a separate thread: not every stdin can be waited for otherwise.
     ///
     /// # Errors
     ///
-    /// It is closed already, or there is nothing to read and never will be, as in cron and in a shell's background.
+    /// It is closed already, or it is empty and stays so, as in cron and in a shell's background.
     pub(crate) fn watch() -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::ours(format!("cannot wait for the end of stdin: {error}"));
         // So that reading a terminal from the background fails, here and on the thread, instead of stopping us.
@@ -43,7 +43,7 @@ impl StdinEnd {
         let (sender, end) = oneshot::channel();
         let wait = move || {
             until_end();
-            // Nobody waits for it any more if this fails.
+            // If this fails, the end is not waited for any more.
             let _ = sender.send(());
         };
         std::thread::Builder::new().name("lockkeeper-stdin".to_owned()).spawn(wait).map_err(failed)?;

@@ -1,6 +1,6 @@
-//! Lockkeeper's words on stderr while it waits for a lock and holds it: one line each, and one live line on a terminal.
+//! Lockkeeper's lines on stderr while it waits for a lock and holds it: one line each, and one live line on a terminal.
 //!
-//! It hears the library's events, and so it knows our own place in the queue too. The words are the callers'.
+//! It observes the library's events, and so it also knows our own place in the queue. The texts are the callers'.
 
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -14,11 +14,11 @@ use rustix::stdio::stderr;
 use crate::output::{brief, one_line};
 use crate::run::in_foreground;
 
-/// How often it is said that a failure is still met by trying again, in seconds: often enough for whoever looks at a log,
-/// and seldom enough for the log.
+/// How often a line says that a failure still leads to new tries, in seconds: often enough for a reader of a log, and
+/// seldom enough for the log.
 const RETRY_MENTION_S: u64 = 60;
 
-/// How much is said.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Talk {
     /// Only what went wrong.
@@ -29,7 +29,7 @@ pub(crate) enum Talk {
     Verbose,
 }
 
-/// What speaks.
+/// Prints the lines.
 pub(crate) struct Voice {
     talk: Talk,
     is_terminal: bool,
@@ -42,7 +42,7 @@ struct State {
     is_shown: bool,
     /// Our own place in the queue.
     contender: Option<ContenderId>,
-    /// When it was last said that something is tried again.
+    /// When a line last said that something is tried again.
     retry_mentioned_at: Option<BootInstant>,
 }
 
@@ -54,12 +54,12 @@ impl Voice {
         Self { talk, is_terminal, state: Mutex::default() }
     }
 
-    /// Tells whether nothing is to be said of waiting.
+    /// Tells whether lines about waiting are left out.
     pub(crate) fn is_quiet(&self) -> bool {
         self.talk == Talk::Quiet
     }
 
-    /// Tells whether a live line can be shown: on a terminal that can take it back.
+    /// Tells whether a live line can be shown: on a terminal that can erase it.
     pub(crate) fn is_live(&self) -> bool {
         self.is_terminal
     }
@@ -69,20 +69,20 @@ impl Voice {
         self.state().contender.clone()
     }
 
-    /// Says a line.
+    /// Prints a line.
     pub(crate) fn say(&self, text: &str) {
         self.erase(&mut self.state());
         say(text);
     }
 
-    /// Says a line if everything is to be said.
+    /// Prints a line at the most verbose level.
     pub(crate) fn mention(&self, text: &str) {
         if self.talk == Talk::Verbose {
             self.say(text);
         }
     }
 
-    /// Tells whether it is time to say to everybody that something is tried again, and notes that it is said.
+    /// Tells whether the line that something is tried again is due for every level, and notes that it is printed.
     fn is_retry_due(&self, event: &Event, now: BootInstant) -> bool {
         let Event::Retrying { attempt, .. } = event else { return false };
         let last = &mut self.state().retry_mentioned_at;
@@ -94,18 +94,18 @@ impl Voice {
         is_due
     }
 
-    /// Shows a text in the live line; in the background, where the terminal is somebody else's, nothing.
+    /// Shows a text in the live line; nothing in the background, where another process group has the terminal.
     pub(crate) fn show(&self, text: &str) {
         if !in_foreground(stderr()) {
             return;
         }
-        // No wrapping at the terminal's edge: only one line can be taken back. In one write, so that nothing comes between.
+        // No wrapping at the terminal's edge: only one line can be erased. In one write, so that nothing comes between.
         let line = format!("\r\x1b[K\x1b[?7llockkeeper: {}\x1b[?7h", one_line(text));
         self.state().is_shown = true;
         let _ = rustix::io::write(stderr(), line.as_bytes());
     }
 
-    /// Takes the live line back.
+    /// Erases the live line.
     pub(crate) fn hush(&self) {
         self.erase(&mut self.state());
     }
@@ -134,7 +134,8 @@ impl Observer for Voice {
     }
 }
 
-/// Puts an event into words, and says who is to hear them; of tries in a row, everybody hears only of those that are due.
+/// Puts an event into words, and says at which level it is printed. Of tries in a row, only those that are due are for
+/// all levels.
 fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
     match event {
         Event::Joined { lock, ahead, .. } => Some((Talk::Verbose, format!("{lock}: joined the queue, {ahead} ahead"))),
@@ -172,7 +173,7 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         Event::SessionLost { service, reason } if *reason != LossReason::Closed => {
             Some((Talk::Verbose, format!("{service}: the session was lost: {reason}")))
         }
-        // Who holds the lock says so itself.
+        // The holder of the lock says so itself.
         _ => None,
     }
 }
@@ -183,7 +184,7 @@ impl fmt::Debug for Voice {
     }
 }
 
-/// Says a line on stderr, whatever it quotes.
+/// Prints a line; what it quotes may hold anything.
 pub(crate) fn say(text: &str) {
     crate::run::say(&one_line(text));
 }
@@ -195,9 +196,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_may_pass_is_told_to_everybody_at_once_and_then_once_a_minute() {
+    fn a_failure_that_may_pass_is_printed_at_every_level_at_once_and_then_once_a_minute() {
         let lock = QueueName::new("x").unwrap();
-        let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "nobody answers").at(&lock);
+        let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "no answer").at(&lock);
         let voice = Voice::new(Talk::Quiet);
         let retrying = |attempt, second: u64| {
             let delay = Duration::from_millis(700);
@@ -205,14 +206,14 @@ mod tests {
             let now = BootInstant::from_nanos(0).saturating_add(Duration::from_secs(second));
             describe(&event, voice.is_retry_due(&event, now)).unwrap()
         };
-        assert_eq!(retrying(1, 0), (Talk::Normal, "x: connect: nobody answers; trying again in 700ms".to_owned()));
+        assert_eq!(retrying(1, 0), (Talk::Normal, "x: connect: no answer; trying again in 700ms".to_owned()));
         let told: Vec<u64> = (1..300).filter(|&second| retrying(second as u32 + 1, second).0 == Talk::Normal).collect();
         assert_eq!(told, [60, 120, 180, 240]);
         assert_eq!(retrying(1, 301).0, Talk::Normal, "it is another failure");
     }
 
     #[test]
-    fn the_session_timeout_that_was_granted_is_told_with_a_warning_if_it_is_another_than_was_asked_for() {
+    fn the_granted_session_timeout_is_printed_with_a_warning_if_another_was_asked_for() {
         let opened = |asked, granted| {
             let (asked, granted) = (Duration::from_secs(asked), Duration::from_secs(granted));
             let timeout = Some(SessionTimeout { asked, granted });

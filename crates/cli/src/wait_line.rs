@@ -1,6 +1,6 @@
-//! What is said to somebody who waits for a lock: who has it, for how long, and how far the line has moved.
+//! What a waiter for a lock is shown: who holds it, for how long, and how far the line has moved.
 //!
-//! The text is made by a pure function; [`narrate`] looks at the queue and says it.
+//! A pure function makes the text; [`narrate`] looks at the queue and prints it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::output::{brief, span};
 use crate::voice::Voice;
 use crate::witness::Witness;
 
-/// How long somebody waits in silence, and how often the line is renewed on a terminal.
+/// How long a wait stays silent, and how often the line is renewed on a terminal.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// A wait, as it stands at one moment.
@@ -30,7 +30,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Returns the line, without prefix. What it quotes may hold anything; whoever prints it takes the harm out.
+    /// Returns the line, without prefix. What it quotes may hold anything; the caller that prints it makes it harmless.
     fn text(&self) -> String {
         let Self { name, service, queue, unreachable, ours, waited, now_unix } = *self;
         if let Some(why) = unreachable {
@@ -46,7 +46,7 @@ impl Waiting<'_> {
         if let Some((first, rest)) = holders.split_first() {
             parts.push(held_by(first, rest.len(), now_unix));
         }
-        // A freeze behind us is for those who come later.
+        // A freeze behind us is for later contenders.
         let ahead = &queue[..place.unwrap_or(queue.len())];
         if let Some((frozen, reason)) = ahead.iter().find_map(|other| Some((other, other.frozen.as_ref()?))) {
             parts.push(format!("frozen by {}: {reason}", who(frozen, now_unix)));
@@ -70,7 +70,7 @@ fn held_by(first: &ContenderInfo, more: usize, now_unix: Duration) -> String {
 }
 
 fn who(contender: &ContenderInfo, now_unix: Duration) -> String {
-    let name = contender.owner.as_ref().map_or_else(|| "somebody unknown".to_owned(), ToString::to_string);
+    let name = contender.owner.as_ref().map_or_else(|| "an unknown owner".to_owned(), ToString::to_string);
     let passed = |since: Option<Duration>| since.map(|since| now_unix.saturating_sub(since));
     name + &span(passed(contender.granted_unix), passed(contender.since_unix))
 }
@@ -86,10 +86,10 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. While the service
-/// cannot be reached it says that, and goes on once it can be. Never ends.
+/// Says, after a second, what is waited for: on a terminal once a second in one live line, otherwise once. While the
+/// service cannot be reached it says that, and goes on once it can be. Never ends.
 ///
-/// Whoever drops it afterwards erases the live line by [`Voice::hush`].
+/// A caller that drops it erases the live line afterwards by [`Voice::hush`].
 pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     if voice.is_quiet() {
         return std::future::pending().await;
@@ -119,7 +119,7 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
                 (queue, unreachable) = (seen, None);
                 witness.look(&mut queue, now_unix);
             }
-            // What cannot be looked at now is no reason to end the wait: whoever waits hears of it by itself.
+            // A failed look is no reason to end the wait: the wait itself reports a failure that matters.
             Some(Err(error)) if error.advice() == Advice::Permanent => (queue, unreachable) = (Vec::new(), None),
             Some(Err(error)) => unreachable = Some(reason(&error)),
             None => unreachable = unreachable.or_else(|| Some("no answer".to_owned())),
@@ -148,7 +148,7 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     }
 }
 
-/// Returns the cause of all that went wrong, as the system has it, without its number.
+/// Returns the cause of a failure, as the system words it, without its number.
 fn reason(error: &lockkeeper::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_the_place_in_line_and_the_time_are_told() {
+    fn the_holder_the_place_in_line_and_the_time_are_shown() {
         let owner = Some(Owner::new("web-3", 4121, "backup.sh"));
         let queue = [contender("a", owner, Some(1_000)), contender("b", None, None), contender("c", None, None)];
         assert_eq!(
@@ -216,15 +216,15 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let queue = [contender("a", None, None), contender("b", None, None)];
         let start = "waiting for nightly-backup (zk://h1): ";
-        assert_eq!(text(&queue, Some("b")), format!("{start}held by somebody unknown; 1st in line, 14s"));
-        assert_eq!(text(&queue, None), format!("{start}held by somebody unknown; 14s"));
-        assert_eq!(text(&queue, Some("gone")), format!("{start}held by somebody unknown; 14s"));
+        assert_eq!(text(&queue, Some("b")), format!("{start}held by an unknown owner; 1st in line, 14s"));
+        assert_eq!(text(&queue, None), format!("{start}held by an unknown owner; 14s"));
+        assert_eq!(text(&queue, Some("gone")), format!("{start}held by an unknown owner; 14s"));
         assert_eq!(text(&[], Some("b")), format!("{start}14s"));
         assert_eq!(text(&queue[1..], Some("b")), format!("{start}14s"), "we are first, and about to be told");
     }
 
     #[test]
-    fn a_service_that_cannot_be_reached_is_told_with_the_cause() {
+    fn a_service_that_cannot_be_reached_is_named_with_the_cause() {
         let waiting = Waiting {
             name: "nightly-backup",
             service: "zk://h1",
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn of_several_holders_one_is_named_and_the_line_is_counted_behind_them() {
-        let start = "waiting for nightly-backup (zk://h1): held by somebody unknown";
+        let start = "waiting for nightly-backup (zk://h1): held by an unknown owner";
         let readers = modes(&[Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
         assert_eq!(text(&readers, Some("2")), format!("{start} and 1 other; 1st in line, 14s"));
         assert_eq!(text(&readers, Some("3")), format!("{start} and 1 other; 2nd in line, 14s"));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_ahead_is_told_with_its_reason_and_one_behind_is_not() {
+    fn a_freeze_ahead_is_shown_with_its_reason_and_one_behind_is_not() {
         let start = "waiting for nightly-backup (zk://h1): ";
         let mut queue = modes(&[Mode::Mutex; 4]);
         queue[1].frozen = Some("new disks".to_owned());
@@ -270,7 +270,7 @@ mod tests {
         let frozen = "frozen by ops-1 pid 7 lockkeeper: new disks";
         assert_eq!(
             text(&queue, Some("3")),
-            format!("{start}held by somebody unknown, who was asked to give up; {frozen}; 3rd in line, 14s")
+            format!("{start}held by an unknown owner, who was asked to give up; {frozen}; 3rd in line, 14s")
         );
         assert_eq!(text(&queue[1..], Some("2")), format!("{start}{frozen}; 1st in line, 14s"));
         queue.swap(1, 3);
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_holder_from_the_future_has_held_it_for_no_time() {
         let queue = [contender("a", None, Some(9_999)), contender("b", None, None)];
-        assert!(text(&queue, None).contains("somebody unknown for 0s"));
+        assert!(text(&queue, None).contains("an unknown owner for 0s"));
     }
 
     #[test]

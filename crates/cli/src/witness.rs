@@ -1,4 +1,4 @@
-//! What a process that looks at a queue again and again has seen with its own eyes: who was waiting, and then held.
+//! What a process that looks at a queue again and again has observed itself: who was waiting, and then held.
 //!
 //! Some services tell since when a contender stands in the queue, but not since when it holds.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper::{ContenderId, ContenderInfo, decide};
 
-/// What was seen so far of those who stand in the queue now.
+/// What was observed so far of the contenders that stand in the queue now.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     /// Since when it holds: `None` while it waits, or if it held at the first look.
@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_was_seen_is_known_and_one_from_before_is_not() {
+    fn a_grant_that_was_observed_is_known_and_an_earlier_one_is_not() {
         let mut witness = Witness::default();
         assert_eq!(looked(&mut witness, &["a", "b", "c"], 10), [None, None, None]);
         assert_eq!(looked(&mut witness, &["b", "c"], 12), [Some(12), None]);
         assert_eq!(looked(&mut witness, &["b", "c"], 15), [Some(12), None]);
-        assert_eq!(looked(&mut witness, &["d"], 20), [None], "whoever came and was granted it between two looks");
+        assert_eq!(looked(&mut witness, &["d"], 20), [None], "it came and was granted the lock between two looks");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is asked for of a lock, and how long it is waited for and held: what `run` and `hold` have in common.
+//! Which lock is asked for, and how long it is waited for and held: what `run` and `hold` have in common.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use clap::Args;
 pub(crate) struct ClaimArgs {
     /// The lock's name, as in nightly-backup
     pub(crate) name: String,
-    /// Take a share of the lock NAME: others may share it at the same time, but nobody has it alone, as in `-s`
+    /// Take a share of the lock NAME: others may share it at the same time, but no contender has it alone, as in `-s`
     #[arg(short, long)]
     pub(crate) shared: bool,
-    /// Take the lock NAME alone, as in `-x`; that is so without it too. On a ZooKeeper path that is shared with other
-    /// clients (`/…`), it is the writing side of their read/write lock, and a run without it takes their mutex
+    /// Take the lock NAME alone, as in `-x`; that is the default. On a ZooKeeper path that is shared with other clients
+    /// (`/…`), it is the writing side of their read/write lock, and a run without it takes their mutex
     #[arg(short = 'x', long, conflicts_with = "shared")]
     pub(crate) exclusive: bool,
-    /// Take one permit of the semaphore NAME, which has N of them for everybody together, as in `--permits 3`
+    /// Take one permit of the semaphore NAME, which has N of them in all, as in `--permits 3`
     #[arg(long, value_name = "N", conflicts_with_all = ["shared", "exclusive"], allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: Option<u32>,
-    /// Do not wait: give up at once if somebody holds the lock or queues for it, as in `-n`
+    /// Do not wait: give up at once if the lock is held or queued for, as in `-n`
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// How long to wait at most, as in 500ms, 2.5s, 1m30s or plain seconds; 0 is --no-wait
@@ -29,13 +29,13 @@ pub(crate) struct ClaimArgs {
     /// The exit code when the lock is not acquired in time, as in `-E 0`
     #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
-    /// Give the lock up when it has been held for so long, as in `--max-hold 1h`, and end with 123
+    /// Give the lock up when it has been held for this long, as in `--max-hold 1h`, and end with 123
     #[arg(long, value_name = "DUR", value_parser = max_hold, allow_negative_numbers = true)]
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// Reads the longest time to hold a lock, in which something must be able to be done.
+/// Reads the longest time to hold a lock, which must leave time for some work.
 fn max_hold(text: &str) -> Result<Duration, String> {
     let longest = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
-    if longest.is_zero() { Err("in no time nothing can be done".to_owned()) } else { Ok(longest) }
+    if longest.is_zero() { Err("it has to be longer than 0".to_owned()) } else { Ok(longest) }
 }

@@ -18,7 +18,7 @@ use crate::config::TICK_MIN;
     version,
     after_help = "\
 Examples:
-  lockkeeper run nightly-backup -- ./backup.sh     run it when nobody else does
+  lockkeeper run nightly-backup -- ./backup.sh     run it, one at a time
   lockkeeper show nightly-backup                   see who holds and who waits
 
 Without --connect, LOCKKEEPER_URL or a config file, locks are files of this machine. Exit code 125 means that \
@@ -49,7 +49,7 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
 }
 
-/// The commands. Only the one that is asked for is defined in full: that is on the way of each command's start.
+/// The commands. Only the one that is asked for is defined in full: that is part of each command's start.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -60,9 +60,10 @@ pub(crate) enum Command {
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]
     Ls {
-        /// Only those whose names begin so, as in reports/
+        /// Only those whose names begin like this, as in reports/
         prefix: Option<String>,
-        /// Print the names alone, one a line, and nothing if they cannot be had at once: for shells that complete them
+        /// Print the names alone, one a line, and nothing if the service does not answer at once: for shells that
+        /// complete them
         #[arg(long, hide = true)]
         names: bool,
     },
@@ -75,17 +76,17 @@ Examples:
     Show {
         /// The lock's name, as in nightly-backup
         name: String,
-        /// Show it again whenever it changes, as in `show nightly-backup --watch`
+        /// Show it again at each change, as in `show nightly-backup --watch`
         #[arg(long)]
         watch: bool,
     },
-    /// Wait until nobody holds a lock or queues for it
+    /// Wait until a lock is free and has no waiters
     #[command(after_help = "\
 Example: lockkeeper wait nightly-backup -w 10m
 
 It takes no part, and works for users who may only look.
 
-Exit codes: 0 nobody has it, 124 the time was up, 125 lockkeeper failed.")]
+Exit codes: 0 it is free, 124 the time was up, 125 lockkeeper failed.")]
     Wait {
         /// The lock's name, as in nightly-backup
         name: String,
@@ -103,9 +104,9 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Revoke(RevokeArgs),
     /// Take a lock away from the holder with this token
     Break(BreakArgs),
-    /// Keep everybody out of a lock until `thaw`, also when this command has ended
+    /// Keep all contenders out of a lock until `thaw`, also after this command has ended
     Freeze(FreezeArgs),
-    /// Let everybody take a frozen lock again
+    /// Let contenders take a frozen lock again
     Thaw(ThawArgs),
     /// Say what the service promises
     #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
@@ -117,7 +118,7 @@ Example: lockkeeper server --data-dir /srv/zookeeper
 It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one \
 machine, run Apache ZooKeeper. TERM stops it in order.
 
-What is not said here is taken from [server] in the config file: listen, data_dir, tick.")]
+Options that are not given are taken from [server] in the config file: listen, data_dir, tick.")]
     Server {
         /// Where to listen, as in 127.0.0.1:2181, which is the default; port 0 is any free one
         #[arg(long, value_name = "ADDR")]
@@ -125,7 +126,7 @@ What is not said here is taken from [server] in the config file: listen, data_di
         /// Where to keep the data; without it, in memory until the end
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
-        /// The tick, by default 2s: session timeouts lie between 2 and 20 of it, as in 500ms
+        /// The tick, by default 2s: session timeouts lie between 2 and 20 ticks, as in 500ms
         #[arg(long, value_name = "DUR", value_parser = tick)]
         tick: Option<Duration>,
     },

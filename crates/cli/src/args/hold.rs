@@ -8,20 +8,20 @@ use super::claim::ClaimArgs;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prefer `lockkeeper run`: it ends its command when the lock is lost. This cannot stop the script around it, which may \
-go on while another is granted the lock; have it look at what is printed, and give the token along with what it writes.
+go on while another client is granted the lock; have it read what is printed, and send the token with its writes.
 
 Example, in a script that holds the lock for some of its steps:
   mkfifo lock.in lock.out
   lockkeeper hold nightly-backup <lock.in >lock.out &
   exec 3>lock.in 4<lock.out            # held until 3 is closed, or the script ends
-  read -r token <&4 || exit 1          # nothing to be read: it was not to be had
+  read -r token <&4 || exit 1          # nothing to read: it was not acquired
   echo \"backing up with token $token\"
   exec 3>&-                            # gives the lock back
   wait
   rm lock.in lock.out
 
 The token is printed in one line on stdout once the lock is held. It is given back when stdin ends, at HUP, INT and \
-TERM, and when it is asked that the lock be given up (`lockkeeper revoke`). When the lock is lost, a line `lost REASON` \
+TERM, and when a request to give the lock up comes (`lockkeeper revoke`). When the lock is lost, a line `lost REASON` \
 is printed.
 
 Exit codes:

@@ -1,6 +1,6 @@
-//! What can be written on the command line, and what is said when it cannot be.
+//! The command line, and what is said of one that cannot be read.
 //!
-//! Options that do not work yet are not here. What a name or a URL may be is not decided here.
+//! Options that do not work yet are not here. Which names and URLs are valid is not decided here.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `run`, `hold` | the options of `run` and `hold` |
 //! | `claim` | what both have in common |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
-//! | `parsing` | from the words to what they ask for |
+//! | `parsing` | from the arguments to a request |
 //! | `refusal` | what is said of a command line that cannot be read |
 mod claim;
 mod definition;

@@ -1,11 +1,11 @@
-//! What an operator can order: `revoke`, `break`, `freeze`, `thaw`.
+//! The operator's orders: `revoke`, `break`, `freeze`, `thaw`.
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockkeeper::FencingToken;
 
-/// The longest reason, in bytes: a few sentences, which everybody who waits is shown.
+/// The longest reason, in bytes: a few sentences, which are shown to every waiter.
 const REASON_BYTES_MAX: usize = 500;
 
 /// Ask those who hold a lock to give it up
@@ -21,10 +21,10 @@ Exit codes: 0 they were asked and, with --wait, have given it up; 124 they have 
 pub(crate) struct RevokeArgs {
     /// The lock's name, as in nightly-backup
     pub(crate) name: String,
-    /// Why, for those who are asked, as in --reason 'deploying'
+    /// Why, for the holders who are asked, as in --reason 'deploying'
     #[arg(long, value_name = "REASON", value_parser = reason)]
     pub(crate) reason: Option<String>,
-    /// Within which time it is to be given up, which is waited for, as in 30s; without it, nothing is waited for
+    /// Within which time it is to be given up, as in 30s: the command waits for that; without it, it does not wait
     #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
 }
@@ -34,11 +34,11 @@ pub(crate) struct RevokeArgs {
 #[command(after_help = "\
 Example: lockkeeper break nightly-backup --token 4294967338
 
-The token is the one that `lockkeeper show` shows for the holder; if another holds the lock by now, nothing is \
+The token is the one that `lockkeeper show` shows for the holder; if another client holds the lock now, nothing is \
 changed. The next in line is granted the lock at once, while what the holder runs may go on for a moment: \
 `lockkeeper run` ends its command and exits with 123. Better ask first: lockkeeper revoke nightly-backup
 
-Exit codes: 0 it is broken, 125 lockkeeper failed, or nobody holds it with this token.")]
+Exit codes: 0 it is broken, 125 lockkeeper failed, or no holder has this token.")]
 pub(crate) struct BreakArgs {
     /// The lock's name, as in nightly-backup
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) struct BreakArgs {
     pub(crate) token: FencingToken,
 }
 
-/// Keep everybody out of a lock until `thaw`, also when this command has ended
+/// Keep all contenders out of a lock until `thaw`, also after this command has ended
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -61,7 +61,7 @@ Exit codes: 0 it is frozen, 124 it was not given back in time, 125 lockkeeper fa
 pub(crate) struct FreezeArgs {
     /// The lock's name, as in nightly-backup
     pub(crate) name: String,
-    /// Why, for those who wait, as in --reason 'moving disks'
+    /// Why, for the waiters, as in --reason 'moving disks'
     #[arg(long, value_name = "REASON", value_parser = reason)]
     pub(crate) reason: String,
     /// What kind of lock it is, as in --kind rwlock; if not given, what it is used as now, or else a mutex
@@ -72,7 +72,7 @@ pub(crate) struct FreezeArgs {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Let everybody take a frozen lock again
+/// Let contenders take a frozen lock again
 #[derive(Args, Debug)]
 #[command(after_help = "Example: lockkeeper thaw nightly-backup")]
 pub(crate) struct ThawArgs {
@@ -83,11 +83,11 @@ pub(crate) struct ThawArgs {
 /// A kind of lock that can be frozen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Had by one at a time
+    /// Held by one at a time
     Mutex,
-    /// Shared by readers, or had by one writer
+    /// Shared by readers, or held by one writer
     Rwlock,
-    /// So many permits
+    /// A number of permits
     Semaphore,
     /// One leader and its candidates
     Election,

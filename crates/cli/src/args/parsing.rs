@@ -1,4 +1,4 @@
-//! From the words of a command line to what they ask for.
+//! From the arguments of a command line to a request.
 
 use std::ffi::OsString;
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
+    fn the_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_its_default() {
+    fn an_option_that_is_not_given_has_its_default() {
         let args = run("lockkeeper run x -- true");
         assert_eq!((args.claim.wait, args.claim.no_wait, args.claim.conflict_exit_code), (None, false, 124));
         assert_eq!((args.grace, args.on_loss), (None, OnLoss::Stop));
@@ -120,7 +120,7 @@ mod tests {
             ("lockkeeper run x --permits -1 -- true", "--permits <N>: -1 is not in 1.."),
             ("lockkeeper rnu x -- true", "'rnu'; `lockkeeper --help`"),
             ("lockkeeper run x --restart -n -- true", "--restart"),
-            ("lockkeeper run x --max-hold 0 -- true", "--max-hold <DUR>: in no time"),
+            ("lockkeeper run x --max-hold 0 -- true", "--max-hold <DUR>: it has to be"),
             ("lockkeeper run x --on-revoke maybe -- true", "stop, ignore"),
             ("lockkeeper show", "name"),
             ("lockkeeper hold", "name"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn help_and_version_are_no_failures_and_every_command_has_an_example() {
+    fn help_and_version_are_not_failures_and_every_command_has_an_example() {
         assert!(matches!(read("lockkeeper --version"), Ok(Request::Print(text)) if text.starts_with("lockkeeper ")));
         let cli = Cli::command();
         assert!(cli.get_subcommands().all(|command| command.get_about().is_some()), "`--help` says what each is for");

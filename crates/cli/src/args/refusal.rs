@@ -1,4 +1,4 @@
-//! What is said of a command line that cannot be read: one line.
+//! The message for a command line that cannot be read: one line.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

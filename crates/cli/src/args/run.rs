@@ -22,12 +22,12 @@ Examples:
   lockkeeper run --restart queue-worker -- ./worker    one worker in the fleet
 
 The command sees LOCKKEEPER_NAME, LOCKKEEPER_TOKEN, LOCKKEEPER_CONTENDER and LOCKKEEPER_HOLD, and `lockkeeper check` \
-in it tells whether the lock is still held. The lock is given back when the command ends, whatever it left in the \
-background. A run without options and one with -x have the lock alone, and keep out those with -s, who share it; all of \
-them wait in one line. A name that is in use with --permits, or the other way round, is refused, and so is a run of a \
-name under a run of the same name.
+in it tells whether the lock is still held. The lock is given back when the command ends, also if it left processes in \
+the background. A run without options and one with -x have the lock alone, and keep out those with -s, who share it; \
+all of them wait in one line. A name that is in use with --permits, or the other way round, is refused, and so is a \
+run of a name under a run of the same name.
 
-When it is asked that the lock be given up (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and KILL \
+When a request to give the lock up comes (`lockkeeper revoke`), or after --max-hold, the command gets TERM, and KILL \
 after the grace. With --restart it is run anew under the next grant: after a pause of a second that doubles up to a \
 minute and starts over once the command has run for a minute. That goes on until the command ends with 0, or is ended \
 by HUP, INT, QUIT or TERM, or lockkeeper itself gets INT or TERM; --wait bounds each wait.
@@ -51,14 +51,14 @@ pub(crate) struct RunArgs {
     /// What happens to the command when the lock is lost, as in `--on-loss warn`
     #[arg(long, value_enum, default_value_t = OnLoss::Stop)]
     pub(crate) on_loss: OnLoss,
-    /// What happens to the command when somebody asks that the lock be given up, as in `--on-revoke ignore`
+    /// What happens to the command when a request to give the lock up comes, as in `--on-revoke ignore`
     #[arg(long, value_enum, default_value_t = OnRevoke::Stop)]
     pub(crate) on_revoke: OnRevoke,
     /// Queue again and run the command anew after the lock was lost or given up or the command failed, as in `--restart`;
     /// it is over when the command ends with 0, or a signal is meant to end it
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) restart: bool,
-    /// Keep the lock so long at least, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
+    /// Keep the lock at least this long, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) min_hold: Option<Duration>,
     /// Do not say that the lock is waited for or was not acquired, as in `-q`
@@ -72,13 +72,13 @@ pub(crate) struct RunArgs {
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OnLoss {
-    /// It is ended before anybody else is granted the lock
+    /// It is ended before another contender is granted the lock
     Stop,
     /// It goes on, and a line says so
     Warn,
 }
 
-/// What happens to the command when somebody asks that the lock be given up.
+/// What happens to the command when a request to give the lock up comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OnRevoke {
     /// It is ended, and the lock is given back

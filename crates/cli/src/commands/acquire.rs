@@ -1,5 +1,5 @@
-//! Waiting for a lock as a command does: a signal ends it, a line says what is waited for, and what comes to nothing is
-//! put into words.
+//! Waiting for a lock as a command does: a signal ends it, a line says what is waited for, and a failure is put into
+//! words.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -23,15 +23,15 @@ pub(super) struct Acquiring<'a> {
 }
 
 impl Acquiring<'_> {
-    /// Waits for the lock; `None` if the patience was at its end. A signal ends the wait, and the queue is left by
-    /// dropping it. `fits` refuses a session by the notice that its holders are given.
+    /// Waits for the lock; `None` if the timeout is over. A signal ends the wait, and dropping it leaves the queue.
+    /// `fits` refuses a session by the notice that its holders are given.
     pub(super) async fn acquire(
         self,
         patience: Patience,
         fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
     ) -> Result<Option<Holding>, Failure> {
         let mut locking = pin!(self.lock(patience, fits));
-        // A lock that is free costs neither signal handlers nor words.
+        // A lock that is free costs neither signal handlers nor messages.
         if let Some(locked) = poll_once(locking.as_mut()).await {
             return locked;
         }
@@ -48,8 +48,8 @@ impl Acquiring<'_> {
         }
     }
 
-    /// Takes the lock, unless the session that it would be held under does not fit: a caller who would be refused in the
-    /// end is not made to queue for it.
+    /// Takes the lock, unless the session that it would be held under does not fit: a caller who would be refused in
+    /// the end does not have to queue for it.
     async fn lock(
         self,
         patience: Patience,
@@ -59,12 +59,12 @@ impl Acquiring<'_> {
             match self.keeper.notice().await.map(fits) {
                 Ok(Err(refused)) => refused,
                 Err(error) if patience == Patience::None => error.at(self.claim.name()).into(),
-                // Whoever waits for the lock tries again to open a session, or says why there is none.
+                // The wait for the lock tries again to open a session, or says why there is none.
                 Ok(Ok(())) | Err(_) => std::future::pending().await,
             }
         };
         tokio::select! {
-            // It opens the session, and decides before anybody joins under it.
+            // It opens the session, and decides before a contender joins under it.
             biased;
             failure = refusal => Err(failure),
             locked = self.claim.take(patience) => Ok(locked?),
@@ -73,7 +73,7 @@ impl Acquiring<'_> {
 
     /// Finds out why the lock is frozen, if it is: a caller that does not wait for it is told too.
     pub(super) async fn frozen(self) -> Option<String> {
-        /// How long the answer may take: it is a courtesy.
+        /// How long the answer may take; it is not essential.
         const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
         let time_is_up = SystemClock.sleep_until(SystemClock.now().saturating_add(LOOK_TIME_MAX));
         let contenders = tokio::select! {
@@ -83,7 +83,7 @@ impl Acquiring<'_> {
         contenders.into_iter().find_map(|contender| contender.frozen)
     }
 
-    /// Says why the lock was not acquired.
+    /// Returns the message that the lock was not acquired.
     pub(super) fn in_vain(self, patience: Patience, frozen: Option<String>) -> String {
         let (name, service) = (self.claim.name(), self.keeper.service());
         let why = match (patience, frozen) {

@@ -1,6 +1,6 @@
 //! `check`: a command under a lock asks its runner whether the lock is still held.
 //!
-//! The service is not asked: until when a hold may be believed is known to its runner alone.
+//! The service is not asked: only its runner knows until when a hold may be believed.
 
 use crate::args::Global;
 use crate::exit::Failure;

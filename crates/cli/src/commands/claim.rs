@@ -1,4 +1,5 @@
-//! What `run` and `hold` ask for: a lock of one kind, and how long it is waited for. Past this file, all kinds are alike.
+//! What `run` and `hold` ask for: a lock of one kind, and how long it is waited for. After this file, all kinds are
+//! alike.
 
 use std::fmt;
 use std::pin::Pin;
@@ -37,11 +38,11 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// Asks for what the options say.
+    /// Takes what the options say.
     ///
     /// # Errors
     ///
-    /// The name is none.
+    /// The name is not valid.
     pub(super) fn new(keeper: &Keeper, args: &ClaimArgs) -> Result<Self> {
         let name = args.name.as_str();
         Ok(match args.permits {
@@ -60,15 +61,15 @@ impl Claim {
         }
     }
 
-    /// Says what it is that was not to be had.
+    /// Says why it could not be taken.
     pub(super) fn in_use(&self) -> &'static str {
         match self {
-            Self::Permit(_) => "has no permit left, or somebody waits for one",
+            Self::Permit(_) => "has no permit left, or another contender waits for one",
             _ => "is in use",
         }
     }
 
-    /// Takes it, or finds that the patience is at its end: `None`.
+    /// Takes it; `None` if the timeout is over.
     pub(super) async fn take(&self, patience: Patience) -> Result<Option<Holding>> {
         match self {
             Self::Mutex(mutex) => holding(match patience {
@@ -117,7 +118,7 @@ impl Holding {
         &self.hold
     }
 
-    /// Gives the lock back, and tells when that is certain.
+    /// Gives the lock back; the future ends when that is certain.
     pub(super) fn release(self) -> Release {
         (self.release)()
     }

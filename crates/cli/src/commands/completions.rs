@@ -1,8 +1,8 @@
-//! `completions`: what clap makes of the definition of the command line, and beside it the names of the locks in use,
-//! which the shell asks `lockkeeper ls` for when a key is pressed.
+//! `completions`: what clap makes of the definition of the command line, and the names of the locks in use, which the
+//! shell gets from `lockkeeper ls` when a key is pressed.
 //!
-//! clap's own engine for values that are known at run time is not stable yet, so the functions for bash, zsh and fish are
-//! ours; which commands take a name, and which options a value, comes from the definition.
+//! clap's own engine for values that are known at run time is not stable yet, so the functions for bash, zsh and fish
+//! are ours. The definition says which commands take a name, and which options a value.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ impl NameTakers {
             .replace("OPTIONS", &options.join(" "))
     }
 
-    /// Has zsh ask for names where clap leaves the argument to zsh, and defines how before it is called.
+    /// Makes zsh ask for names where clap leaves the argument to zsh, and defines the function before it is called.
     fn fill_zsh(&self, generated: &str) -> String {
         let mut script = String::new();
         for line in generated.lines() {

@@ -55,7 +55,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     }
 }
 
-/// Refuses `--json` where there is nothing to print as JSON, so that nobody takes something else for it.
+/// Refuses `--json` where there is nothing to print as JSON, so that no reader takes other output for it.
 fn refuse_json(command: &Command) -> Result<(), Failure> {
     let name = match command {
         Command::Run(_) => "run",
@@ -70,7 +70,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
     Err(Failure::ours(format!("`{name}` prints no JSON; {others}")))
 }
 
-/// Returns how much is to be said.
+/// Returns how much is printed.
 pub(super) fn talk(global: &Global) -> Talk {
     if global.verbose { Talk::Verbose } else { Talk::Normal }
 }
@@ -86,7 +86,7 @@ fn require_files() -> Result<(), Failure> {
     })
 }
 
-/// How long the end may wait for the service to be told; then that is left to the session.
+/// How long the end may wait until the service is told; after that the session's timeout does it.
 pub(super) const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// Runs a future that uses `keeper` to its end on this thread, and closes the keeper's sessions.

@@ -1,4 +1,4 @@
-//! `hold`: takes a lock, prints its token, and holds it until its stdin ends. There is no command to be ended with it.
+//! `hold`: takes a lock, prints its token, and holds it until its stdin ends. There is no command to end with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
     block_on(holder.complete(patience))?
 }
 
-/// A hold on its way.
+/// A hold under way.
 struct Holder<'a> {
     keeper: Keeper,
     claim: Claim,
@@ -49,7 +49,7 @@ struct Holder<'a> {
 enum End {
     StdinEnded,
     Signal(Cause),
-    /// It was asked that the lock be given up; why, if that was said.
+    /// A request to give the lock up came; its reason, if it has one.
     Revoked(Option<String>),
     HeldTooLong(Duration),
     Lost(LossReason),
@@ -79,7 +79,7 @@ impl Holder<'_> {
             let message = acquiring.in_vain(patience, acquiring.frozen().await);
             return Err(Failure { code: self.args.claim.conflict_exit_code, message });
         };
-        // Before the token is told: whoever has read it may send a signal.
+        // Before the token is printed: a reader of it may send a signal.
         let mut interruption = Interruption::listen()?;
         if !output::write(&format!("{}\n", holding.hold().fencing_token()))? {
             self.release(holding).await;
@@ -141,7 +141,7 @@ impl Holder<'_> {
             }
             End::Revoked(why) => {
                 let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-                let message = format!("{name}: it was asked that the lock be given up{why}; it was given back");
+                let message = format!("{name}: asked to give the lock up{why}; it was given back");
                 Err(Failure { code: exit::by_signal(rustix::process::Signal::TERM.as_raw()), message })
             }
             End::HeldTooLong(max_hold) => {

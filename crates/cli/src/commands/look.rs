@@ -29,7 +29,7 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
         let mut locks = Vec::new();
         for name in persistently(&keeper, || keeper.queues(prefix)).await? {
             let queue = persistently(&keeper, || keeper.contenders(name.as_str())).await?;
-            // Whoever was there when the queues were listed may have left meanwhile.
+            // A contender may have left since the queues were listed.
             if !queue.is_empty() {
                 locks.push(ListedLock::new(name.as_str(), &queue, SystemClock.unix_time()));
             }
@@ -83,7 +83,7 @@ pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
     answer(global, &promises, || promises.text())
 }
 
-/// Prints an answer as it was asked for.
+/// Prints an answer in the form that was asked for.
 pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
     let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
     printed.map(|()| 0)

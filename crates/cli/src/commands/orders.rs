@@ -17,7 +17,7 @@ use crate::output::{self, Deed, Done, Who};
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
-/// Asks the holders to give a lock up, and waits for it if that is wished.
+/// Asks the holders to give a lock up, and waits for it if that is asked for.
 pub(super) fn revoke(global: &Global, args: RevokeArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let revocation = Revocation::new(args.reason, args.wait);
@@ -35,7 +35,7 @@ pub(super) fn revoke(global: &Global, args: RevokeArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Takes a lock away from the holder with the token that is named, and from nobody else.
+/// Takes a lock away from the holder with the given token, and from no other.
 pub(super) fn break_lock(global: &Global, args: &BreakArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let broken = block_on_closing(&order.keeper, async {
@@ -47,7 +47,7 @@ pub(super) fn break_lock(global: &Global, args: &BreakArgs) -> Result<u8, Failur
     order.tell(Deed::Broken { broken: order.who(&broken) })
 }
 
-/// Keeps everybody out of a lock.
+/// Keeps all contenders out of a lock.
 pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let frozen = block_on_closing(&order.keeper, async {
@@ -61,14 +61,14 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
     }
 }
 
-/// Lets everybody take a lock again.
+/// Lets contenders take a lock again.
 pub(super) fn thaw(global: &Global, args: &ThawArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let thawed = block_on_closing(&order.keeper, order.keeper.thaw(&args.name))??;
     order.tell(Deed::Thawed { thawed: thawed.iter().map(|frozen| order.who(frozen)).collect() })
 }
 
-/// An order on its way.
+/// An order under way.
 struct Order<'a> {
     global: &'a Global,
     name: QueueName,
@@ -108,7 +108,7 @@ impl<'a> Order<'a> {
         output
     }
 
-    /// Settles on the kind of lock to freeze: the one that is named, else the one that it is used as.
+    /// Chooses the kind of lock to freeze: the one that is named, else the one that it is used as.
     fn kind(&self, named: Option<Kind>, queue: &[ContenderInfo]) -> Result<LockKind, Failure> {
         if let Some(frozen) = queue.iter().find(|contender| contender.frozen.is_some()) {
             let who = self.who(frozen);
@@ -125,14 +125,14 @@ impl<'a> Order<'a> {
         })
     }
 
-    /// Says who holds a lock that nobody holds with the token that was named.
+    /// Returns the message that no holder has the given token, with the present holders.
     fn stale(&self, args: &BreakArgs, holders: &[ContenderInfo]) -> Failure {
         let present: Vec<_> = holders.iter().map(|holder| self.who(holder).in_full()).collect();
         let present = match present.as_slice() {
-            [] => "nobody holds it".to_owned(),
+            [] => "it has no holder".to_owned(),
             present => format!("it is held by {}", present.join(", ")),
         };
-        self.failure(&format!("nothing was changed: nobody holds it with token {}; {present}", args.token))
+        self.failure(&format!("nothing was changed: no holder has token {}; {present}", args.token))
     }
 
     fn who(&self, info: &ContenderInfo) -> Who {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::run::Ended;
 use crate::run::Outcome;
 
-/// The pause before a command is run anew, at first: whoever was to have its place gets it meanwhile.
+/// The pause before a command is run anew, at first: a waiter for its place gets it meanwhile.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// The longest pause, which is reached after six failures in a row.
@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long a command must have run for its end to count as a first one again.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// The signals that are meant to end a command, whoever sent them.
+/// The signals that are meant to end a command, from any sender.
 const MEANT: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// Says why a command is run anew, or that it is not.
@@ -48,7 +48,7 @@ impl Pauses {
         Self { next: PAUSE_MIN }
     }
 
-    /// Returns the pause after a command that ran so long.
+    /// Returns the pause after a command that ran for this long.
     pub(super) fn after(&mut self, lasted: Duration) -> Duration {
         if lasted >= STEADY {
             self.next = PAUSE_MIN;

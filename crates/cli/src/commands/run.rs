@@ -64,7 +64,7 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-/// Describes the command to those who look at the queue. Its arguments are left out: they can be secrets.
+/// Describes the command to observers of the queue. Its arguments are left out: they can be secrets.
 fn owner(command: &[OsString]) -> Owner {
     let mut owner = Owner::this_process();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
@@ -72,7 +72,7 @@ fn owner(command: &[OsString]) -> Owner {
     owner
 }
 
-/// A run on its way.
+/// A run under way.
 struct Run {
     keeper: Keeper,
     claim: Claim,
@@ -89,14 +89,14 @@ pub(super) struct Ended {
     pub(super) given_up: Option<GivenUp>,
     /// How long it was held.
     pub(super) lasted: Duration,
-    /// Whether somebody told us to end, and not only the command.
+    /// Whether we were told to end, and not only the command.
     pub(super) is_told_to_end: bool,
 }
 
 /// Why a lock was given up and the command ended for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum GivenUp {
-    /// Somebody asked for it.
+    /// A request came.
     Asked,
     /// It was held for `--max-hold`.
     HeldTooLong,
@@ -115,7 +115,7 @@ impl Run {
         }
     }
 
-    /// Has one turn after the other, as long as the command is to be run anew; `None` if the patience was at its end.
+    /// Runs one turn after the other while the command is to be run anew; `None` if the timeout is over.
     async fn turns(&self, patience: Patience, stand_by: StandBy) -> Result<Option<Ended>, Failure> {
         let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
@@ -153,7 +153,7 @@ impl Run {
             outcome,
             given_up,
             lasted: SystemClock.now().saturating_duration_since(granted_at),
-            // Many a command reads its settings anew at a HUP.
+            // Many commands read their settings anew at a HUP.
             is_told_to_end: heard.is_some_and(|cause| cause.name != "SIGHUP"),
         })
     }
@@ -201,7 +201,7 @@ impl Run {
         self.args.claim.conflict_exit_code
     }
 
-    /// Settles on the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
+    /// Chooses the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
     /// nothing has to fit.
     fn grace(&self, notice: Option<Duration>) -> Result<Duration, Failure> {
         let notice = notice.filter(|_| self.args.on_loss == args::OnLoss::Stop);
@@ -211,7 +211,7 @@ impl Run {
         })
     }
 
-    /// Runs the command; comes back when it has ended, and says why the lock is given up if that ended it.
+    /// Runs the command; returns when it has ended, and says why the lock is given up if that ended it.
     async fn supervised(
         &self,
         hold: &Hold,
@@ -270,11 +270,11 @@ impl Run {
         }
     }
 
-    /// Waits until somebody asks that the lock be given up; if that is to be ignored, says so and waits on.
+    /// Waits for a request to give the lock up; if requests are to be ignored, says so and waits on.
     async fn asked(&self, hold: &Hold) -> Stop {
         let revocation = hold.revoked().await;
         let why = revocation.why.map(|why| format!(" ({why})")).unwrap_or_default();
-        let why = one_line(&format!("{}: somebody asked that the lock be given up{why}", hold.name()));
+        let why = one_line(&format!("{}: asked to give the lock up{why}", hold.name()));
         if self.args.on_revoke == args::OnRevoke::Ignore {
             self.voice.say(&format!("{why}; the command goes on"));
             return std::future::pending().await;
@@ -295,7 +295,7 @@ impl Run {
         ]
     }
 
-    /// Gives the lock back and closes the session if it was the last turn, within the bound.
+    /// Gives the lock back, within the bound, and closes the session if it was the last turn.
     async fn release(&self, holding: Holding, is_loss_told: bool) {
         let mut released = None;
         let releasing = async {

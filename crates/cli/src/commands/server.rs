@@ -13,13 +13,13 @@ use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::voice::say;
 
-/// Where a server listens that is not told: where ZooKeeper's clients look for one, and for this machine alone.
+/// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
 
-/// The tick of a server that is not told: ZooKeeper's own.
+/// The default tick of a server: ZooKeeper's own.
 const TICK_DEFAULT: Duration = Duration::from_secs(2);
 
-/// Serves until TERM, INT or HUP, and then stops in order: what was taken in is answered and stored.
+/// Serves until TERM, INT or HUP, and then stops in order: requests that were accepted are answered and stored.
 pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Failure> {
     let from_file = ServerSettings::load(global)?;
     let listen = options.listen.or(from_file.listen).unwrap_or(LISTEN_DEFAULT);

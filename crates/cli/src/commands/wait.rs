@@ -1,4 +1,4 @@
-//! `wait`: until nobody holds a lock or queues for it.
+//! `wait`: until a lock is free and has no waiters.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `show --watch`: a lock shown again whenever it changes, until a signal ends it or its reader goes away.
+//! `show --watch`: a lock shown again at each change, until a signal ends it or its reader goes away.
 //!
 //! On a terminal the screen is drawn anew; elsewhere each change is one more text, or one line of JSON.
 
@@ -21,17 +21,17 @@ use crate::witness::Witness;
 /// How often a terminal is drawn anew though nothing has changed, so that ages go on.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How often the lock is looked at though nobody came or went: for what is noted at a contender, such as a request to give
-/// up, which no watch tells.
+/// How often the lock is looked at though no contender came or went: for notes at a contender that no watch reports,
+/// such as a request to give up.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long nobody looks after a look that failed.
+/// How long to pause after a look that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many rows a terminal has that does not say.
+/// How many rows a terminal has that does not report it.
 const ROWS_DEFAULT: u16 = 24;
 
-/// Shows a lock again whenever it changes.
+/// Shows a lock again at each change.
 pub(super) fn watch(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let keeper = open(global)?;
@@ -59,10 +59,10 @@ struct Watching<'a> {
     form: Form,
     /// The contenders, as they were seen last.
     queue: Vec<ContenderInfo>,
-    /// What was seen of grants that the service does not tell.
+    /// Grants that were observed here and that the service does not report.
     witness: Witness,
     shown: Option<ShownLock>,
-    /// Whether it was said that the service cannot be looked at.
+    /// Whether a line said that the service cannot be looked at.
     is_failing: bool,
 }
 
@@ -97,7 +97,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Shows what was seen, if it is new; `false` if nobody reads any more.
+    /// Shows what was seen, if it is new; `false` if there is no reader any more.
     fn take(&mut self, looked: lockkeeper::Result<Vec<ContenderInfo>>) -> Result<bool, Failure> {
         match looked {
             Ok(queue) => {

@@ -1,5 +1,5 @@
-//! User and password that are kept apart from the URL: from the environment, or from the config file, and the password from
-//! a file that either names. Nothing of them is printed.
+//! User and password that are kept apart from the URL: from the environment or the config file, the password also from
+//! a file that either names. They are never printed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ const PASSWORD_FILE_VARIABLE: &str = "LOCKKEEPER_PASSWORD_FILE";
 /// The longest password in a file, in bytes: as long as a whole URL may be.
 const PASSWORD_BYTES_MAX: u64 = 8_192;
 
-/// What one place says; the URL's own go before it.
+/// What one place gives; the URL's own go before it.
 #[derive(Default)]
 pub(super) struct Credentials {
     user: Option<String>,
@@ -47,7 +47,7 @@ impl Credentials {
         Ok(Self { user: text(USER_VARIABLE)?, password })
     }
 
-    /// Reads those that a config file says or names.
+    /// Reads those that a config file gives or names.
     pub(super) fn of_file(user: Option<String>, password_file: Option<&str>, origin: &str) -> Result<Self, Failure> {
         let password = password_file.map(|path| match Path::new(path) {
             path if path.is_absolute() => password_of(path, &format!("{origin}: password_file")),

@@ -15,7 +15,7 @@ use super::retry::RetryTable;
 use super::server::{ServerSettings, ServerTable};
 use crate::exit::Failure;
 
-/// What one config file says, each part of it if it is there.
+/// What one config file says; a part is absent if the file does not have it.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) locks: Option<LockSettings>,
@@ -36,7 +36,7 @@ pub(super) struct LockSettings {
     pub(super) retry: Option<RetryPolicy>,
 }
 
-/// A config file as it is written. It has the keys that take effect, and every other is refused by its name.
+/// A config file as it is written. It has the keys that take effect, and every other key is refused by its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

@@ -1,4 +1,4 @@
-//! `[monitor]`: what the monitor of the locks is told, checked with the rest of the file.
+//! `[monitor]`: the settings of the monitor of the locks, checked with the rest of the file.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::file::Span;
 
-/// What the monitor is told, as far as it is said.
+/// The monitor's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct MonitorSettings {
     pub(super) is_enabled: Option<bool>,

@@ -80,7 +80,7 @@ impl Places<'_> {
         }
     }
 
-    /// Returns the place of the user's config file. A relative path says nothing, as the XDG specification has it.
+    /// Returns the path of the user's config file. A relative path is ignored, as the XDG specification has it.
     fn user_config(&self) -> Option<PathBuf> {
         let directory = |name| (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let config_home =

@@ -1,4 +1,4 @@
-//! `[retry]`: when to try again after a failure that may pass, in the names of the library's policies.
+//! `[retry]`: when to try again after a transient failure, in the names of the library's policies.
 
 use lockkeeper::retry::{DEFAULT_BASE, DEFAULT_MAX_DELAY, RetryPolicy};
 use serde::Deserialize;
@@ -19,11 +19,11 @@ pub(super) struct RetryTable {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 enum PolicyName {
-    /// Delays that double, and so many retries.
+    /// Delays that double, for the given number of retries.
     Exponential,
-    /// The same delay each time, and so many retries.
+    /// The same delay each time, for the given number of retries.
     NTimes,
-    /// The same delay each time, until so much time has passed.
+    /// The same delay each time, until the given time has passed.
     UntilElapsed,
     /// Delays that double, without end.
     Forever,
@@ -69,7 +69,7 @@ impl RetryTable {
         })
     }
 
-    /// Refuses the keys that say nothing to a policy.
+    /// Refuses the keys that a policy does not use.
     fn refuse_others(&self, policy: PolicyName) -> Result<(), String> {
         use PolicyName::{Exponential, Forever, NTimes, UntilElapsed};
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 use super::file::Span;
 
-/// The least tick that can be told to clients, who count milliseconds.
+/// The least tick that can be told to clients, which count milliseconds.
 pub(crate) const TICK_MIN: Duration = Duration::from_millis(1);
 
-/// What a server is told, as far as it is said.
+/// The server's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ServerSettings {
     pub(crate) listen: Option<SocketAddr>,
@@ -34,7 +34,7 @@ impl ServerTable {
         if let Some(relative) = data_dir.as_ref().filter(|path| !path.is_absolute()) {
             let path = relative.display();
             return Err(format!(
-                "server.data_dir: `{path}` would be another directory wherever one stands; write its path from the root"
+                "server.data_dir: `{path}` depends on the current directory; write its path from the root"
             ));
         }
         let tick = tick.map(|span| span.duration);

@@ -1,4 +1,4 @@
-//! What is settled on: the service with its settings, for locks; and what a server is told.
+//! The chosen settings: the service and its options, for locks; and those of a server.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::exit::Failure;
 /// The files of this machine, in the directory that the library chooses.
 const DEFAULT_URL: &str = "file:";
 
-/// What was settled on for locks.
+/// What was chosen for locks.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) url: ServiceUrl,
-    /// Where the URL was found, for what is said when it cannot be used; `None` for the default.
+    /// Where the URL was found, for messages about one that cannot be used; `None` for the default.
     origin: Option<String>,
     pub(super) retry: Option<RetryPolicy>,
     /// How long to wait for a lock when the command line does not say.
@@ -26,7 +26,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Settles on a service, by the options, this process's environment and the config files of this machine.
+    /// Chooses a service, by the options, this process's environment and the config files of this machine.
     pub(crate) fn load(global: &Global) -> Result<Self, Failure> {
         Self::settle(global, &Places::here())
     }
@@ -94,14 +94,14 @@ fn checked(url: &str, origin: &str, is_option: bool) -> Result<ServiceUrl, Failu
     let parsed = ServiceUrl::parse(url).map_err(|error| Failure::ours(format!("{origin}: {error:#}")))?;
     if is_option && parsed.password().is_some() {
         return Err(Failure::ours(format!(
-            "--connect: a password on a command line is seen by everybody; give it in LOCKKEEPER_PASSWORD, \
+            "--connect: a password on a command line is visible to every user; give it in LOCKKEEPER_PASSWORD, \
              in a file that LOCKKEEPER_PASSWORD_FILE names, or with this URL in {URL_VARIABLE} or a config file"
         )));
     }
-    // The place of a URL that goes along with a user or a machine must not depend on where one stands.
+    // A URL that belongs to a user or a machine must not depend on the current directory.
     if !is_option && url.strip_prefix("file:").is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
         return Err(Failure::ours(format!(
-            "{origin}: `{url}` would be another directory wherever one stands; write its path from the root"
+            "{origin}: `{url}` depends on the current directory; write its path from the root"
         )));
     }
     Ok(parsed)

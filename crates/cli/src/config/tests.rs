@@ -1,4 +1,4 @@
-//! The settings of a machine of its own: which of them count, and what is said of those that cannot be used.
+//! The settings of a simulated machine: which of them count, and what is said of those that cannot be used.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use super::{ServerSettings, Settings};
 use crate::args::Global;
 use crate::exit::Failure;
 
-/// A machine of its own: variables, and files under a temporary directory.
+/// A simulated machine: variables, and files under a temporary directory.
 struct Machine {
     directory: tempfile::TempDir,
     variables: BTreeMap<&'static str, OsString>,
@@ -94,7 +94,7 @@ fn relative_directories_of_the_environment_are_not_looked_at() {
 }
 
 #[test]
-fn the_settings_of_a_file_take_effect_whoever_names_the_service() {
+fn the_settings_of_a_file_take_effect_wherever_the_service_is_named() {
     let mut machine = Machine::new();
     machine.file(
         "etc/config.toml",
@@ -109,7 +109,7 @@ fn the_settings_of_a_file_take_effect_whoever_names_the_service() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_name_and_the_cure() {
+fn a_fault_in_a_file_is_reported_with_its_name_and_the_cure() {
     for (text, words) in [
         ("", vec!["names no service", "url = "]),
         ("url = ''", vec!["names no service", "url = "]),
@@ -222,7 +222,7 @@ fn credentials_come_from_the_url_the_environment_or_a_file_in_that_order() {
 }
 
 #[test]
-fn credentials_that_cannot_be_read_are_told_by_where_they_were_looked_for_and_never_quoted() {
+fn credentials_that_cannot_be_read_are_named_by_their_place_and_never_quoted() {
     let mut machine = Machine::new();
     machine.set("LOCKKEEPER_URL", "zk://ann:1234/Sc0tt@h");
     let refusal = machine.refusal();

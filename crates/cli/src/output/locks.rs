@@ -1,4 +1,4 @@
-//! A lock with those who hold it and those who wait, as `ls` and `show` print it.
+//! A lock with its holders and waiters, as `ls` and `show` print it.
 
 use std::time::Duration;
 
@@ -60,11 +60,11 @@ impl ShownLock {
         Self { name: name.to_owned(), kind: kind(queue), service, contenders: contenders(queue, now_unix) }
     }
 
-    /// Returns it for people.
+    /// Returns it as text.
     pub(crate) fn text(&self) -> String {
         let Self { name, kind, service, contenders } = self;
         let Some(kind) = kind else {
-            return one_line(&format!("{name} ({service}): nobody holds it and nobody waits")) + "\n";
+            return one_line(&format!("{name} ({service}): free, no waiters")) + "\n";
         };
         let is_held_known = contenders.iter().any(|contender| contender.who.held().is_some());
         let mut title = ["", "STATE", "MODE", "TOKEN", "HERE"].map(str::to_owned).to_vec();
@@ -87,7 +87,7 @@ impl ShownLock {
         format!("{}\n{}", one_line(&format!("{name} ({kind}, {service})")), table(&rows))
     }
 
-    /// Tells whether somebody looks at the same lock in the same state, whatever time has passed.
+    /// Tells whether another shows the same lock in the same state, apart from the time that has passed.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let ageless = |shown: &Self| {
             let mut value = serde_json::to_value(shown).unwrap_or_default();
@@ -119,7 +119,7 @@ pub(crate) fn list(locks: &[ListedLock]) -> String {
     table(&rows)
 }
 
-/// Names the kind of lock that a queue belongs to; unknown while nobody stands in it.
+/// Names the kind of lock that a queue belongs to; unknown while the queue is empty.
 pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
     let of_mode = |mode| match mode {
         Mode::Read | Mode::Write => Some("rwlock"),
@@ -150,7 +150,7 @@ mod tests {
 
     const NOW: Duration = Duration::from_millis(1_750_000_130_250);
 
-    /// A holder and a waiter of whom nothing is known.
+    /// A holder, and a waiter with an unknown owner.
     fn queue() -> Vec<ContenderInfo> {
         let mut holder = ContenderInfo::new(ContenderId::new("c1"), Mode::Mutex);
         holder.token = lockkeeper::FencingToken::new(u64::MAX >> 1, 0);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_lock_is_named_and_its_holders_are_told_from_those_who_wait() {
+    fn every_kind_of_lock_is_named_and_its_holders_are_told_from_its_waiters() {
         use Mode::{Candidate, Exclusive, Gate, Member, Mutex, Permit, Read, Write};
         for (modes, kind, holders) in [
             (&[Mutex, Mutex][..], "mutex", 1),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn only_time_passing_is_no_change() {
+    fn the_passing_of_time_alone_is_not_a_change() {
         let shown = |queue: &[ContenderInfo], later| ShownLock::new("x", "file:/x".to_owned(), queue, NOW + later);
         let before = shown(&queue(), Duration::ZERO);
         assert!(before.is_same(&shown(&queue(), Duration::from_secs(7))));
@@ -274,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_nobody_has_is_empty() {
+    fn a_free_lock_is_shown_as_free() {
         let shown = ShownLock::new("x", "file:/x".to_owned(), &[], NOW);
-        assert_eq!(shown.text(), "x (file:/x): nobody holds it and nobody waits\n");
+        assert_eq!(shown.text(), "x (file:/x): free, no waiters\n");
         assert!(serde_json::to_value(&shown).unwrap()["kind"].is_null());
         assert_eq!(list(&[]), "");
     }

@@ -1,11 +1,11 @@
 //! What the commands print to stdout: text tables and JSON.
 //!
-//! The JSON field names are stable, and tokens are strings in it, since many readers of JSON round large numbers.
-//! Nothing that another process chose, such as its command's name, reaches a terminal with its control characters.
+//! The JSON field names are stable, and tokens are strings in it, since many readers of JSON round large numbers. Text
+//! that another process chose, such as its command's name, reaches a terminal only without its control characters.
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `locks` | a lock with those who hold it and wait, for `ls` and `show` |
+//! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
 //! | `who` | one contender of it |
 //! | `orders` | what an operator did to a lock |
 //! | `promises` | what a service promises, for `capabilities`; whether a lock is held, for `check` |

@@ -1,4 +1,4 @@
-//! What an operator's orders have come to, as `revoke`, `break`, `freeze` and `thaw` print it.
+//! The outcome of an operator's orders, as `revoke`, `break`, `freeze` and `thaw` print it.
 
 use serde::Serialize;
 
@@ -20,14 +20,14 @@ pub(crate) struct Done {
 pub(crate) enum Deed {
     /// Holders were asked to give the lock up.
     Revoked {
-        /// Whom.
+        /// The holders that were asked.
         asked: Vec<Who>,
         /// Whether all of them have, by now.
         given_up: bool,
     },
     /// A holder was removed.
     Broken {
-        /// Who it was.
+        /// The holder.
         broken: Who,
     },
     /// The lock was frozen.
@@ -47,12 +47,12 @@ impl Done {
         Self { name: name.to_owned(), service, deed }
     }
 
-    /// Returns it for people, in one line.
+    /// Returns it as text, in one line.
     pub(crate) fn text(&self) -> String {
         let Self { name, service, deed } = self;
         let names = |list: &[Who]| list.iter().map(Who::name).collect::<Vec<_>>().join(", ");
         let done = match deed {
-            Deed::Revoked { asked, .. } if asked.is_empty() => ": nobody holds it who could be asked".to_owned(),
+            Deed::Revoked { asked, .. } if asked.is_empty() => ": there is no holder to ask".to_owned(),
             Deed::Revoked { asked, given_up } => {
                 let so_far = if *given_up { "; it was given up" } else { "" };
                 format!(": asked {} to give it up{so_far}", names(asked))

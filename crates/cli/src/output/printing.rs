@@ -1,4 +1,4 @@
-//! To stdout, as text or JSON.
+//! Printing to stdout, as text or JSON.
 
 use std::io::{self, Write as _};
 
@@ -13,7 +13,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&harmless_json(&text))
 }
 
-/// Escapes what JSON lets pass and a terminal obeys. Outside of strings JSON has nothing of the kind but its line ends.
+/// Escapes what JSON allows and a terminal obeys. Outside of strings JSON has no such character but its line ends.
 fn harmless_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for letter in json.chars() {
@@ -37,7 +37,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(text).map(drop)
 }
 
-/// Prints a text, and tells whether there is still somebody who reads.
+/// Prints a text, and tells whether stdout still has a reader.
 pub(crate) fn write(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

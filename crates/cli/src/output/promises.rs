@@ -1,11 +1,11 @@
-//! What a service promises and what is believed of a hold, for `capabilities` and `check`.
+//! What a service promises and what is known of a hold, for `capabilities` and `check`.
 
 use lockkeeper::{Capabilities, Exclusion, Fencing, StoppedHolder};
 use serde::Serialize;
 
 use super::text::table;
 
-/// What a service promises, in words for people and for programs.
+/// What a service promises, as words and as sentences.
 #[derive(Debug, Serialize)]
 pub(crate) struct Promises {
     service: String,
@@ -21,7 +21,7 @@ impl Promises {
     /// Puts a service's capabilities into words.
     pub(crate) fn new(service: String, capabilities: &Capabilities) -> Self {
         let Capabilities { backend, exclusion, fencing, stopped_holder, .. } = *capabilities;
-        // A promise that this list does not know yet is told by its sentence.
+        // A promise that this list does not know yet is shown by its sentence.
         let exclusion_word = match exclusion {
             Exclusion::Process => "process".to_owned(),
             Exclusion::Machine => "machine".to_owned(),
@@ -50,7 +50,7 @@ impl Promises {
         }
     }
 
-    /// Returns them for people.
+    /// Returns them as text.
     pub(crate) fn text(&self) -> String {
         let [exclusion, fencing, stopped_holder] = &self.sentences;
         let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];

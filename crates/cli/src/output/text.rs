@@ -1,4 +1,4 @@
-//! Texts for people: tables, brief durations, and nothing that a terminal obeys.
+//! Texts to be read: tables, brief durations, and nothing that a terminal obeys.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::text::brief;
 
-/// Who it is, and what is known of it.
+/// Its owner, and what is known of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Who {
     pub(super) mode: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Who {
     owner: Option<Owner>,
     /// How long it has been in the queue.
     age_ms: Option<u64>,
-    /// How long it has had what it asks for, if that can be known.
+    /// How long it has held what it asks for, if that is known.
     held_ms: Option<u64>,
     /// Why the lock is frozen, if this contender is what freezes it.
     frozen: Option<String>,
@@ -63,7 +63,7 @@ impl Who {
         }
     }
 
-    /// Names it for people.
+    /// Names it as text.
     pub(crate) fn name(&self) -> String {
         match &self.owner {
             Some(Owner { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),
@@ -94,7 +94,7 @@ impl Who {
         self.held_ms.map(|held_ms| brief(Duration::from_millis(held_ms)))
     }
 
-    /// Says what else is to be known of it.
+    /// Returns a note on its state, if there is one.
     pub(super) fn note(&self) -> Option<String> {
         if let Some(reason) = &self.frozen {
             return Some(format!("frozen: {reason}"));

@@ -1,7 +1,7 @@
 //! One timer on the clock that goes on while the machine is suspended.
 //!
-//! `poll` and the runtime's timers stand still in a suspend; after it they would fire late by the whole sleep, with
-//! the hold long over.
+//! `poll` and the runtime's timers stand still in a suspend. After it they would fire late by the whole sleep, long
+//! after the end of the hold.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,9 +31,7 @@ impl Alarm {
 
     /// Sets it for a moment, or for none; a moment in the past is now.
     ///
-    /// # Errors
-    ///
-    /// None that this process could cause.
+    /// This process causes no error here.
     pub(super) fn set(&mut self, moment: Option<BootInstant>) -> io::Result<()> {
         if self.set_for == moment {
             return Ok(());

@@ -109,7 +109,7 @@ pub(super) fn send(socket: impl AsFd, message: Message, files: &[BorrowedFd<'_>]
 ///
 /// # Errors
 ///
-/// With [`RecvFlags::DONTWAIT`], `WouldBlock` when there is none; `InvalidData` for what no side of ours sends.
+/// With [`RecvFlags::DONTWAIT`], `WouldBlock` when there is none; `InvalidData` for a message that neither side sends.
 pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
     let mut bytes = [0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
@@ -117,7 +117,8 @@ pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
-            // A side that died with mail of ours unread resets the connection, once; what it sent before is still there.
+            // A side that died with unread messages of ours resets the connection, once; what it sent before is still
+            // there.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }
@@ -155,11 +156,11 @@ pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsStri
     Ok(())
 }
 
-/// Receives what [`send_environment`] sends, however long it takes to come; `None` when the other side is gone.
+/// Receives what [`send_environment`] sends, however long that takes; `None` when the other side is gone.
 ///
 /// # Errors
 ///
-/// `InvalidData` for what no side of ours sends.
+/// `InvalidData` for a message that neither side sends.
 pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Variables>> {
     let mut bytes = vec![0; ENVIRONMENT_BYTES_MAX];
     let count = loop {
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_of_a_side_that_went_with_mail_unread_arrives() {
+    fn the_last_message_of_a_side_that_ended_with_unread_messages_arrives() {
         let (here, there) = pair().unwrap();
         let last_word = Message::Ended { end: End::Exited(3), cause: Cause::Itself };
         send(&there, last_word, &[]).unwrap();

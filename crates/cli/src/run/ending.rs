@@ -14,25 +14,25 @@ use lockkeeper::clock::BootInstant;
 const KILL_BEFORE_END_MS: u64 = 500;
 
 /// How long before the end of the hold the runner no longer waits for the watchdog, in milliseconds: half of the above,
-/// so that either has as much.
+/// so that each has the same time.
 const TAKE_OVER_BEFORE_END_MS: u64 = 250;
 
 /// How much longer than the grace the runner waits for the watchdog after a loss, in milliseconds.
 const TAKE_OVER_AFTER_GRACE_MS: u64 = 1_000;
 
-/// How long a command may take to end if nobody says, in milliseconds.
+/// How long a command may take to end by default, in milliseconds.
 const GRACE_DEFAULT_MS: u64 = 5_000;
 
-/// A grace that a hold does not leave time for; says so in words.
+/// A grace that a hold does not leave time for; can be displayed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct GraceTooLong {
     wanted: Option<Duration>,
     fits: Duration,
 }
 
-/// Settles on the grace under a hold that gives this much `notice` before its deadline, if it has one.
+/// Chooses the grace under a hold that gives this much `notice` before its deadline, if it has one.
 ///
-/// What does not fit would have a command ended although its hold is renewed as it should be.
+/// With a grace that does not fit, a command would be ended although its hold is renewed as it should be.
 ///
 /// # Errors
 ///

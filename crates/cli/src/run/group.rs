@@ -1,12 +1,13 @@
-//! The processes of a command: its group, and what has left the group but not the session.
+//! The processes of a command: its group, and those that have left the group but not the session.
 //!
 //! The command leads its group, so the group's number is the command's process id. That number cannot be given to
-//! anybody else while the command is not waited for or any member is left, which is why the command is waited for
+//! another process while the command is not waited for or any member is left, which is why the command is waited for
 //! last.
 //!
-//! A shell gives each job a group of its own, and so do `timeout` and a nested `lockkeeper run`. Such strays are found
-//! as descendants: orphans come to the watchdog, or to the runner when the watchdog is dead, so none is out of sight.
-//! What has started a session of its own meant to stay behind, and is left alone, as are other users' processes.
+//! A shell gives each job a separate group, and so do `timeout` and a nested `lockkeeper run`. Such strays are found as
+//! descendants: orphans become children of the watchdog, or of the runner when the watchdog is dead, so none is out of
+//! sight. A process that has started a new session is meant to stay behind. It is left alone, as are other users'
+//! processes.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -108,8 +109,8 @@ impl Group {
 
     /// Tells whether no member of the group is alive, once the leader was killed or has ended and was waited for.
     ///
-    /// The kernel is asked first: it answers for processes that `/proc` hides. If it still knows members, they may
-    /// be dead ones that nobody has waited for, so the table decides; a table that shows no member at all hides some.
+    /// The kernel is asked first: it answers for processes that `/proc` hides. If it still knows members, they may be
+    /// dead and not yet waited for, so the table decides; a table that shows no member at all hides some.
     pub(super) fn is_empty(self) -> bool {
         if test_kill_process_group(self.leader) == Err(Errno::SRCH) {
             return true;
@@ -120,7 +121,7 @@ impl Group {
     }
 }
 
-/// Says what is out of sight where there is no table; `why` is why there is none.
+/// Says what is out of sight where there is no table; `why` is the reason that there is none.
 pub(super) fn say_unseen(why: &io::Error) {
     say(&format!(
         "{why}; ending the command's process group by its number; processes that have left the group cannot be seen, \
@@ -145,15 +146,15 @@ fn descendants(table: &[Process], ancestor: Pid) -> HashSet<Pid> {
     }
 }
 
-/// Says that a kill did not help.
+/// Returns the message that a kill did not help.
 pub(super) fn stubborn(alive: &[Process]) -> String {
     let who = if alive.is_empty() { "members of its group".to_owned() } else { names(alive) };
     format!("waiting for processes that cannot be killed: {who}")
 }
 
-/// Names processes for people: `sleep (4121), sh (4120)`.
+/// Names processes as text: `sleep (4121), sh (4120)`.
 fn names(processes: &[Process]) -> String {
-    /// A line for people names so many; the rest is counted.
+    /// How many processes a line names; the rest is counted.
     const NAMED_MAX: usize = 5;
     let mut names: Vec<String> =
         processes.iter().take(NAMED_MAX).map(|process| format!("{} ({})", process.name, process.pid)).collect();
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descendants_are_found_whatever_the_order_of_the_table() {
+    fn descendants_are_found_in_any_order_of_the_table() {
         let process = |pid, parent| Process {
             pid: Pid::from_raw(pid).unwrap(),
             parent: Pid::from_raw(parent),

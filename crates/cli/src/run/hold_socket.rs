@@ -1,8 +1,8 @@
 //! What a command may ask of its runner: whether the lock is still held, and for how long at least.
 //!
-//! A socket in the kernel's own name space (an abstract one), not in a directory: nothing to make before the command
-//! starts, and nothing left when the runner is killed. Whoever connects is answered with one line of JSON. Both sides
-//! look at the other's user: the name alone protects nothing. A command in another network name space does not reach it.
+//! A socket in the kernel's abstract name space, not in a directory: nothing has to be made before the command starts,
+//! and nothing is left when the runner is killed. Each connection is answered with one line of JSON. Both sides look at
+//! the other's user: the name alone protects nothing. A command in another network name space does not reach it.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub(crate) const VARIABLE: &str = "LOCKKEEPER_HOLD";
 /// How long the runner may take to answer, in milliseconds; one that is stopped does not answer at all.
 const PATIENCE_MS: u64 = 2_000;
 
-/// How long nobody is answered after an attempt failed, in milliseconds.
+/// How long no connection is answered after an attempt failed, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 /// The longest answer in bytes: several times what the fields can need.
@@ -47,7 +47,7 @@ pub(crate) struct HoldSocket {
 }
 
 impl HoldSocket {
-    /// Binds a socket under a name that nobody else has.
+    /// Binds a socket under a name that no other socket has.
     ///
     /// # Errors
     ///
@@ -66,13 +66,13 @@ impl HoldSocket {
         format!("@{}", self.name).into()
     }
 
-    /// Answers whoever asks, without end. One connection at a time is open, and for no longer than an answer takes.
+    /// Answers each connection, without end. One connection at a time is open, and only for the time of an answer.
     pub(crate) async fn serve(self, answer: impl Fn() -> Answer) -> Infallible {
         loop {
             match self.listener.accept().await {
-                // One whom we cannot answer is no reason to stop.
+                // A connection that we cannot answer is no reason to stop.
                 Ok((stream, _)) => drop(reply(&stream, &answer())),
-                // Too many files open, or somebody went away meanwhile: they ask again, and we do not spin.
+                // Too many files open, or the other side went away meanwhile: it asks again, and we do not spin.
                 Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await,
             }
         }
@@ -93,7 +93,7 @@ fn reply(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// `ConnectionRefused`: that runner is gone, and with it its hold. All else: it cannot be told.
+/// `ConnectionRefused`: that runner is gone, and with it its hold. Any other: it is not known.
 pub(crate) fn ask(address: &str) -> io::Result<Answer> {
     let name = address.strip_prefix('@').ok_or(io::ErrorKind::InvalidInput)?;
     let stream = StdUnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_asks_is_answered_with_the_state_of_that_moment() {
+    async fn a_connection_is_answered_with_the_state_of_that_moment() {
         let socket = HoldSocket::bind().unwrap();
         let address = socket.address().into_string().unwrap();
         let left = std::cell::Cell::new(3);

@@ -1,8 +1,8 @@
-//! The command, before it is one: a fork of the watchdog that ties its life to the watchdog's and, once it is told to,
+//! The command, before it is one: a fork of the watchdog that ties its life to the watchdog's. Once it is told to, it
 //! executes the command in its own place.
 //!
-//! It is made while the lock is still asked for, so that the command need not wait for it. The watchdog has one thread,
-//! so its fork may do whatever a program may do.
+//! It is made before the lock is granted, so that the command need not wait for it. The watchdog has one thread, so its
+//! fork may do all that a program may do.
 
 use std::ffi::OsString;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    /// Makes a launcher of `command` in a group of its own, which it leads; returns in the watchdog alone.
+    /// Makes a launcher of `command` in a separate group, which it leads; returns in the watchdog alone.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Launcher {
         match fork::fork()? {
             Fork::Parent(pid) => {
                 let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-                // The launcher does it too: whoever comes first, a signal to the group finds it from here on.
+                // The launcher does it too: no matter which comes first, a signal to the group finds it from here on.
                 let _ = setpgid(Some(leader), Some(leader));
                 Ok(Self { leader, channel: ours })
             }
@@ -52,7 +52,7 @@ impl Launcher {
         }
     }
 
-    /// Has it become the command, with these variables added to the environment; returns its process id.
+    /// Makes it become the command, with these variables added to the environment; returns its process id.
     ///
     /// The launcher itself tells the runner its process id before it executes the command, or why it could not.
     ///
@@ -70,18 +70,18 @@ impl Launcher {
         Ok(self.leader)
     }
 
-    /// Ends a launcher that is not needed, and sees it gone.
+    /// Ends a launcher that is not needed, and waits for its end.
     pub(super) fn end(self) {
         let _ = kill_process(self.leader, Signal::KILL);
         let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED);
     }
 }
 
-/// Waits for the word and becomes the command; returns only if that fails, when the runner has been told.
+/// Waits for the message to go on and becomes the command; returns only if that fails, when the runner has been told.
 ///
 /// stdin is the watchdog's way to the runner at first.
 fn run(command: &[OsString], channel: &OwnedFd, watchdog: Pid) {
-    // If the runner is gone, the watchdog ends what there is, and nobody wants to know.
+    // If the runner is gone, the watchdog ends the command, and no process needs the answer.
     let _ = match prepare(channel, watchdog) {
         Ok(Some((runner, environment))) => {
             let errno = errno(&execute(command, environment));
@@ -120,7 +120,7 @@ fn prepare(channel: &OwnedFd, watchdog: Pid) -> io::Result<Option<(OwnedFd, Vari
     Ok(Some((runner, environment)))
 }
 
-/// Becomes the command; the answer is why not.
+/// Becomes the command; returns why it could not.
 fn execute(command: &[OsString], environment: Variables) -> io::Error {
     match command {
         // `exec` also gives SIGPIPE back its default, which our own runtime had set aside.
@@ -130,6 +130,6 @@ fn execute(command: &[OsString], environment: Variables) -> io::Error {
 }
 
 fn errno(error: &io::Error) -> i32 {
-    // An argument with a zero byte cannot come in as an argument, and all else has a number.
+    // An argument with a zero byte cannot be passed to us, and every other error has a number.
     error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error())
 }

@@ -1,20 +1,21 @@
 //! Running a command under a lock: the command never outlives the hold, and the hold never ends before the command.
 //!
 //! Three processes take part, and two programs are executed: this one and the command. The *runner* holds the lock and
-//! renews it. The *watchdog*, a fork of the runner, starts the command and ends it when the runner dies or the hold runs
-//! out. The *launcher*, its fork, is the command before it is one: it ties its life to the watchdog's and executes.
+//! renews it. The *watchdog*, a fork of the runner, starts the command and ends it when the runner dies or the hold
+//! runs out. The *launcher*, a fork of the watchdog, is the command before it is one: it ties its life to the
+//! watchdog's and executes the command.
 //!
 //! | file | what lives there |
 //! | --- | --- |
 //! | `supervision` | what the caller hands over, and what comes back |
 //! | `runner` | the runner's loop: signals, renewals, loss, the end of the watchdog |
-//! | `terminal` | who has the terminal; Ctrl-Z |
+//! | `terminal` | which group has the terminal; Ctrl-Z |
 //! | `signals` | which signals reach the command |
 //! | `stand_by` | making a watchdog before it is needed |
 //! | `watchdog` | the watchdog's loop |
 //! | `launcher` | from the watchdog to the command |
 //! | `ending` | which grace fits, when to ask the command to end and when to kill it: pure |
-//! | `group` | the command's processes, in its group and strayed from it: kill them, see them gone |
+//! | `group` | the command's processes, in its group and strayed from it: kill them, wait for their end |
 //! | `processes` | the process table |
 //! | `channel` | the messages between the three |
 //! | `alarm` | a timer that does not stop while the machine sleeps |
@@ -47,13 +48,13 @@ pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
 
-/// What a process of ours gives when it fails: what the command line gives for a failure of ours.
+/// The exit code of a process of ours that fails: that of the command line for a failure of ours.
 const FAILED: u8 = 125;
 
 /// Runs this process as the watchdog if its first argument says so.
 ///
-/// `main` calls it first of all, so that a watchdog pays neither for parsing options nor for an asynchronous runtime. It
-/// refuses to run when a person starts it.
+/// `main` calls it first of all, so that a watchdog pays neither for parsing options nor for an asynchronous runtime.
+/// It refuses to run when a person starts it.
 pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let is_watchdog = arguments.nth(1)? == watchdog::STEP;
     is_watchdog.then(|| ExitCode::from(watchdog::run(&arguments.collect::<Vec<_>>())))
@@ -63,7 +64,7 @@ pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Opti
 fn step_ended(result: io::Result<()>) -> u8 {
     match result {
         Ok(()) => 0,
-        // Whoever started it is gone, and with it whoever wants to know.
+        // The process that started it is gone, and no other needs the message.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILED,
         Err(error) => {
             say(&format!("a step of `lockkeeper run`, which only it can start, failed: {error}"));
@@ -72,9 +73,9 @@ fn step_ended(result: io::Result<()>) -> u8 {
     }
 }
 
-/// Writes one line of ours to stderr; the command's own words go there too, hence the prefix.
+/// Writes one line of ours to stderr, with a prefix, since the command writes there too.
 ///
-/// One write, so that lines of several processes do not mix. Whether anybody reads it changes nothing.
+/// One write, so that lines of several processes do not mix. A failure is ignored.
 pub(crate) fn say(line: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), format!("lockkeeper: {line}\n").as_bytes());
 }

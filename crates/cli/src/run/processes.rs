@@ -1,4 +1,4 @@
-//! The process table, as `/proc` shows it: who is in which group, and who is alive.
+//! The process table, as `/proc` shows it: which process is in which group, and which is alive.
 //!
 //! Read only when a command is ended or stopped by the terminal, never on the way to a command's start.
 
@@ -16,9 +16,9 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     /// `None` for the first process of a namespace.
     pub(super) parent: Option<Pid>,
-    /// `None` if its leader is outside our namespace, as for what was put into a container from without.
+    /// `None` if its leader is outside our namespace, as for a process that was put into a container from outside.
     pub(super) group: Option<Pid>,
-    /// `None` as the group.
+    /// `None` in the same case as for the group.
     pub(super) session: Option<Pid>,
     pub(super) life: Life,
     /// The first 15 bytes of the program's name.
@@ -60,7 +60,7 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// Tells by our own `status` whether the table counts as we do.
+/// Tells by our own `status` whether the table numbers processes as we do.
 ///
 /// The kernel lists our number in the table's namespace and in each one below it down to ours. The first number alone
 /// would not do: two namespaces may know us by the same one.

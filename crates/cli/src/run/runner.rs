@@ -1,6 +1,6 @@
 //! The runner's side: starts the watchdog, tells it what it must know, passes signals on, and stays until all is over.
 //!
-//! The caller holds the lock all the while and lets go of it only after [`supervise`] has returned.
+//! The caller holds the lock all the while and releases it only after [`supervise`] has returned.
 
 use std::future::pending;
 use std::io;
@@ -39,32 +39,25 @@ const LOSS_WAIT_AFTER_MS: u64 = 50;
 /// How often a group whose watchdog died is looked at, in milliseconds.
 const LOOK_MS: u64 = 5;
 
-/// Runs a command under a hold; returns when the command has ended and nobody of ours is left but the watchdog, if it has
-/// nothing more to do: it is waited for while the lock is given back.
+/// Runs a command under a hold. Returns when the command has ended and no process of ours is left but the watchdog, if
+/// it has nothing more to do: that one is waited for while the lock is given back.
 ///
 /// When the lock is lost, or to be given up because `stop` says so, all of the command's processes are dead before this
 /// returns. When the command ends by itself, what it has left in the background is left alone. From the call on, signals
 /// are the command's.
 ///
-/// To be driven by the thread that has called it, as a `current_thread` runtime does: a background process that takes the
-/// terminal back must have blocked SIGTTOU, and a mask belongs to a thread.
+/// Must be polled by the thread that has called it, as a `current_thread` runtime does: a background process that takes
+/// the terminal back must have blocked SIGTTOU, and a mask belongs to a thread.
+///
+/// Dropping the future breaks the watchdog's pipe: it ends the command's processes, and keeps the lifeline until then.
+/// Otherwise the lifeline is closed before this returns.
+///
+/// When the connection is lost, the command runs on until `safe_until` less the grace comes near; then it is ended.
 ///
 /// # Errors
 ///
-/// The command could not be started for want of resources, or the watchdog was killed, and then the command's
-/// processes are dead.
-///
-/// # Cancellation
-///
-/// Dropping the future breaks the watchdog's pipe: it ends the command's processes, and keeps the lifeline so long.
-///
-/// # Ordering
-///
-/// The lifeline is closed before this returns.
-///
-/// # On connection loss
-///
-/// The command runs on until `safe_until` less the grace comes near; then it is ended.
+/// The command could not be started for want of resources, or the watchdog was killed; then the command's processes are
+/// dead.
 pub(crate) async fn supervise(
     supervision: Supervision,
     lost: impl Future<Output = String> + Send,
@@ -91,7 +84,7 @@ impl Drop for Leaving {
 struct Runner {
     program: String,
     watchdog: Pid,
-    /// A stream to the runtime alone; what travels are the messages of `channel`.
+    /// A stream to the runtime alone; it carries the messages of `channel`.
     channel: UnixStream,
     terminal: Terminal,
     safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
@@ -158,7 +151,7 @@ impl Runner {
         })
     }
 
-    /// Goes on until the watchdog is gone, with its last word or without.
+    /// Goes on until the watchdog is gone, with or without its last message.
     async fn listen(
         &mut self,
         mut signals: Signals,
@@ -215,8 +208,8 @@ impl Runner {
     }
 
     fn tell(&self, message: Message) {
-        // A watchdog that is gone is heard of when it is listened to. One that was stopped so long that its mail is
-        // full misses the rest; it then ends the command too early rather than too late.
+        // The end of a watchdog is noticed where its messages are read. One that was stopped for so long that its
+        // channel is full misses the rest; it then ends the command too early rather than too late.
         let _ = channel::send(&self.channel, message, &[]);
     }
 
@@ -245,14 +238,14 @@ impl Runner {
         self.end_command(within.unwrap_or(Duration::MAX));
     }
 
-    /// Has the command asked to end, and killed after the grace or `within` this time, whichever is shorter.
+    /// Asks the command to end, and has it killed after the grace or `within` this time, if that is shorter.
     fn end_command(&mut self, within: Duration) {
         self.grace = self.grace.min(within);
         self.end_told_at.get_or_insert_with(|| SystemClock.now());
         self.tell(Message::End { within });
     }
 
-    /// Ends a watchdog that is stopped or stuck; the command dies with it, and then its group by our hand.
+    /// Ends a watchdog that is stopped or stuck. The command dies with it, and then we kill its group.
     fn take_over(&mut self) {
         self.took_over = true;
         if self.unconfirmed_since.is_some() {
@@ -289,9 +282,9 @@ impl Runner {
             self.tell(Message::Signal(Signal::CONT.as_raw()));
             return Ok(());
         }
-        // A command that stops itself has the terminal still, and nobody could type anything more.
+        // A command that stops itself still has the terminal, and no input could reach another process.
         let keeps_terminal = signal == Signal::STOP && self.terminal.is_lent_to(command);
-        // Stopped by hand in the background, or where there is no terminal: whoever did it continues it.
+        // Stopped by hand in the background, or where there is no terminal: the process that did it continues it.
         if !self.terminal.is_there() || !(wants_terminal || keeps_terminal || signal == Signal::TSTP) {
             return Ok(());
         }
@@ -303,17 +296,17 @@ impl Runner {
             return Ok(());
         }
         match stop_job()? {
-            // Continued; the signal that did it is heard next.
+            // Continued; the signal that did it is received next.
             JobControl::Shell => {}
             JobControl::Nobody if signal == Signal::TSTP => self.resume(),
-            // Whoever did it continues it, as there is no shell to do it; then it needs the terminal.
+            // The process that did it continues it, as there is no shell to do it; then it needs the terminal.
             JobControl::Nobody if keeps_terminal => _ = self.terminal.lend(command),
-            JobControl::Nobody => say("the command waits for the terminal, which is somebody else's"),
+            JobControl::Nobody => say("the command waits for the terminal, which another process has"),
         }
         Ok(())
     }
 
-    /// Sees the last of the watchdog, ends what it left if it was killed, and sums up.
+    /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
         // Else its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
         let leaving = Some(Leaving(self.watchdog)).filter(|_| self.is_over());
@@ -337,7 +330,7 @@ impl Runner {
             (Some(Failure::NotLaunched(errno)), ..) => Err(io::Error::from_raw_os_error(errno)),
             (Some(Failure::NotExecuted(errno)), ..) => Ok(not_executed(&self.program, errno)),
             (None, Some(reason), _) => Ok(Outcome::LockLost(reason)),
-            // The watchdog was told to end it, or it was about to end by itself; that is told by whoever said `stop`.
+            // The watchdog was told to end it, or it was about to end by itself; the sender of `stop` reports that.
             (None, None, Some((End::Exited(code), _))) if self.is_giving_up => Ok(Outcome::Exited(code)),
             (None, None, Some((End::Signaled(signal), _))) if self.is_giving_up => Ok(Outcome::Signaled(signal)),
             (None, None, None) if is_told_to_end && self.took_over => Ok(Outcome::Signaled(Signal::KILL.as_raw())),
@@ -377,7 +370,7 @@ async fn receive(channel: &UnixStream) -> io::Result<Option<Message>> {
 
 /// Kills the processes of a command whose watchdog is dead, and waits until none of them is alive.
 async fn end_group(group: Group) {
-    // Before anything of it is waited for: so long its number is nobody else's.
+    // Before any process of it is waited for: until then no other process has its number.
     group.kill();
     let start = SystemClock.now();
     let (mut is_said, mut is_unseen_said) = (false, false);

@@ -1,4 +1,4 @@
-//! Which signals reach the command, and hearing them.
+//! Which signals reach the command, and receiving them.
 //!
 //! A signal that was ignored when we started stays ignored, here and in the command: that is what `nohup` and a shell's
 //! background jobs ask for.
@@ -20,13 +20,13 @@ const PASSED_ON: [Signal; 7] =
 /// Those that end a command unless it handles them; the watchdog confirms that it has passed them on.
 pub(super) const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// The signals that this process hears from now on instead of being ended or stopped by them.
+/// The signals that this process receives from now on instead of being ended or stopped by them.
 pub(super) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    /// Starts to hear them.
+    /// Starts to receive them.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// Waits for the next one; several of a kind may be heard as one, as the kernel does it.
+    /// Waits for the next one. Several of a kind may come as one, as with the kernel.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {

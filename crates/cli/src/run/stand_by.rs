@@ -1,8 +1,8 @@
-//! A watchdog in waiting: made before the lock is asked for, told what to do once the lock is held.
+//! A watchdog that stands by: made before the lock is asked for, told what to do once the lock is held.
 //!
-//! The first one is a fork of this process, made while it has one thread and hardly anything else: a program that is
-//! executed costs several times as much. Later ones, of `--restart`, are this program executed anew, since a process
-//! with a runtime must not be forked.
+//! The first one is a fork of this process, made while it has one thread and hardly anything else: executing a program
+//! costs several times as much. Later ones, of `--restart`, are this program executed anew, since a process with a
+//! runtime must not be forked.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use super::channel;
 use super::watchdog;
 
-/// A watchdog that waits for its word to start a command.
+/// A watchdog that waits for the message to start a command.
 #[derive(Debug)]
 pub(crate) struct StandBy {
     channel: OwnedFd,
@@ -73,7 +73,7 @@ impl StandBy {
         Ok(Self { watchdog: Waiting(Some(Pid::from_child(&watchdog))), channel: ours })
     }
 
-    /// Returns the watchdog and the way to it once it is told to begin, so that its end is the caller's to see.
+    /// Returns the watchdog and the channel to it once it is told to begin; the caller then waits for its end.
     pub(super) fn begin(mut self) -> (Pid, OwnedFd) {
         let watchdog = self.watchdog.0.take().expect("it is taken here alone, with its owner");
         (watchdog, self.channel)

@@ -1,4 +1,4 @@
-//! What the supervisor must know of a hold, and what it answers: the border to the command line.
+//! What the supervisor must know of a hold, and what it returns: the border to the command line.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use super::StandBy;
 /// What happens to the command when its lock is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OnLoss {
-    /// It is ended before anybody else is granted the lock.
+    /// It is ended before another contender is granted the lock.
     Stop,
     /// It goes on; one line says that the lock is lost.
     Warn,
@@ -25,9 +25,9 @@ pub(crate) struct Supervision {
     pub(crate) command: Vec<OsString>,
     /// Added to the inherited environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// Keeps our place in the queue for as long as it is open; the watchdog closes it when the command is dead.
+    /// Keeps our place in the queue while it is open; the watchdog closes it when the command is dead.
     pub(crate) lifeline: Option<OwnedFd>,
-    /// Answers until when the hold may be believed; asked again and again if it has a deadline.
+    /// Tells until when the hold may be believed; asked again and again if it has a deadline.
     pub(crate) safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
     /// How long the command may take to end by itself once it was asked to.
     pub(crate) grace: Duration,
@@ -35,16 +35,16 @@ pub(crate) struct Supervision {
     pub(crate) on_loss: OnLoss,
 }
 
-/// That the lock is to be given up, and so the command to be ended.
+/// The order to give the lock up, and so to end the command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Stop {
-    /// Why, for a line to people, without characters that a terminal obeys.
+    /// Why, for a line to be read, without characters that a terminal obeys.
     pub(crate) why: String,
     /// Within which time the command must be dead, if that is shorter than its grace.
     pub(crate) within: Option<Duration>,
 }
 
-/// How it went.
+/// How it ended.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
     /// The command ended with this code.

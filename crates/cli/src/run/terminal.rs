@@ -1,9 +1,9 @@
-//! Who has the terminal: the command's group while it runs in front, the runner's group while it is stopped.
+//! Which group has the terminal: the command's group while it runs in front, the runner's group while it is stopped.
 //!
-//! The command stands in a process group of its own, so that it can be ended as a whole; whoever is not in the
-//! terminal's foreground group cannot read from it. The terminal is lent before the command starts if stdin and stdout
-//! are the terminal. Otherwise we are likely one end of a pipeline, whose other members would lose it; then it is lent
-//! when the command asks for it, which the kernel shows by stopping it.
+//! The command stands in a separate process group, so that it can be ended as a whole; a process outside of the
+//! terminal's foreground group cannot read from the terminal. The terminal is lent before the command starts if stdin
+//! and stdout are the terminal. Otherwise we are likely one end of a pipeline, whose other members would lose it; then
+//! it is lent when the command asks for it, which the kernel shows by stopping it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ use super::processes::{self, Life, Process};
 /// The terminal of this session, if it has one.
 pub(super) struct Terminal {
     device: Option<OwnedFd>,
-    /// Our group; `None` if its leader is outside our namespace: then we leave the terminal to whoever is outside.
+    /// Our group; `None` if its leader is outside our namespace: then we leave the terminal to the processes outside.
     ours: Option<Pid>,
     /// Its modes when we started.
     modes: Option<Termios>,
@@ -59,7 +59,7 @@ impl Terminal {
         self.foreground() == Some(group)
     }
 
-    /// Gives the terminal to `group` if it is ours to give; tells whether it was.
+    /// Gives the terminal to `group` if we have it to give; tells whether it was given.
     pub(super) fn lend(&self, group: Pid) -> bool {
         match &self.device {
             Some(device) if self.is_ours() => tcsetpgrp(device, group).is_ok(),
@@ -77,7 +77,7 @@ impl Terminal {
         }
     }
 
-    /// Sets the modes back that a command may have changed and had no time to restore.
+    /// Restores the modes that a command may have changed and had no time to restore.
     pub(super) fn restore_modes(&self) {
         if let (Some(device), Some(modes)) = (&self.device, &self.modes)
             && self.is_ours()
@@ -98,29 +98,27 @@ fn our_group() -> Option<Pid> {
     Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }
 
-/// Whether somebody is there to continue us once we are stopped.
+/// Whether a process is there to continue us once we are stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum JobControl {
     /// A shell that gets its prompt back and can continue us.
     Shell,
-    /// Nobody: the kernel would not stop such a group either.
+    /// No process: the kernel would not stop such a group either.
     Nobody,
 }
 
 /// Stops our whole job as the terminal would have, had the command been in our group; returns once it is continued.
 ///
-/// Where there is no process table of our namespace, a shell cannot be seen, and so there is none.
+/// Without a process table of our namespace a shell cannot be seen, and counts as absent.
 ///
-/// # Errors
-///
-/// None that this process could cause.
+/// This process causes no error here.
 pub(super) fn stop_job() -> io::Result<JobControl> {
     let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::Nobody) };
     if job_control(&table, ours) == JobControl::Nobody {
         return Ok(JobControl::Nobody);
     }
-    // All in one call, and by the one stop signal that we do not hear: a shell that sees another member stop may continue
-    // the group at once, and were we stopped after that, nobody would continue us.
+    // All in one call, and by the one stop signal that we do not catch: a shell that sees another member stop may
+    // continue the group at once. If we were stopped after that, no process would continue us.
     kill_process_group(ours, Signal::STOP)?;
     Ok(JobControl::Shell)
 }
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_parent_in_its_session_has_nobody_to_continue_it() {
+    fn a_group_without_a_parent_in_its_session_has_no_process_to_continue_it() {
         let shell = process(10, 1, 10, 10);
         let script = process(20, 10, 20, 10);
         let runner = process(21, 20, 20, 10);

@@ -1,9 +1,9 @@
 //! Starts the command, and ends it when the runner dies or the hold runs out.
 //!
-//! It stands in a process group of its own, next to the command's: a signal to the command's group does not reach it,
-//! and neither does one to the runner's job. It blocks every signal that can be blocked. Orphans of the command come
-//! to it instead of to process 1, so it sees the group become empty even where process 1 waits for nobody. It decides
-//! nothing about the lock, and uses no runtime: it is on the way of each command's start.
+//! It stands in a separate process group, next to the command's: a signal to the command's group does not reach it, and
+//! neither does one to the runner's job. It blocks every signal that can be blocked. Orphans of the command become its
+//! children instead of those of process 1, so it sees the group become empty even where process 1 waits for no child.
+//! It decides nothing about the lock, and uses no runtime: it is part of each command's start.
 
 use std::ffi::OsString;
 use std::io;
@@ -33,13 +33,13 @@ use super::signals::ENDING;
 /// The first argument that makes this binary the watchdog.
 pub(super) const STEP: &str = "__watchdog";
 
-/// How often a group that is ending is looked at, in milliseconds: what the next holder may wait too long.
+/// How often a group that is ending is looked at, in milliseconds: the next holder may wait too long by this much.
 const LOOK_MS: u32 = 10;
 
 /// After how long a group that was killed and is still there is worth a line, in milliseconds.
 pub(super) const STUBBORN_MS: u64 = 2_000;
 
-/// Watches over the command `command`; stdin is the way to the runner. Returns the exit code.
+/// Watches over the command `command`; stdin is the channel to the runner. Returns the exit code.
 pub(super) fn run(command: &[OsString]) -> u8 {
     super::step_ended(start(command))
 }
@@ -51,7 +51,7 @@ fn start(command: &[OsString]) -> io::Result<()> {
     rustix::thread::set_name(WATCHDOG_NAME)?;
     let runner = rustix::stdio::stdin();
     let launcher = Launcher::start(command);
-    // A runner that does not get the lock ends without a word.
+    // A runner that does not get the lock ends without a message.
     let Some(environment) = channel::receive_environment(runner)? else {
         launcher.into_iter().for_each(Launcher::end);
         return Ok(());
@@ -91,9 +91,9 @@ struct Watchdog {
     end: Option<End>,
     /// Whether the command was waited for, so that nothing but its group's members keeps its number from being reused.
     is_reaped: bool,
-    /// When the group was killed and whether it was said that this did not help.
+    /// When the group was killed and whether a line said that this did not help.
     killed: Option<(BootInstant, bool)>,
-    /// Whether it was said that processes are out of sight.
+    /// Whether a line said that processes are out of sight.
     is_unseen_said: bool,
 }
 
@@ -130,7 +130,7 @@ impl Watchdog {
     /// Runs until the command has ended, and if it was to end, all of its processes.
     fn watch(mut self) -> io::Result<()> {
         loop {
-            // All that the runner has sent comes before a decision: a renewal may lie behind an old deadline.
+            // All messages of the runner come before a decision: a renewal may lie behind an old deadline.
             self.hear_runner();
             self.look_at_children()?;
             self.act()?;
@@ -174,7 +174,7 @@ impl Watchdog {
 
     fn tell(&self, message: Message) {
         if let Some(runner) = self.runner {
-            // If the runner is gone, that is heard of when it is listened to.
+            // If the runner is gone, that is noticed where its messages are read.
             let _ = channel::send(runner, message, &[]);
         }
     }
@@ -238,7 +238,7 @@ impl Watchdog {
     /// Tells, once the command has ended, whether nothing is left that must be waited for.
     fn is_over(&mut self) -> bool {
         if self.situation.progress == Progress::Running {
-            // What an unharmed command leaves in the background is left alone.
+            // Processes that a command leaves in the background after its own end are left alone.
             return true;
         }
         match self.group.alive() {
@@ -287,9 +287,9 @@ impl Watchdog {
 
     fn report(mut self, end: End) -> io::Result<()> {
         self.reap();
-        // Before the word, so that a runner that has heard it finds the place free but for its own hold.
+        // Before the message, so that a runner that has received it finds the place free but for its own hold.
         match self.lifeline.take() {
-            // It is for us to remove what the runner has left: its lock's name may never be used again.
+            // We must remove what the runner has left: its lock's name may never be used again.
             Some(lifeline) if self.runner.is_none() => lockkeeper::end_place(lifeline),
             lifeline => drop(lifeline),
         }
@@ -317,7 +317,8 @@ impl Watchdog {
 /// Tells whether a child was stopped since this was last asked.
 fn stopped(child: Pid) -> io::Result<Option<WaitIdStatus>> {
     match waitid(WaitId::Pid(child), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
-        // To a caller who asks for stops alone, a child that has just ended is none. Its end is told by its signal.
+        // To a caller who asks for stops alone, a child that has just ended does not exist. Its end is reported by its
+        // signal.
         Err(Errno::CHILD) => Ok(None),
         outcome => Ok(outcome?),
     }
