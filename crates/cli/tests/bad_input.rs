@@ -27,7 +27,7 @@ fn refuses<Argument: AsRef<OsStr>>(arguments: &[Argument], words: &[&str]) {
 }
 
 #[test]
-fn a_name_that_is_none_is_refused_by_every_command() {
+fn a_name_that_is_not_valid_is_refused_by_every_command() {
     let long = "x".repeat(201);
     for (name, word) in [
         ("", "empty"),
@@ -235,7 +235,7 @@ fn a_nested_run_in_the_same_directory_by_another_name_is_refused() {
 }
 
 #[test]
-fn a_nested_run_of_another_lock_or_in_another_service_is_no_nested_run() {
+fn a_nested_run_of_another_lock_or_in_another_service_is_not_refused() {
     let place = Place::new();
     let other = Place::new();
     let run = r#""$LOCKKEEPER" run"#;
@@ -251,7 +251,7 @@ fn a_nested_run_of_another_lock_or_in_another_service_is_no_nested_run() {
 #[test]
 fn what_a_run_left_in_the_background_may_take_the_lock_again() {
     let place = Place::new();
-    // Once the run is over, its stderr is closed with the last process that has it: what is left in the background.
+    // Once the run is over, its stderr is closed with the last process that has it: the one in the background.
     let script = r#"
         (while "$LOCKKEEPER" check; do sleep 0.01; done; "$LOCKKEEPER" run x -- echo again >&2) >/dev/null &
         true"#;

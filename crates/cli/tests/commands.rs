@@ -12,7 +12,7 @@ use run_support::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// Starts a command, and waits until it has said its first line on stderr.
+/// Starts a command, and waits until it has printed its first line on stderr.
 fn first_line(mut command: Command) -> (String, Child) {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -62,7 +62,7 @@ fn show_tells_who_holds_and_who_waits() {
 }
 
 #[test]
-fn a_lock_that_nobody_has_is_shown_empty() {
+fn a_free_lock_is_shown_empty() {
     let place = Place::new();
     let shown = place.show("unknown");
     assert_eq!(shown, json!({"name": "unknown", "kind": null, "service": place.service(), "contenders": []}));
@@ -138,7 +138,7 @@ fn a_lock_in_use_is_not_waited_for_longer_than_asked() {
     }
     assert_eq!(attempt(&["-q", "-n", "-E", "0"]), (Some(0), String::new()));
     assert_eq!(attempt(&["-q", "-w", "50ms", "-E", "75"]), (Some(75), String::new()));
-    assert_eq!(place.contenders("x"), 1, "nobody who gave up stands in the queue");
+    assert_eq!(place.contenders("x"), 1, "no waiter that gave up stands in the queue");
     holder.end();
     assert_eq!(place.run(&["run", "-n", "x", "--", "echo", "ran"]).stdout, "ran\n");
 }
@@ -154,7 +154,7 @@ fn the_time_to_wait_comes_from_the_config_file_when_no_option_says() {
 }
 
 #[test]
-fn wait_ends_when_nobody_holds_or_queues_and_takes_no_part() {
+fn wait_ends_when_a_lock_is_free_without_waiters_and_takes_no_part() {
     let place = Place::new();
     assert_eq!(place.run(&["wait", "x"]).code, Some(0));
     let holder = place.hold("x");
@@ -208,7 +208,7 @@ fn the_command_sees_what_it_runs_under_and_its_own_url_and_config() {
 }
 
 #[test]
-fn the_service_is_settled_by_options_then_the_environment_then_the_config_file() {
+fn the_service_is_chosen_by_options_then_the_environment_then_the_config_file() {
     let place = Place::new();
     let used = |command: &mut Command| {
         let ended = finish(command.args(["capabilities", "--json"]));
@@ -303,7 +303,7 @@ fn completions_and_manual_know_every_command() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_goes_away_is_not_a_failure() {
     let place = Place::new();
     let mut child = place.command(&["man"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -316,7 +316,7 @@ fn a_signal_while_waiting_ends_the_wait_and_leaves_the_queue() {
     let place = Place::new();
     let holder = place.hold("x");
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        // The line is said after the listening began.
+        // The line is printed after the signals are caught.
         let (line, waiter) = first_line(place.command(&["run", "x", "--", "echo", "ran"]));
         assert!(line.starts_with("lockkeeper: waiting for x "), "{line}");
         assert_eq!(place.contenders("x"), 2);
@@ -331,7 +331,7 @@ fn a_signal_while_waiting_ends_the_wait_and_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_is_said_once_where_there_is_no_terminal_and_not_at_all_if_quiet() {
+fn a_wait_is_reported_once_where_there_is_no_terminal_and_not_at_all_if_quiet() {
     let place = Place::new();
     let holder = place.hold("x");
     let wait_for = |options: &[&str], time: &str| {
@@ -350,7 +350,7 @@ fn a_wait_is_said_once_where_there_is_no_terminal_and_not_at_all_if_quiet() {
 }
 
 #[test]
-fn on_a_terminal_the_wait_is_one_live_line_that_is_taken_back() {
+fn on_a_terminal_the_wait_is_one_live_line_that_is_erased() {
     let place = Place::new();
     let holder = place.hold("x");
     let mut command = place.command(&["run", "x", "--", "echo", "ran"]);

@@ -1,5 +1,5 @@
-//! Where the locks lie when nobody says where, for the users that services run as: each in a mount namespace of its own,
-//! so that nothing of the machine's `/var/tmp` and homes is touched.
+//! Where the locks lie when no service is named, for the users that services run as. Each runs in a separate mount
+//! namespace, so that nothing of the machine's `/var/tmp` and homes is touched.
 
 mod cli_support;
 
@@ -42,7 +42,7 @@ impl Stage {
         self.parent.path().join("lockkeeper")
     }
 
-    /// Runs a script as another user, after root has run one, where `/var/tmp` is empty and nobody else's.
+    /// Runs a script as another user, after root has run one, where `/var/tmp` is empty and private.
     fn play(&self, user: &str, by_root: &str, script: &str) -> Ended {
         let frame = r#"
             set -e
@@ -100,14 +100,14 @@ fn a_directory_in_var_tmp_that_may_be_another_users_is_refused_with_the_cure() {
 }
 
 #[test]
-fn a_home_of_ones_own_is_used_also_when_it_can_no_longer_be_written() {
-    let Some(stage) = Stage::set("a_home_of_ones_own_is_used_also_when_it_can_no_longer_be_written") else { return };
+fn a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written() {
+    let Some(stage) = Stage::set("a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written") else { return };
     let home = "mkdir -p /var/tmp/home; mount -t tmpfs tmpfs /usr/games; chown $uid /usr/games";
     let ended =
         stage.play("games", home, r#""$LOCKKEEPER" run x -- true; ls -A /var/tmp; ls -d /usr/games/.local/*/*"#);
     let shown = "home\n/usr/games/.local/state/lockkeeper\n";
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), shown), "{}", ended.stderr);
-    // Going elsewhere now would split the locks of those who run already.
+    // A move to another place now would split the locks of processes that run already.
     let then = "mkdir -p /usr/games/.local/state/lockkeeper; chown -R $uid /usr/games; mount -o remount,ro /usr/games";
     let ended = stage.play("games", &format!("{home}; {then}"), r#""$LOCKKEEPER" run x -- true"#);
     assert_eq!(ended.code, Some(125), "{ended:?}");

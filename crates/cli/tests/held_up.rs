@@ -1,4 +1,4 @@
-//! `run` while another process has the flock of the counter, or of the queue: one that was stopped in the midst of entering.
+//! `run` while another process has the flock of the counter, or of the queue: one that was stopped while it entered.
 
 mod cli_support;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cli_support::Place;
 use rustix::fs::FlockOperation;
 
-/// Within what `-n` answers.
+/// Within which time `-n` answers.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// What a process may need to start and to end, beside its wait.
@@ -28,7 +28,7 @@ fn now() -> Instant {
 }
 
 #[test]
-fn a_flock_of_another_process_costs_whoever_does_not_wait_no_second_and_whoever_waits_no_more_than_the_wait() {
+fn a_flock_of_another_process_costs_a_run_less_than_a_second_or_no_more_than_its_wait() {
     let place = Place::new();
     assert_eq!(place.script("other", "true").code, Some(0));
     for flock in ["counter", "queues/x/.enter"] {

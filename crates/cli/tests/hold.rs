@@ -42,7 +42,7 @@ impl Held {
         self.stdin = None;
     }
 
-    /// Waits for its end; what it said after its token.
+    /// Waits for its end; returns what it printed after its token.
     fn ended(mut self) -> Ended {
         let stdin = self.stdin.take();
         in_time("it ends", move || {
@@ -103,7 +103,7 @@ fn a_loss_is_printed_and_ends_it_with_123() {
 }
 
 #[test]
-fn a_lock_that_is_not_to_be_had_has_the_exit_codes_of_run() {
+fn a_lock_that_cannot_be_acquired_has_the_exit_codes_of_run() {
     let place = Place::new();
     let held = Held::start(&place, &[]);
     for (options, code) in
@@ -152,7 +152,7 @@ fn shares_and_permits_are_held_side_by_side() {
 fn a_stdin_that_is_closed_at_the_start_is_refused() {
     let place = Place::new();
     for closed in ["<&-", "</dev/null", "< <(true)"] {
-        // A pipe whose writer has ended shows that only once it has.
+        // A pipe shows that its writer has ended only once it has.
         let script = format!(r#"exec {closed}; sleep 0.2; exec "$LOCKKEEPER" hold x"#);
         let ours = place.command::<&str>(&[]);
         let mut command = Command::new("bash");
@@ -180,7 +180,7 @@ fn the_example_of_its_help_works_as_it_stands() {
     let script = example.join("\n");
     let look = r#"exec 3>&-"#;
     assert!(script.contains("mkfifo") && script.contains(look), "{script}");
-    // Before it gives the lock back, it is looked at.
+    // The lock is looked at before the script gives it back.
     let script = script.replace(look, &format!("lockkeeper run -n nightly-backup -- true; echo code $?\n{look}"));
     let script = format!("{script}\nlockkeeper run -n nightly-backup -- echo free");
     let directory = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn a_holder_that_has_waited_is_said_to_have_held_since_its_grant() {
     assert!(millis(&shown, 0, "held_ms").unwrap() <= millis(&shown, 0, "age_ms").unwrap(), "{shown}");
     let mut command = place.command(&["hold", "x"]);
     let mut waiter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // It has waited for so long before it is granted the lock.
+    // It waits for this long before it is granted the lock.
     let waited_ms = 1_200;
     run_support::eventually("it has waited", || {
         let shown = place.show("x");

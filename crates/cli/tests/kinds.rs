@@ -89,14 +89,14 @@ fn the_wait_for_a_shared_lock_names_one_holder_and_counts_the_others() {
 }
 
 #[test]
-fn permits_are_counted_and_those_who_wait_for_one_are_shown() {
+fn permits_are_counted_and_waiters_for_one_are_shown() {
     let place = Place::new();
     let holders = [hold(&place, &["--permits", "2"]), hold(&place, &["--permits", "2"])];
     let refused = attempt(&place, &["--permits", "2"]);
     assert_eq!(refused.code, Some(124));
     assert!(refused.stderr.contains("has no permit left"), "{refused:?}");
     let mut waiter = place.command(&["run", "-q", "--permits", "2", "x", "--", "true"]).spawn().unwrap();
-    eventually("somebody waits", || (place.contenders("x") == 3).then_some(()));
+    eventually("a contender waits", || (place.contenders("x") == 3).then_some(()));
     let shown = place.show("x");
     assert_eq!(shown["kind"], "semaphore");
     assert_eq!(contenders(&shown), [("holder", "permit"), ("holder", "permit"), ("waiter", "gate")]);
@@ -134,7 +134,7 @@ fn a_name_in_use_as_one_kind_is_refused_as_another_and_never_waited_for() {
             assert!(refused.stderr.contains("another kind of lock"), "{refused:?}");
             assert_eq!(code(&place, asked), Some(125), "{held:?} {asked:?}");
         }
-        assert_eq!(place.contenders("x"), 1, "nobody who was refused is left");
+        assert_eq!(place.contenders("x"), 1, "no refused contender is left");
         holder.end();
     }
 }
@@ -176,7 +176,7 @@ fn wait_ends_when_the_last_reader_or_permit_is_gone() {
 }
 
 #[test]
-fn the_command_is_told_what_it_runs_under_and_can_check_it_whatever_the_kind() {
+fn the_command_is_told_what_it_runs_under_and_can_check_it_for_every_kind() {
     let place = Place::new();
     for options in [&["-s"][..], &["-x"], &["--permits", "2"]] {
         let script = r#""$LOCKKEEPER" check && echo "$LOCKKEEPER_NAME $LOCKKEEPER_TOKEN $LOCKKEEPER_CONTENDER"
@@ -191,7 +191,7 @@ fn the_command_is_told_what_it_runs_under_and_can_check_it_whatever_the_kind() {
 }
 
 #[test]
-fn a_nested_run_of_the_same_name_is_refused_whatever_the_kinds() {
+fn a_nested_run_of_the_same_name_is_refused_for_all_kinds() {
     let place = Place::new();
     for outer in [&[][..], &["-s"], &["-x"], &["--permits", "2"]] {
         for inner in ["", "-s", "-x", "--permits 2"] {

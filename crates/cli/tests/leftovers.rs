@@ -31,7 +31,7 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A generator of numbers, so that the moments of the kills can be had again.
+/// A generator of numbers, so that the moments of the kills can be reproduced.
 struct Random(u64);
 
 impl Random {
@@ -85,7 +85,7 @@ fn kill_run(way: Way, mut runner: Child) {
     ended(&mut runner);
     for member in family {
         if way == Way::Both {
-            // Nobody is left to end what the command has started.
+            // No process is left to end what the command has started.
             kill(member);
         }
         eventually("a process of a killed run ends", || (!is_alive(member)).then_some(()));
@@ -100,11 +100,11 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
         if std::env::var_os("LOCKKEEPER_TEST_LONG").is_some_and(|long| long == "1") { 10 * KILLS } else { KILLS };
     let held = [place.hold("held"), place.hold("in/use")];
     let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
-    eventually("somebody waits", || (place.contenders("held") == 2).then_some(()));
+    eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));
     let mut killed = 0;
     while killed < kills {
         let start = |number: usize| {
-            // Names of all sorts: short ones, ones that are stored as a digest, and a lock that is waited for.
+            // Names of all kinds: short ones, ones that are stored as a digest, and a lock that is waited for.
             let name = match number % 5 {
                 0 => format!("deploy/{number}-{}", "é".repeat(60)),
                 4 => "held".to_owned(),
@@ -125,7 +125,7 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
         for (moment, (waits, run)) in moments {
             let way = match random.below(3) {
                 0 => Way::Runner,
-                // Whoever waits needs no watchdog yet, and does not miss it.
+                // A waiter needs no watchdog yet, and does not miss it.
                 1 if !waits => Way::Watchdog,
                 _ => Way::Both,
             };
@@ -169,7 +169,7 @@ fn the_watchdog_tidies_after_a_killed_runner() {
 }
 
 #[test]
-fn ls_removes_what_was_left_in_the_midst_of_making_and_nothing_that_is_somebodys() {
+fn ls_removes_what_was_left_half_made_and_nothing_that_is_in_use() {
     let place = Place::new();
     assert_eq!(place.script("x", "true").code, Some(0));
     assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));

@@ -1,4 +1,4 @@
-//! Looking at locks as one who may only look, and from the prompt of a shell.
+//! Looking at locks as a user who may only read, and from the prompt of a shell.
 
 mod cli_support;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use cli_support::{Place, finish, in_time, wait};
 use lockkeeper_faults::skip::skip;
 
-/// Another user, who owns nothing: `nobody`.
+/// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
 
 #[test]
@@ -37,7 +37,7 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
     assert_eq!(finish(&mut other_user(&["wait", "x", "-w", "200ms"])).code, Some(124));
     let mut waiting = other_user(&["wait", "x"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(waiting.stderr.take().unwrap());
-    let line = in_time("it says for whom it waits", move || {
+    let line = in_time("it says which holder it waits for", move || {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         line
@@ -52,10 +52,10 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
     assert!(refused.stderr.contains(place.locks().to_str().unwrap()), "{refused:?}");
 }
 
-/// A place with three locks that are held, and what a shell says of a line there.
+/// A place with three locks that are held, and what a shell prints for a line there.
 struct Prompt {
     place: Place,
-    /// Their keepers, ended with the prompt.
+    /// Their holders, ended with the prompt.
     holders: Vec<cli_support::Holder>,
 }
 
@@ -142,7 +142,7 @@ fn fish_offers_the_names_of_locks_where_one_is_wanted() {
     prompt.end();
 }
 
-/// What zsh does when a key is pressed: only within its line editor, so one is started on a terminal of its own.
+/// What zsh does when a key is pressed: only within its line editor, so one is started on a separate terminal.
 const ZSH: &str = r#"
     zmodload zsh/zpty
     zpty -b shell zsh -f -i

@@ -68,7 +68,7 @@ fn twenty_commands_are_served_in_the_order_they_joined() {
 }
 
 #[test]
-fn a_killed_waiter_in_the_middle_disturbs_nobody() {
+fn a_killed_waiter_in_the_middle_disturbs_no_other() {
     let place = Place::new();
     let holder = place.hold("middle");
     let start = |number: usize| {

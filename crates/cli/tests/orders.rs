@@ -11,7 +11,7 @@ use run_support::{eventually, number_in, send};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A command whose end and words are wanted.
+/// Starts a command whose end and output are wanted.
 fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -25,7 +25,7 @@ fn long_run(place: &Place, options: &[&str], at_term: &str) -> Child {
     child
 }
 
-/// The lines of ours; a shell says something of its own about a child that was ended.
+/// Returns the lines of ours; a shell adds a line about a child that was ended.
 fn ours(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.starts_with("lockkeeper: ")).collect()
 }
@@ -63,15 +63,12 @@ fn a_revoked_run_ends_its_command_in_order_and_lets_the_next_one_in() {
     assert!(asked.stdout.contains(" sh to give it up; it was given up\n"), "{asked:?}");
     let ended = wait(holder);
     assert_eq!((ended.code, &*ended.stdout), (Some(7), "farewell\n"), "the code is the command's own");
-    assert_eq!(
-        ours(&ended),
-        ["lockkeeper: x: somebody asked that the lock be given up (deploying); ending the command"]
-    );
+    assert_eq!(ours(&ended), ["lockkeeper: x: asked to give the lock up (deploying); ending the command"]);
     ran(next);
 }
 
 #[test]
-fn a_revoked_command_that_does_not_listen_is_killed_after_the_time_that_was_given() {
+fn a_revoked_command_that_ignores_the_request_is_killed_after_the_given_time() {
     let place = Place::new();
     let holder = long_run(&place, &["--grace", "60s"], "");
     // It may be dead a moment after the time is up.
@@ -81,7 +78,7 @@ fn a_revoked_command_that_does_not_listen_is_killed_after_the_time_that_was_give
 }
 
 #[test]
-fn a_run_may_ignore_that_it_is_asked_and_those_who_look_see_that_it_was() {
+fn a_run_may_ignore_a_request_and_observers_see_that_it_was_asked() {
     let place = Place::new();
     let arguments = ["run", "--on-revoke", "ignore", "x", "--", "sh", "-c", "echo held; read line"];
     let mut holder = Holder::start(place.command(&arguments).stderr(Stdio::piped()));
@@ -95,7 +92,7 @@ fn a_run_may_ignore_that_it_is_asked_and_those_who_look_see_that_it_was() {
         stderr.read_line(&mut line).unwrap();
         line
     });
-    assert_eq!(said, "lockkeeper: x: somebody asked that the lock be given up (deploying); the command goes on\n");
+    assert_eq!(said, "lockkeeper: x: asked to give the lock up (deploying); the command goes on\n");
     let again = place.run(&["revoke", "x", "-w", "100ms"]);
     assert_eq!(again.code, Some(124));
     assert!(again.stderr.ends_with(" was not given up within 100ms\n"), "{again:?}");
@@ -106,7 +103,7 @@ fn a_run_may_ignore_that_it_is_asked_and_those_who_look_see_that_it_was() {
 }
 
 #[test]
-fn all_who_share_a_lock_are_asked_and_who_waits_is_not() {
+fn all_holders_of_a_shared_lock_are_asked_and_waiters_are_not() {
     let place = Place::new();
     let readers: Vec<_> = (0..2)
         .map(|_| Holder::start(&mut place.command(&["run", "-s", "x", "--", "sh", "-c", "echo held; exec sleep 60"])))
@@ -121,13 +118,10 @@ fn all_who_share_a_lock_are_asked_and_who_waits_is_not() {
 }
 
 #[test]
-fn nobody_to_ask_is_no_failure() {
+fn a_revoke_without_a_holder_to_ask_is_not_a_failure() {
     let place = Place::new();
     let asked = place.run(&["revoke", "x", "-w", "10s"]);
-    assert_eq!(
-        (asked.code, asked.stdout),
-        (Some(0), format!("x ({}): nobody holds it who could be asked\n", place.service()))
-    );
+    assert_eq!((asked.code, asked.stdout), (Some(0), format!("x ({}): there is no holder to ask\n", place.service())));
 }
 
 #[test]
@@ -155,7 +149,7 @@ fn a_stale_token_changes_nothing_and_the_present_holder_is_named_with_its_own() 
     before.end();
     let free = place.run(&["break", "x", "--token", &stale]);
     assert_eq!((free.code, &*free.stdout), (Some(125), ""));
-    assert!(free.stderr.contains("nothing was changed") && free.stderr.contains("; nobody holds it\n"), "{free:?}");
+    assert!(free.stderr.contains("nothing was changed") && free.stderr.contains("; it has no holder\n"), "{free:?}");
 
     let holder = place.hold("x");
     let refused = place.run(&["break", "x", "--token", &stale]);
@@ -171,7 +165,7 @@ fn a_stale_token_changes_nothing_and_the_present_holder_is_named_with_its_own() 
 }
 
 #[test]
-fn a_frozen_lock_keeps_everybody_out_until_it_is_thawed_and_tells_them_why() {
+fn a_frozen_lock_keeps_all_contenders_out_until_it_is_thawed_and_tells_them_why() {
     let place = Place::new();
     let frozen = place.run(&["freeze", "x", "--reason", "new disks"]);
     let said = format!("x ({}) is frozen until `lockkeeper thaw`: new disks\n", place.service());
@@ -223,7 +217,7 @@ fn a_freeze_waits_for_the_holder_and_those_who_come_later_wait_behind_it() {
 }
 
 #[test]
-fn a_freeze_that_is_not_had_in_time_or_is_interrupted_leaves_the_queue() {
+fn a_freeze_that_is_not_made_in_time_or_is_interrupted_leaves_the_queue() {
     let place = Place::new();
     let holder = place.hold("x");
     let late = place.run(&["freeze", "x", "--reason", "new disks", "-w", "100ms"]);

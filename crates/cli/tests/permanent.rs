@@ -1,4 +1,4 @@
-//! What time does not cure ends a command at once: with one line, and never with a panic.
+//! A permanent failure ends a command at once: with one line, and never with a panic.
 
 mod cli_support;
 
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use cli_support::{Ended, Place};
 
-/// Within what a run ends that cannot succeed.
+/// Within which time a run ends that cannot succeed.
 const END_MAX: Duration = Duration::from_secs(2);
 
-/// The limits that are tried, in files: from hardly more than the three that everybody has to more than are needed.
+/// The limits that are tried, in files: from hardly more than the three that every process has to more than are needed.
 const LIMITS: std::ops::RangeInclusive<u32> = 4..=40;
 
 #[expect(clippy::disallowed_methods, reason = "the test measures how long an answer takes")]

@@ -12,7 +12,7 @@ use cli_support::{Holder, wait};
 use run_support::{ended, eventually, now};
 use tempfile::TempDir;
 
-/// Within what a running process notices.
+/// Within which time a running process notices.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
 
 /// How often it is tried: all ways in turn.
@@ -28,7 +28,7 @@ fn command(base: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// How many stand in the queue.
+/// How many contenders stand in the queue.
 fn contenders(base: &Path) -> usize {
     let shown = command(base, &["show", "--json", "x"]).output().unwrap();
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();

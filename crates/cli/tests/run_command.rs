@@ -1,4 +1,4 @@
-//! `lockkeeper run`: the command is its caller's in all but its end, and ends before anybody else gets the lock.
+//! `lockkeeper run`: the command is its caller's in all but its end, and ends before another client gets the lock.
 
 mod run_support;
 
@@ -14,7 +14,7 @@ use run_support::{ended, eventually, is_alive, lockkeeper, number_in, send, stat
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// A directory for the locks and one for what commands write down.
+/// A directory for the locks and one for the notes of commands.
 struct Place {
     locks: TempDir,
     notes: TempDir,
@@ -178,8 +178,8 @@ fn signals_reach_the_command_and_its_group_and_the_code_comes_back() {
         ("USR2", Signal::USR2),
     ] {
         let place = Place::new();
-        // A shell starts background commands with INT and QUIT ignored and cannot take that back, so the member of the
-        // group that must hear them runs in the foreground.
+        // A shell starts background commands with INT and QUIT ignored and cannot undo that. So the member of the group
+        // that must receive them runs in the foreground.
         let script = format!(
             r#"trap 'exit 42' {name}
             sh -c 'trap "echo 1 > heard; exit 0" {name}; echo $$ > ready; while :; do sleep 0.01; done'
@@ -249,7 +249,7 @@ fn when_the_watchdog_is_killed_all_its_processes_are_dead_before_the_next_comman
     assert_eq!(ended(&mut runner).code(), Some(125));
 }
 
-/// As in a container that a command was put into from without: there the kernel gives no number for our session.
+/// As in a container that a command was put into from outside: there the kernel gives no number for our session.
 #[test]
 fn where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same() {
     if !rustix::process::geteuid().is_root() {
@@ -266,7 +266,7 @@ fn where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same() 
 }
 
 #[test]
-fn what_started_a_session_of_its_own_is_not_reached() {
+fn a_process_that_started_a_new_session_is_not_reached() {
     let place = Place::new();
     let script = "setsid sh -c 'echo $$ > daemon; exec sleep 60' & echo $$ > child; exec sleep 60";
     let mut runner = place.script(&[], script).stderr(Stdio::null()).spawn().unwrap();

@@ -1,6 +1,7 @@
-//! Supervising a command whose hold has a deadline: it is dead before the hold ends, whoever was stopped or cut off.
+//! Supervising a command whose hold has a deadline: it is dead before the hold ends, also if a process was stopped or
+//! cut off.
 //!
-//! This program is its own runner, watchdog and launcher, so that a test sets the deadline as a service would.
+//! This program is also its runner, watchdog and launcher, so that a test sets the deadline as a service would.
 
 #[allow(dead_code, unused_imports, reason = "the socket and the unit tests belong to the real command")]
 #[path = "../src/run/mod.rs"]

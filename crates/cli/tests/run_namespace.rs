@@ -89,7 +89,7 @@ fn a_killed_watchdogs_command_is_ended_by_its_group() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "125\n");
 }
 
-/// A process with one child, in a group and a session of their own.
+/// A process with one child, in a separate group and session.
 struct Family {
     parent: Child,
     child: i32,

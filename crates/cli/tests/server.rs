@@ -19,7 +19,7 @@ impl Server {
         Self::start_as_told(place, &[&["--listen", "127.0.0.1:0"], arguments].concat())
     }
 
-    /// Starts it without saying where to listen.
+    /// Starts it without an address to listen on.
     fn start_as_told(place: &Place, arguments: &[&str]) -> Self {
         let arguments = [&["server"], arguments].concat();
         let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
@@ -34,7 +34,7 @@ impl Server {
         Self { process, url }
     }
 
-    /// Asks it to end, and says how it did.
+    /// Asks it to end, and returns how it did.
     fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -73,7 +73,7 @@ fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
 }
 
 #[test]
-fn a_config_file_says_what_the_options_do_not_and_names_no_service_by_it() {
+fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it() {
     let place = Place::new();
     let store = place.file("data/x", "").parent().unwrap().join("store");
     let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '100ms'", store.display());
@@ -161,7 +161,7 @@ fn every_kind_of_lock_and_every_order_works_on_a_server_of_our_own() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_in_one_line() {
+fn what_cannot_be_served_is_reported_in_one_line() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let address = server.url.strip_prefix("zk://").unwrap();

@@ -39,7 +39,7 @@ impl Service {
         self.command(options, script).spawn().unwrap()
     }
 
-    /// Waits until the command was started so often; returns the tokens of the starts.
+    /// Waits until the command was started this many times; returns the tokens of the starts.
     fn started(&self, times: usize) -> Vec<u64> {
         eventually("the command was started", || {
             let text = std::fs::read_to_string(&self.starts).unwrap();
@@ -89,7 +89,7 @@ fn a_command_that_fails_is_run_anew_and_one_that_succeeds_is_not() {
 }
 
 #[test]
-fn a_signal_to_the_runner_ends_the_service_whatever_the_command_makes_of_it() {
+fn a_signal_to_the_runner_ends_the_service_also_if_the_command_ignores_it() {
     let service = Service::new();
     let child = service.start(&["--restart"], &format!("trap 'exit 3' TERM; NOTE; {FOREVER}"));
     service.started(1);
@@ -104,7 +104,7 @@ fn a_signal_in_the_pause_ends_the_service() {
     let service = Service::new();
     let child = service.start(&["--restart"], "exit 3");
     service.started(2);
-    // The second pause is two seconds long; nobody stands in the queue meanwhile.
+    // The second pause is two seconds long; no contender stands in the queue meanwhile.
     eventually("it pauses", || (service.place.contenders("x") == 0).then_some(()));
     let ended = service.end(child, Signal::TERM);
     assert_eq!(ended.code, Some(143), "{ended:?}");
@@ -172,7 +172,7 @@ fn a_signal_ends_the_shortest_time_and_the_code_is_the_commands() {
         children.trim().is_empty().then_some(())
     };
     eventually("the command has ended", watchdog_is_gone);
-    // A signal that comes before anybody listens would not be missed: the runner listens from the start of its command on.
+    // A signal before this is not lost: the runner catches signals from the start of its command on.
     let ended = service.end(child, Signal::TERM);
     assert_eq!(ended.code, Some(5), "{ended:?}");
 }

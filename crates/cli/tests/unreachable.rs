@@ -1,4 +1,4 @@
-//! A service whose servers all refuse: how long commands try, and what they say meanwhile.
+//! A service whose servers all refuse: how long commands try, and what they print meanwhile.
 
 mod cli_support;
 mod run_support;

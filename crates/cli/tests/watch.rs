@@ -1,4 +1,4 @@
-//! `show --watch`: a lock that is shown again whenever it changes.
+//! `show --watch`: a lock that is shown again at each change.
 
 mod cli_support;
 mod run_support;
@@ -71,7 +71,7 @@ fn each_change_is_one_line_of_json() {
     drop(waiter.stdin.take());
     waiter.wait().unwrap();
     assert_eq!(watch.change(), [""; 0]);
-    assert_eq!(place.contenders("x"), 0, "whoever watches takes no part");
+    assert_eq!(place.contenders("x"), 0, "a watcher takes no part");
     watch.end();
 }
 
@@ -97,10 +97,10 @@ fn a_semaphore_s_permits_and_its_waiters_are_watched() {
 }
 
 #[test]
-fn for_people_each_change_is_a_table_of_its_own() {
+fn as_text_each_change_is_a_separate_table() {
     let place = Place::new();
     let mut watch = Watch::start(&place, &[]);
-    assert_eq!(watch.line(), format!("x ({}): nobody holds it and nobody waits\n", place.service()));
+    assert_eq!(watch.line(), format!("x ({}): free, no waiters\n", place.service()));
     let holder = place.hold("x");
     assert_eq!(watch.line(), "\n");
     assert_eq!(watch.line(), format!("x (mutex, {})\n", place.service()));
@@ -127,7 +127,7 @@ fn on_a_terminal_the_screen_is_drawn_anew_and_ages_go_on() {
 }
 
 #[test]
-fn a_watch_ends_when_nobody_reads_it_any_more() {
+fn a_watch_ends_when_its_reader_is_gone() {
     let place = Place::new();
     let mut watch = Watch::start(&place, &["--json"]);
     watch.line();

@@ -1,4 +1,4 @@
-//! What the tests of the commands share: the real binary in surroundings of its own, with a deadline for everything.
+//! What the tests of the commands share: the real binary in separate surroundings, with a deadline for everything.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses a part")]
 

@@ -1,4 +1,4 @@
-//! A machine of its own, as far as the command under test can see.
+//! A simulated machine, as far as the command under test can see.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::{Ended, Holder, finish};
 
-/// A machine of its own, as far as the command can see: its locks, its home, and no variable from outside.
+/// A simulated machine, as far as the command can see: its locks, its home, and no variable from outside.
 pub struct Place {
     locks: TempDir,
     home: TempDir,
@@ -62,14 +62,14 @@ impl Place {
         Holder::start(&mut self.command(&["run", name, "--", "sh", "-c", "echo held; read line"]))
     }
 
-    /// What `show --json` says.
+    /// Returns what `show --json` prints.
     pub fn show(&self, name: &str) -> serde_json::Value {
         let shown = self.run(&["show", "--json", name]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
         serde_json::from_str(&shown.stdout).unwrap()
     }
 
-    /// How many stand in a queue, the holder among them.
+    /// How many contenders stand in a queue, the holder among them.
     pub fn contenders(&self, name: &str) -> usize {
         self.show(name)["contenders"].as_array().unwrap().len()
     }

@@ -23,7 +23,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Starts a command that says `held` once it runs, and ends with its stdin.
+    /// Starts a command that prints `held` once it runs, and ends with its stdin.
     pub fn start(command: &mut Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = process.stdin.take();
@@ -70,7 +70,7 @@ pub fn wait(mut child: Child) -> Ended {
     })
 }
 
-/// Does something that must not take for ever.
+/// Does something that must end in time.
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

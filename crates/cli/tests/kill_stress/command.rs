@@ -55,7 +55,7 @@ fn live(log: &Path, run: &str, token: &str, hold: Duration, family: Family) -> i
     match log.try_lock() {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => {
-            // Two at once. The other one goes some time, and then the log goes on.
+            // Two at once. The other one goes some time later, and then the log goes on.
             note(&mut log, &format!("overlap {run} {token} {}", SystemClock.now().as_nanos()))?;
             log.lock()?;
         }
@@ -65,7 +65,7 @@ fn live(log: &Path, run: &str, token: &str, hold: Duration, family: Family) -> i
     note(&mut log, &format!("granted {run} {token} {} {pid}", SystemClock.now().as_nanos()))?;
     let relative = start_relative(&log, family)?;
     let watchdog = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    // Whoever started the run may be gone.
+    // The process that started the run may be gone.
     let _ = writeln!(io::stdout(), "granted {pid} {watchdog}");
     std::thread::park_timeout(hold);
     if let Some(mut relative) = relative {
@@ -75,7 +75,7 @@ fn live(log: &Path, run: &str, token: &str, hold: Duration, family: Family) -> i
     note(&mut log, &format!("ended {run}"))
 }
 
-/// Starts a process that keeps the witness's lock as long as it lives, since it has the same open file.
+/// Starts a process that keeps the witness's lock while it lives, since it has the same open file.
 fn start_relative(log: &File, family: Family) -> io::Result<Option<Child>> {
     let script = match family {
         Family::Alone => return Ok(None),

@@ -1,4 +1,4 @@
-//! What the log of one lock says: whether two held at once, and whether each token was greater than all before it.
+//! What the log of one lock shows: whether two held at once, and whether each token was greater than all before it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::command::{Family, PART};
 
-/// What a log says.
+/// What a log shows.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) grants: usize,
@@ -43,7 +43,7 @@ struct Grant {
 ///
 /// # Errors
 ///
-/// The line that is none: then the witness is broken, and nothing is known.
+/// The line that is not valid: then the witness is broken, and nothing is known.
 pub(crate) fn judge(log: &str) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
     let mut last: Option<Grant> = None;
@@ -145,7 +145,7 @@ impl Planted {
 
 impl Drop for Planted {
     fn drop(&mut self) {
-        // Nobody is left in the group if all went well; until it is waited for, its number is nobody else's.
+        // No process is left in the group if all went well; until it is waited for, no other group has its number.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }

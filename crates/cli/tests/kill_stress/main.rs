@@ -1,11 +1,13 @@
 //! Processes of `lockkeeper run` on files, killed, stopped and continued at random, for two minutes or twenty.
 //!
-//! Eight runs at a time want one of two locks. A witness of its own judges them: the command under the lock takes the
-//! kernel's lock on a log (`flock`) without waiting, and notes its token there. The kernel gives that lock back when the
-//! process is gone, however it ends, and keeps it for one that is stopped, so the witness knows of no process less or more
-//! than there is. Where a command has a relative, both keep the witness's lock: the relative must be gone too.
+//! Eight runs at a time want one of two locks. A separate witness judges them: the command under the lock takes the
+//! kernel's lock on a log (`flock`) without waiting, and notes its token there. The kernel gives that lock back when
+//! the process is gone, however it ends, and keeps it for one that is stopped, so the witness knows exactly the
+//! processes that there are. Where a command has a relative, both keep the witness's lock: the relative must be gone
+//! too.
 //!
-//! Who is struck how and when follows from one seed, which is printed. In `cargo xtask test --long` it takes twenty minutes.
+//! Which process is struck, how and when follows from one seed, which is printed. In `cargo xtask test --long` it takes
+//! twenty minutes.
 
 mod command;
 mod judge;
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
         return ended;
     }
     let tests: [(&str, Test); 3] = [
-        ("no_two_hold_and_tokens_grow_whoever_is_killed_stopped_or_continued", stress::play),
+        ("no_two_hold_and_tokens_grow_while_processes_are_killed_stopped_and_continued", stress::play),
         ("the_witness_sees_two_at_once_and_a_token_that_does_not_grow", judge::sees_what_is_planted),
         ("the_witness_sees_a_relative_that_outlived_its_command", judge::sees_a_relative),
     ];

@@ -30,7 +30,7 @@ pub(crate) enum Part {
     Command,
 }
 
-/// Who is struck.
+/// Which processes are struck, and how.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Victim {
     Nobody,
@@ -56,9 +56,9 @@ impl Victim {
 /// When something is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
-    /// So long after the run was started, whatever it does then.
+    /// This long after the run was started, in any state.
     Started(Duration),
-    /// So long after its command has the lock.
+    /// This long after its command has the lock.
     Granted(Duration),
 }
 

@@ -47,7 +47,7 @@ impl Report {
         self.wrong.extend(outcome.wrong.clone());
     }
 
-    /// When all runs are over, each lock is to be had.
+    /// When all runs are over, each lock must be free.
     pub(crate) fn all_is_free(&mut self, locks: &Path, within: &str) {
         for lock in 0..self.logs.len() {
             let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
@@ -59,7 +59,7 @@ impl Report {
         }
     }
 
-    /// How far it is, in a part of a line.
+    /// Returns the progress, as a part of a line.
     pub(crate) fn in_short(&self) -> String {
         let struck: usize = self.struck.values().map(|[all, _]| all).sum();
         let (runs, grants, breaches) = (self.runs, self.grants(), self.breaches().len());

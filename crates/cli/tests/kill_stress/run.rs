@@ -24,7 +24,7 @@ const COMMAND_GONE_WITHIN: Duration = Duration::from_secs(20);
 /// How long a watchdog leaves a command between asking and killing.
 const GRACE: &str = "100ms";
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) plan: Plan,
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) is_struck: bool,
     /// How many processes were stopped.
     pub(crate) stops: usize,
-    /// What must not be, in words.
+    /// What went wrong, in words.
     pub(crate) wrong: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Run {
                 break;
             }
         }
-        // Whatever stands still goes on, so that what the watchdog has to do is done.
+        // A stopped process goes on, so that the watchdog can do what it has to do.
         self.pending.drain(..).for_each(|(_, deed)| {
             if let Deed::Continue(process) = deed {
                 let _ = pidfd_send_signal(process, Signal::CONT);
@@ -121,7 +121,7 @@ impl Run {
         self.outcome
     }
 
-    /// Waits for the next thing to happen or to be done, and does it; answers whether the run has ended.
+    /// Waits for the next thing to happen or to be done, and does it; returns whether the run has ended.
     fn step(&mut self, too_late: BootInstant) -> bool {
         let next = self.pending.iter().enumerate().filter_map(|(index, (due, _))| Some((self.time_of(*due)?, index)));
         let next = next.min();
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Hears from the command that it has the lock, and who it is.
+    /// Learns from the command that it has the lock, and its process id.
     fn listen(&mut self) {
         let mut bytes = [0; 64];
         match self.stdout.as_mut().expect("it was ready").read(&mut bytes) {
@@ -175,7 +175,7 @@ impl Run {
         self.stdout = None;
         self.outcome.is_granted = true;
         self.granted_at = Some(SystemClock.now());
-        // Each may be gone already, and its number another's: opened first, looked at then.
+        // Each may be gone already, and its number given to another process: opened first, looked at then.
         let (number, runner) = (self.outcome.plan.number.to_string(), self.process.id());
         self.command = opened(command).filter(|_| is_command(command, &number));
         self.watchdog = opened(watchdog).filter(|_| parent_of(watchdog) == Some(runner));
@@ -226,7 +226,7 @@ impl Run {
         if let Some(known) = known {
             return known.try_clone().ok();
         }
-        // Nothing was heard yet: by kinship, which still holds after it was opened.
+        // Nothing was read yet: by kinship, which still holds after it was opened.
         let runner = self.process.id();
         let watchdog = child_of(runner)?;
         let found = if part == Part::Watchdog { watchdog } else { child_of(watchdog)? };

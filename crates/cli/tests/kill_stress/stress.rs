@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(20 * 60);
 /// How many runs there are at once: enough for a queue at each lock, few enough for two cores.
 const SLOTS: usize = 8;
 
-/// How often it is told how far it is.
+/// How often the progress is printed.
 const TOLD_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a lock may be in use after everything has ended: what is left ends by itself within the grace.
@@ -62,7 +62,8 @@ pub(crate) fn play() -> Result<(), String> {
     report.verdict()
 }
 
-/// Takes in what the runs came to, tells how far it is, and has no more started when it is over or something is wrong.
+/// Takes in the outcomes of runs, prints the progress, and stops new starts when the time is over or something is
+/// wrong.
 fn follow(
     outcomes: &mpsc::Receiver<Outcome>,
     report: &mut Report,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take that must happen.
+/// How long a thing that must happen may take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 #[expect(clippy::disallowed_methods, reason = "a test's own deadline")]
@@ -44,7 +44,7 @@ pub fn number_in(file: &Path) -> i32 {
     })
 }
 
-/// Tells whether a process can still do anything: a dead one that nobody has waited for cannot.
+/// Tells whether a process can still do anything: a dead one that was not waited for cannot.
 pub fn is_alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }

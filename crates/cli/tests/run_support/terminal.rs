@@ -1,4 +1,4 @@
-//! A program in a session of its own on a pseudo-terminal, as a person would have it in front of them.
+//! A program in a separate session on a pseudo-terminal, as a person would have it in front of them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ impl Terminal {
         let keyboard = File::from(outer);
         let screen = Arc::new(Mutex::new(String::new()));
         let (mut output, shared) = (keyboard.try_clone().unwrap(), screen.clone());
-        // Ends with the terminal: once nobody has it open any more, reading fails.
+        // Ends with the terminal: once no process has it open any more, reading fails.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count) = output.read(&mut bytes) {

@@ -28,10 +28,11 @@ const STUBBORN: &str = r#"
     echo $$ > child
     for second in $(seq 60); do sleep 1; done"#;
 
-/// Has no child of its own.
+/// Has no child.
 const SINGLE: &str = "echo $PPID > watchdog; echo $$ > child; exec sleep 60";
 
-/// A holder, the processes of its command, and the one behind it, whose command tells whether it found any of them alive.
+/// A holder, the processes of its command, and the contender behind it, whose command tells whether it found any of
+/// them alive.
 struct Queue {
     server: Server,
     site: Site,
@@ -72,7 +73,7 @@ impl Queue {
         HandOver { dead_after, started_after }
     }
 
-    /// Waits for the end of all, and asserts that nothing of them is left; answers how the holder ended.
+    /// Waits for the end of all, and asserts that nothing of them is left; returns how the holder ended.
     async fn end(self) -> (Option<i32>, String) {
         let (code, said) = self.next.end();
         assert_eq!(code, Some(0), "the next command found processes alive: {said}");
@@ -153,8 +154,8 @@ async fn when_an_operator_deletes_the_node_the_command_is_ended_and_the_runner_e
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_outlives_its_lock_hears_of_the_loss_from_check() {
-    if !can_start("death::a_command_that_outlives_its_lock_hears_of_the_loss_from_check") {
+async fn a_command_that_outlives_its_lock_is_told_of_the_loss_by_check() {
+    if !can_start("death::a_command_that_outlives_its_lock_is_told_of_the_loss_by_check") {
         return;
     }
     let server = server().await;

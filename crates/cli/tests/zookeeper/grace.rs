@@ -34,8 +34,8 @@ async fn a_grace_that_does_not_fit_into_the_session_is_refused_once_the_timeout_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_queues_for_a_lock_under_which_the_grace_would_not_fit() {
-    if !can_start("grace::nobody_queues_for_a_lock_under_which_the_grace_would_not_fit") {
+async fn no_run_queues_for_a_lock_under_which_the_grace_would_not_fit() {
+    if !can_start("grace::no_run_queues_for_a_lock_under_which_the_grace_would_not_fit") {
         return;
     }
     let server = server().await;

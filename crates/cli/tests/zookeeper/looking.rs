@@ -12,7 +12,7 @@ use crate::cli_support::{Ended, in_time};
 use crate::run_support::now;
 use crate::site::{Site, can_start, server};
 
-/// What a command prints on stdout when it succeeds.
+/// Returns what a command prints on stdout when it succeeds.
 fn printed(site: &Site, line: &[&str]) -> String {
     let Ended { code, stdout, stderr } = site.place.run(line);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{line:?}");
@@ -34,7 +34,7 @@ async fn ls_and_show_tell_who_holds_and_who_waits() {
     assert_eq!(printed(&site, &["ls"]), "");
     assert_eq!(json(&site, &["ls", "--json"]), Value::Array(Vec::new()));
     let empty = printed(&site, &["show", "reports/daily"]);
-    assert!(empty.starts_with("reports/daily (zk://") && empty.contains("nobody holds it"), "{empty}");
+    assert!(empty.starts_with("reports/daily (zk://") && empty.contains("free, no waiters"), "{empty}");
 
     let holder = site.place.hold("reports/daily");
     let other = site.place.hold("other");
@@ -80,7 +80,7 @@ async fn wait_ends_when_the_last_has_left_or_its_time_is_up() {
     }
     let server = server().await;
     let site = Site::new(&server.address().to_string(), "");
-    assert_eq!(site.place.run(&["wait", "job"]).code, Some(0), "nobody has it");
+    assert_eq!(site.place.run(&["wait", "job"]).code, Some(0), "it is free");
     let holder = site.place.hold("job");
     for limit in ["0", "500ms"] {
         let Ended { code, stderr, .. } = site.place.run(&["wait", "job", "-w", limit]);
@@ -91,7 +91,7 @@ async fn wait_ends_when_the_last_has_left_or_its_time_is_up() {
     let mut waiting = site.place.command(&["wait", "job", "-w", "15s"]).spawn().unwrap();
     holder.end();
     site.note("second");
-    assert!(waiting.try_wait().unwrap().is_none(), "one still has it");
+    assert!(waiting.try_wait().unwrap().is_none(), "one still holds it");
     site.write("end", "");
     let ended = now();
     assert_eq!(crate::run_support::ended(&mut waiting).code(), Some(0));
@@ -137,7 +137,7 @@ async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
     let holder = site.place.hold("job");
     let mut waiter = site.place.command(&["run", "job", "--", "true"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(waiter.stderr.take().unwrap());
-    let line = in_time("it says for whom it waits", move || {
+    let line = in_time("it says which holder it waits for", move || {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         line
@@ -163,7 +163,7 @@ async fn wait_works_for_a_user_who_may_only_list_the_queue() {
     let wait = |options: &[&str]| site.place.run(&[&["wait", "job", "--connect", &connect], options].concat());
     let refused = wait(&["-w", "10s"]);
     assert_eq!(refused.code, Some(125), "{refused:?}");
-    // The queue may be read by all, its contenders by nobody else.
+    // The queue may be read by all, its contenders by no other user.
     let (mut acl, _) = ann.get_acl("/lockkeeper/job").await.unwrap();
     acl.push(Acl { permissions: Permissions::READ, ..Acl::open() });
     ann.set_acl("/lockkeeper/job", acl, None).await.unwrap();
@@ -172,7 +172,7 @@ async fn wait_works_for_a_user_who_may_only_list_the_queue() {
     let mut command = site.place.command(&["wait", "job", "--connect", &connect]);
     let mut waiter = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(waiter.stderr.take().unwrap());
-    let line = in_time("it says for whom it waits", move || {
+    let line = in_time("it says which holder it waits for", move || {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         line

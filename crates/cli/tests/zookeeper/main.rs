@@ -1,5 +1,5 @@
-//! `lockkeeper` on real Apache ZooKeeper: real commands in real processes, against servers that are killed and peers that
-//! are somebody else's.
+//! `lockkeeper` on real Apache ZooKeeper: real commands in real processes, against servers that are killed and clients
+//! of other makes.
 //!
 //! | file | what is claimed there |
 //! | --- | --- |
@@ -9,7 +9,7 @@
 //! | `looking` | `ls`, `show`, `wait`, `capabilities`, `check` |
 //! | `peers` | one queue with Curator |
 //! | `refusal` | servers that cannot be reached or used |
-//! | `site` | a service and what it is used from |
+//! | `site` | a service and a machine that uses it |
 //!
 //! Each test needs Java and Debian's packages, and skips by name without them.
 

@@ -44,8 +44,8 @@ async fn while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_curators_revoker_ends_the_command_or_is_only_told_as_it_is_wished() {
-    let test = "peers::a_request_of_curators_revoker_ends_the_command_or_is_only_told_as_it_is_wished";
+async fn a_request_of_curators_revoker_ends_the_command_or_is_only_reported_as_configured() {
+    let test = "peers::a_request_of_curators_revoker_ends_the_command_or_is_only_reported_as_configured";
     if !can_start(test) || !curator::availability().or_skip(test) {
         return;
     }
@@ -62,8 +62,8 @@ async fn a_request_of_curators_revoker_ends_the_command_or_is_only_told_as_it_is
         site.note("child");
         let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
         curator.revoke(&format!("{PATH}/{}", site.read("contender").trim())).await.unwrap();
-        let told = format!("lockkeeper: {PATH}: somebody asked that the lock be given up");
-        eventually("the request is told", || holder.said().contains(&told).then_some(()));
+        let told = format!("lockkeeper: {PATH}: asked to give the lock up");
+        eventually("the request is reported", || holder.said().contains(&told).then_some(()));
         if is_held {
             assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(false), "it is still held");
             site.write("end", "");

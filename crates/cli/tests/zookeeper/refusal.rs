@@ -1,4 +1,4 @@
-//! Servers that cannot be reached or used, and URLs that say nothing sensible: one clear line, in time.
+//! Servers that cannot be reached or used, and URLs that are not valid: one clear line, in time.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn a_server_that_cannot_be_reached_is_named_when_the_time_is_up() {
 }
 
 #[test]
-fn a_server_that_takes_the_connection_and_says_nothing_is_given_up_in_time() {
+fn a_server_that_takes_the_connection_and_does_not_answer_is_given_up_in_time() {
     // Never accepted: the kernel takes connections all the same.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
@@ -69,8 +69,8 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_given_up_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_held_is_a_conflict_and_no_failure() {
-    if !can_start("refusal::a_lock_that_is_held_is_a_conflict_and_no_failure") {
+async fn a_lock_that_is_held_is_a_conflict_and_not_a_failure() {
+    if !can_start("refusal::a_lock_that_is_held_is_a_conflict_and_not_a_failure") {
         return;
     }
     let server = server().await;
@@ -105,8 +105,8 @@ fn what_is_wrong_with_a_url_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chroot_that_does_not_exist_is_said_and_nothing_is_made() {
-    if !can_start("refusal::a_chroot_that_does_not_exist_is_said_and_nothing_is_made") {
+async fn a_chroot_that_does_not_exist_is_reported_and_nothing_is_made() {
+    if !can_start("refusal::a_chroot_that_does_not_exist_is_reported_and_nothing_is_made") {
         return;
     }
     let server = server().await;

@@ -1,4 +1,4 @@
-//! A service, and a machine of its own from which it is used: its config file names the service.
+//! A service, and a simulated machine that uses it: its config file names the service.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) async fn server() -> Server {
 /// A machine that uses a service.
 pub(crate) struct Site {
     pub(crate) place: Place,
-    /// Where commands run, and write down what happens.
+    /// Where commands run, and write their notes.
     notes: TempDir,
     /// How many commands were started.
     started: AtomicUsize,
@@ -139,7 +139,7 @@ impl Running {
         fs::read_to_string(&self.said).unwrap()
     }
 
-    /// Waits for the end; answers the exit code, none for a death by a signal, and what was said.
+    /// Waits for the end; returns the exit code, none for a death by a signal, and what was printed.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = ended(&mut self.process);
         (status.code(), self.said())
