@@ -31,7 +31,7 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
 pub(crate) struct Failure {
     /// What the process ends with.
     pub(crate) code: u8,
-    /// What is said on stderr, without the prefix.
+    /// The text for stderr, without the prefix.
     pub(crate) message: String,
 }
 

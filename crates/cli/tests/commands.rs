@@ -344,7 +344,7 @@ fn a_wait_is_reported_once_where_there_is_no_terminal_and_not_at_all_if_quiet() 
     let pid = format!(" pid {} sh for ", holder.process.id());
     assert!(lines[0].starts_with(&start) && lines[0].contains(&pid), "{said}");
     assert!(lines[0].ends_with("; 1st in line, 1s"), "{said}");
-    assert_eq!(lines.len(), 2, "and at the end that it was in vain: {said}");
+    assert_eq!(lines.len(), 2, "and at the end that the lock was not acquired: {said}");
     assert_eq!(wait_for(&["-q"], "1.5s"), "");
     holder.end();
 }

@@ -21,7 +21,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sets the stage, unless this is not root, who alone can play other users.
+    /// Prepares the stage; skips the test unless this is root, since only root can play other users.
     fn set(test: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skip(test, "it plays other users, and needs root");
@@ -34,7 +34,7 @@ impl Stage {
         if stage.play("nobody", "true", "true").code == Some(0) {
             return Some(stage);
         }
-        skip(test, "mount namespaces or setpriv are not to be had");
+        skip(test, "mount namespaces or setpriv are not available");
         None
     }
 

@@ -87,7 +87,7 @@ fn a_run_may_ignore_a_request_and_observers_see_that_it_was_asked() {
     assert_eq!((&asked["name"], &asked["service"]), (&json!("x"), &json!(place.service())));
     assert_eq!(asked["given_up"], false);
     assert_eq!(asked["asked"][0]["owner"]["pid"], holder.process.id());
-    let said = in_time("it is said", move || {
+    let said = in_time("the line is printed", move || {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         line

@@ -341,7 +341,7 @@ fn a_stopped_runner_keeps_its_lock() {
     let attempt = || run(&mut place.script(&["--no-wait"], "true")).status.code();
     assert_eq!(attempt(), Some(124));
     fs::write(place.notes.path().join("end"), "").unwrap();
-    assert_eq!(attempt(), Some(124), "the command may have ended; its runner has not let go");
+    assert_eq!(attempt(), Some(124), "the command may have ended; its runner still holds the lock");
     send(runner.id().cast_signed(), Signal::CONT);
     assert_eq!(ended(&mut runner).code(), Some(3));
     assert_eq!(attempt(), Some(0));

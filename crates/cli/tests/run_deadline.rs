@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         ("a_command_whose_runner_is_stopped_is_dead_before_the_hold_ends", stopped_runner),
         ("a_command_whose_watchdog_is_stopped_is_dead_before_the_hold_ends", stopped_watchdog),
         ("a_lost_lock_ends_the_command", lost),
-        ("a_lost_lock_only_warns_if_that_is_wished", warned),
+        ("a_lost_lock_only_warns_if_that_is_configured", warned),
         ("ctrl_z_stops_the_command_while_the_hold_is_renewed_and_continues_it", ctrl_z),
     ];
     let trials = tests.map(|(name, test)| {

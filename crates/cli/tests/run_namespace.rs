@@ -115,8 +115,8 @@ impl Drop for Family {
 
 /// In the table, a stranger's child stands as a descendant of the watchdog's number: a bystander has the child's number.
 #[test]
-fn no_stranger_is_harmed_whose_numbers_are_those_of_ours() {
-    if !is_possible("no_stranger_is_harmed_whose_numbers_are_those_of_ours") {
+fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
+    if !is_possible("no_other_process_is_harmed_that_has_the_numbers_of_ours") {
         return;
     }
     let family = Family::start();

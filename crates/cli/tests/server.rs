@@ -43,7 +43,7 @@ impl Server {
 }
 
 #[test]
-fn a_lock_is_taken_on_a_server_of_our_own_and_a_signal_ends_it_in_order() {
+fn a_lock_is_taken_on_our_server_and_a_signal_ends_it_in_order() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
@@ -103,7 +103,7 @@ fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it
 
 /// What an operator sees of locks of every kind on a server, and does to them.
 #[test]
-fn every_kind_of_lock_and_every_order_works_on_a_server_of_our_own() {
+fn every_kind_of_lock_and_every_order_works_on_our_server() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let command = |arguments: &[&str]| {

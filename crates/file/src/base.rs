@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_s_directory_makes_queues_that_the_whole_group_can_enter_whatever_the_umask() {
+    fn a_group_s_directory_makes_queues_that_the_whole_group_can_enter_with_any_umask() {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o775)).unwrap();
         let base = Base::open(directory.path(), Arc::new(SystemClock)).unwrap();

@@ -94,7 +94,7 @@ impl Attention<'_> {
         Ok(())
     }
 
-    /// Looks what the paths of the lock's directory and of all locks lead to.
+    /// Looks at what the paths of the lock's directory and of all locks lead to.
     fn places(&self) -> [Identity; 2] {
         let base = self.session.base();
         [Identity::of(&base.queue_path(self.queue)), Identity::of(base.queues())]
@@ -188,7 +188,7 @@ impl Suspect {
                 Ok(Vitality::Alive) => Err(Errno::WOULDBLOCK.into()),
                 _ => Ok(()),
             });
-            // Otherwise the runtime forgets that it was ready, and tells us of the next change.
+            // Otherwise the runtime forgets that it was ready, and reports the next change.
             if !looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
                 return Poll::Ready(());
             }

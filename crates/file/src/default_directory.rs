@@ -96,7 +96,7 @@ fn home_by_database(user: u32) -> Result<Option<PathBuf>> {
 
     match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(user)) {
         Ok(found) => Ok(found.map(|found| found.dir)),
-        // Some databases answer so for a user that they do not know.
+        // Some databases answer this for a user that they do not know.
         Err(DatabaseErrno::ENOENT | DatabaseErrno::ESRCH) => Ok(None),
         Err(errno) => {
             let message = format!("the password database does not answer for user {user}");

@@ -272,7 +272,7 @@ impl QueueDirectory {
         for name in &listing.unfinished {
             let _ = self.remove(name.as_str());
         }
-        // Last, since they hide the entries above.
+        // After the entries that they hide.
         for temporary in &listing.temporaries {
             let _ = self.remove(temporary);
         }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_the_place_of_a_file_does_not_go_with_time() {
+    fn another_kind_of_file_in_the_place_of_ours_is_a_permanent_error() {
         for errno in [Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::SPIPE, Errno::NXIO, Errno::INVAL] {
             let error = failed(Operation::Join, "open", Path::new("/x"), errno);
             assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));

@@ -202,7 +202,7 @@ impl Gate {
         }
     }
 
-    /// Refuses all who wait, because no thread could be had.
+    /// Refuses all who wait, because no thread could be started.
     pub(crate) fn refuse(&self, session: &Arc<Inner>, error: &Error) {
         let pending = {
             let mut state = locked(&self.state);

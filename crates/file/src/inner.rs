@@ -101,7 +101,7 @@ impl Inner {
         let builder = std::thread::Builder::new().name("lockkeeper-file".to_owned()).stack_size(HELPER_STACK_BYTES);
         if let Err(source) = builder.spawn(move || session.help(served)) {
             locked(&self.helpers).running -= 1;
-            let message = "no thread could be had to wait for another process";
+            let message = "no thread could be started to wait for another process";
             let error = Error::transient(ErrorKind::LimitReached, Operation::Join, message).caused_by(source);
             gate.refuse(self, &error);
         }

@@ -141,7 +141,7 @@ impl Topic {
         }
     }
 
-    /// Tells whether a name in a directory is of no interest: it is being prepared, or is no contender.
+    /// Tells whether a name in a directory is of no interest: it is being prepared, or is not a contender.
     fn ignores(self, name: &str, is_closed: bool) -> bool {
         match (self, name) {
             (Self::Lock, ENTER) => is_closed,

@@ -100,7 +100,7 @@ Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
 
 Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Check,
-    /// Ask those who hold a lock to give it up
+    /// Ask the holders of a lock to give it up
     Revoke(RevokeArgs),
     /// Take a lock away from the holder with this token
     Break(BreakArgs),

@@ -1,4 +1,4 @@
-//! The command line, and what is said of one that cannot be read.
+//! The command line, and the message for one that cannot be read.
 //!
 //! Options that do not work yet are not here. Which names and URLs are valid is not decided here.
 //!
@@ -9,7 +9,7 @@
 //! | `claim` | what both have in common |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the arguments to a request |
-//! | `refusal` | what is said of a command line that cannot be read |
+//! | `refusal` | the message for a command line that cannot be read |
 mod claim;
 mod definition;
 mod hold;

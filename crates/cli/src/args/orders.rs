@@ -8,7 +8,7 @@ use lockkeeper::FencingToken;
 /// The longest reason, in bytes: a few sentences, which are shown to every waiter.
 const REASON_BYTES_MAX: usize = 500;
 
-/// Ask those who hold a lock to give it up
+/// Ask the holders of a lock to give it up
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

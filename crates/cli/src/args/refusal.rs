@@ -24,7 +24,7 @@ pub(super) fn describe(error: &clap::Error) -> String {
             "no token given: it is the holder's, and `lockkeeper show x` shows that of the lock x".to_owned()
         }
         ErrorKind::MissingRequiredArgument if argument.contains(&"--reason <REASON>") => {
-            "no reason given for those who will wait, as in: lockkeeper freeze nightly-backup --reason 'moving disks'"
+            "no reason given for the waiters, as in: lockkeeper freeze nightly-backup --reason 'moving disks'"
                 .to_owned()
         }
         ErrorKind::ValueValidation if !argument.is_empty() => match std::error::Error::source(error) {

@@ -101,6 +101,6 @@ fn read(path: &Path) -> io::Result<String> {
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let path = path.display();
     Failure::ours(format!(
-        "cannot read the config file {path}: {error}; mend that, or name another with --config or {CONFIG_VARIABLE}"
+        "cannot read the config file {path}: {error}; correct it, or name another with --config or {CONFIG_VARIABLE}"
     ))
 }

@@ -1,4 +1,4 @@
-//! The settings of a simulated machine: which of them count, and what is said of those that cannot be used.
+//! The settings of a simulated machine: which of them count, and the messages for those that cannot be used.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

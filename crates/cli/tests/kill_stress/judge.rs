@@ -66,7 +66,7 @@ pub(crate) fn judge(log: &str) -> Result<Verdict, String> {
                 last = Some(grant);
             }
             ["ended", _run] => {}
-            _ => return Err(format!("{line:?} is no line of the log")),
+            _ => return Err(format!("{line:?} is not a valid line of the log")),
         }
     }
     Ok(verdict)

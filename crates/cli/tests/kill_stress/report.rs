@@ -54,7 +54,7 @@ impl Report {
             command.args(["run", "-w", within, &format!("lock-{lock}"), "--", "true"]).env("LOCKKEEPER_DIR", locks);
             match command.status() {
                 Ok(status) if status.success() => {}
-                other => self.wrong.push(format!("lock-{lock} is not to be had within {within}: {other:?}")),
+                other => self.wrong.push(format!("lock-{lock} is not free within {within}: {other:?}")),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The parts of those who watch, ask, freeze and count.
+//! The parts of processes that watch, ask, freeze and count.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Tests of two users; they need root, who plays one user and has `setpriv` play the other.
+//! Tests of two users; they need root, which plays one user and has `setpriv` play the other.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sets the stage, unless this is not root, who alone can play two users.
+    /// Prepares the stage; skips the test unless this is root, since only root can play two users.
     fn set(test: &str, mode: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skip(test, "it plays two users, and needs root");
