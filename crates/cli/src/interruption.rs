@@ -50,7 +50,7 @@ impl Interruption {
         Ok(Self { streams })
     }
 
-    /// Tells which of them came since then, if one did.
+    /// Tells which of them has come so far, if one has.
     pub(crate) fn heard_already(&mut self) -> Option<Cause> {
         let mut context = Context::from_waker(Waker::noop());
         self.next(&mut context)

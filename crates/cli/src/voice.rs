@@ -82,7 +82,7 @@ impl Voice {
         }
     }
 
-    /// Tells whether the line that something is tried again is due for every level, and notes that it is printed.
+    /// Tells whether the line that something is tried again is due at the normal level, and notes that it is printed.
     fn is_retry_due(&self, event: &Event, now: BootInstant) -> bool {
         let Event::Retrying { attempt, .. } = event else { return false };
         let last = &mut self.state().retry_mentioned_at;
@@ -134,8 +134,8 @@ impl Observer for Voice {
     }
 }
 
-/// Puts an event into words, and says at which level it is printed. Of tries in a row, only those that are due are for
-/// all levels.
+/// Puts an event into words, and says at which level it is printed. Of tries in a row, only those that are due are for the
+/// normal level.
 fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
     match event {
         Event::Joined { lock, ahead, .. } => Some((Talk::Verbose, format!("{lock}: joined the queue, {ahead} ahead"))),
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_may_pass_is_printed_at_every_level_at_once_and_then_once_a_minute() {
+    fn a_failure_that_may_pass_is_printed_at_the_normal_level_at_once_and_then_once_a_minute() {
         let lock = QueueName::new("x").unwrap();
         let error = Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "no answer").at(&lock);
         let voice = Voice::new(Talk::Quiet);

@@ -38,7 +38,7 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// Takes what the options say.
+    /// Chooses the lock and the share of it that the options ask for.
     ///
     /// # Errors
     ///

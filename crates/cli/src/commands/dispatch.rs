@@ -86,7 +86,7 @@ fn require_files() -> Result<(), Failure> {
     })
 }
 
-/// How long the end may wait until the service is told; after that the session's timeout does it.
+/// How long the end may wait until the service is told; after that it is left to the end of the session.
 pub(super) const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// Runs a future that uses `keeper` to its end on this thread, and closes the keeper's sessions.

@@ -13,9 +13,9 @@ pub(super) struct MonitorSettings {
     pub(super) is_enabled: Option<bool>,
     /// How often it looks.
     pub(super) interval: Option<Duration>,
-    /// From how many waiters on a lock is under contention.
+    /// The number of waiters from which a lock is under contention.
     pub(super) contention_threshold: Option<NonZeroU32>,
-    /// From when on a lock is held for long.
+    /// The duration from which a hold counts as long.
     pub(super) long_hold_threshold: Option<Duration>,
 }
 

@@ -31,7 +31,7 @@ impl Alarm {
 
     /// Sets it for a moment, or for none; a moment in the past is now.
     ///
-    /// This process causes no error here.
+    /// This process cannot cause an error here.
     pub(super) fn set(&mut self, moment: Option<BootInstant>) -> io::Result<()> {
         if self.set_for == moment {
             return Ok(());

@@ -282,7 +282,7 @@ impl Runner {
             self.tell(Message::Signal(Signal::CONT.as_raw()));
             return Ok(());
         }
-        // A command that stops itself still has the terminal, and no input could reach another process.
+        // A command that stops itself still has the terminal, and the user could type nothing more.
         let keeps_terminal = signal == Signal::STOP && self.terminal.is_lent_to(command);
         // Stopped by hand in the background, or where there is no terminal: the process that did it continues it.
         if !self.terminal.is_there() || !(wants_terminal || keeps_terminal || signal == Signal::TSTP) {

@@ -111,7 +111,7 @@ pub(super) enum JobControl {
 ///
 /// Without a process table of our namespace a shell cannot be seen, and counts as absent.
 ///
-/// This process causes no error here.
+/// This process cannot cause an error here.
 pub(super) fn stop_job() -> io::Result<JobControl> {
     let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::Nobody) };
     if job_control(&table, ours) == JobControl::Nobody {
