@@ -134,8 +134,8 @@ impl Observer for Voice {
     }
 }
 
-/// Puts an event into words, and says at which level it is printed. Of tries in a row, only those that are due are for the
-/// normal level.
+/// Puts an event into words, and says at which level it is printed. Of tries in a row, only those that are due are for
+/// the normal level.
 fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
     match event {
         Event::Joined { lock, ahead, .. } => Some((Talk::Verbose, format!("{lock}: joined the queue, {ahead} ahead"))),
