@@ -139,7 +139,7 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         assert_eq!(asked.code, Some(0), "{options:?}: {asked:?}");
         let (code, said) = end(holder);
         assert_eq!(code, Some(143), "{options:?}");
-        assert!(said.contains("given up (deploying); ending the command"), "{said}");
+        assert!(said.contains("give the lock up (deploying); ending the command"), "{said}");
 
         let holder = hold(options);
         let token = show()["contenders"][0]["token"].as_str().unwrap().to_owned();
