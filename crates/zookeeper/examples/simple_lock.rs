@@ -1,8 +1,8 @@
-//! The simple lock without a queue, and what it costs: everybody watches one node, so each release wakes everybody.
+//! The simple lock without a queue, and what it costs: all clients watch one node, so each release wakes all of them.
 //!
-//! Whoever makes the one ephemeral node holds the lock; all others watch it and try again when it is gone. The server's own
-//! count of packets shows the wake-ups of both locks for the same work: each client takes the lock once. The simple
-//! lock's grow with the square of the number of clients, the queue's with the number.
+//! The client that makes the one ephemeral node holds the lock; all others watch it and try again when it is gone. The
+//! server's own count of packets shows the wake-ups of both locks for the same work: each client takes the lock once.
+//! The wake-ups of the simple lock grow with the square of the number of clients, those of the queue with the number.
 //!
 //! `cargo run --release -p lockkeeper-zookeeper --example simple_lock -- 24`
 
@@ -16,10 +16,10 @@ use lockkeeper_zk_proto::message::ErrorCode;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 use tokio::sync::Barrier;
 
-/// How many clients there are if nothing is said.
+/// How many clients there are if the command line does not say.
 const CLIENTS_DEFAULT: usize = 24;
 
-/// The most clients: each has a connection of its own, and the simple lock's packets grow with the square.
+/// The most clients: each has a separate connection, and the simple lock's packets grow with the square.
 const CLIENTS_MAX: usize = 200;
 
 /// How long each holds the lock.
@@ -44,7 +44,8 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Has so many clients connect, then all take the lock once; answers how many notifications the server sent meanwhile.
+/// Has this many clients connect, then all take the lock once; returns how many notifications the server sent
+/// meanwhile.
 async fn wake_ups<Ready, Run>(server: &Server, clients: usize, connect: impl Fn(usize) -> Ready) -> Outcome<u64>
 where
     Ready: Future<Output = Outcome<Run>>,
@@ -71,7 +72,7 @@ where
     Ok(unasked(after).saturating_sub(unasked(before)))
 }
 
-/// What the server sent without having been asked: every request has one answer.
+/// What the server sent without a request: every request has one answer.
 fn unasked(packets: Packets) -> u64 {
     packets.sent.saturating_sub(packets.received)
 }

@@ -27,7 +27,7 @@ impl Alarm {
         }
     }
 
-    /// Waits until it rings; without end if it is not set. Dropping the future changes nothing.
+    /// Waits until it rings; without end if it is not set. Dropping the future has no effect.
     pub(crate) async fn rings(&mut self) {
         match &mut self.armed {
             None => std::future::pending().await,

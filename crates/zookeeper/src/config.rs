@@ -1,4 +1,4 @@
-//! What a service URL says about ZooKeeper, checked once; nothing is opened here.
+//! Reads a service URL for ZooKeeper and checks it once. It opens nothing.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use crate::layout::{ElectionLayout, ForeignPolicy, Layout, Naming};
 #[cfg(feature = "tls")]
 use crate::tls::{self, TlsDial, TlsSettings};
 
-/// The port of a ZooKeeper server whose URL names none.
+/// The port of a ZooKeeper server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2181;
 
-/// The session timeout asked for when the URL names none.
+/// The session timeout that is asked for if the URL names none.
 pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
 
 /// How long the opening of a session may take when the URL does not say.
@@ -60,7 +60,7 @@ impl Server {
         Self { address: Some(address), ..self.clone() }
     }
 
-    /// Whether `way` is this server, behind whichever address.
+    /// Whether `way` is this server, behind any address.
     pub(crate) fn is_reached_by(&self, way: &Self) -> bool {
         (&self.name, self.port) == (&way.name, way.port)
     }
@@ -103,7 +103,7 @@ pub struct Config {
     pub(crate) base: ZnodePath,
     pub(crate) naming: Naming,
     pub(crate) foreign: ForeignPolicy,
-    /// Who may do what with the nodes that are made for locks.
+    /// The access list of the nodes that are made for locks.
     pub(crate) acl: Vec<Acl>,
     #[cfg(feature = "tls")]
     tls: Option<TlsSettings>,
@@ -112,15 +112,16 @@ pub struct Config {
 impl Config {
     /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`.
     ///
-    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `operation_timeout` (how long one request
-    /// may take; the session timeout), `tick` (the ensemble's, if it is known), `base` (`/lockkeeper`), `layout` (`curator` or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or
-    /// `kazoo` in that layout), `foreign` (`refuse`, `ignore` or `wait`), `acl` (`open`, or `creator`: the nodes of locks are
-    /// for the URL's user alone, as all who share them must then be).
+    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `operation_timeout` (how long one request may
+    /// take; the session timeout), `tick` (the ensemble's, if it is known), `base` (`/lockkeeper`), `layout` (`curator`
+    /// or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or `kazoo` in that layout),
+    /// `foreign` (`refuse`, `ignore` or `wait`), `acl` (`open`, or `creator`: the nodes of locks belong to the URL's
+    /// user alone, so all clients that share these locks need that user).
     ///
-    /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys too, whose files are in
-    /// PEM form: `ca` (a file of the authorities that servers are trusted by; without it the system's), `cert` and `key`
-    /// (files with our certificate, its chain after it, and its key, for servers that ask for one), `server_name` (the
-    /// name that their certificates are for, if it is not the host's name in the URL).
+    /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys and four more, whose
+    /// files are in PEM form: `ca` (a file of the authorities that are trusted for servers; without it the system's),
+    /// `cert` and `key` (files with our certificate, followed by its chain, and its key, for servers that ask for one),
+    /// `server_name` (the name that the servers' certificates are for, if it is not the host's name in the URL).
     ///
     /// # Errors
     ///
@@ -177,8 +178,8 @@ impl Config {
         })
     }
 
-    /// Makes what opens connections to the servers: TCP, or TLS if the URL says so. Files that the URL names are read now,
-    /// and not again when they change.
+    /// Returns what opens connections to the servers: TCP, or TLS if the URL says so. Files that the URL names are read
+    /// now; later changes of them have no effect.
     ///
     /// # Errors
     ///

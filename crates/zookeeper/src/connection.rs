@@ -1,4 +1,4 @@
-//! One connection, and its end when the runtime ends under it: what is queued still goes out, and the end of the session.
+//! One connection. When its runtime ends, it still sends what is queued and the end of the session.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 use crate::dial::Stream;
 use crate::link::Link;
 
-/// How many bytes are read at once of what nobody will take note of.
+/// How many bytes are read at once of input that is thrown away.
 const DRAIN_BYTES: usize = 4 * 1024;
 
-/// How often that is done at most: as much as a socket holds for a reader by default.
+/// How many such reads there are at most: as much as a socket holds for a reader by default.
 const DRAINS_MAX: usize = 64;
 
 /// A byte stream to a server, and what is being written on it.
 ///
-/// Dropped while it is of use, it was dropped together with the future of its driver, by a runtime that ends. No task goes on
+/// If it is dropped while it is in use, a runtime is ending and drops the driver's future with it. No task goes on
 /// then, so this is the last moment at which the service can be told that all locks of the session are free.
 pub(crate) struct Connection {
     link: Arc<Link>,
@@ -34,7 +34,7 @@ impl Connection {
         Self { link, reader, writer, output: Bytes::new() }
     }
 
-    /// Writes all of this, as far as the stream takes it without waiting; answers whether it took all.
+    /// Writes as much of this as the stream takes without waiting; returns whether it took all.
     fn push(&mut self, context: &mut Context<'_>, mut bytes: Bytes) -> bool {
         while bytes.has_remaining() {
             match Pin::new(&mut self.writer).poll_write(context, &bytes) {
@@ -45,7 +45,7 @@ impl Connection {
         true
     }
 
-    /// Takes what has arrived: a socket that is closed over unread bytes throws away what it has not sent yet.
+    /// Takes what has arrived: a socket that is closed over unread bytes discards what it has not sent yet.
     fn drain(&mut self, context: &mut Context<'_>) {
         let mut bytes = [0; DRAIN_BYTES];
         for _ in 0..DRAINS_MAX {
@@ -65,7 +65,7 @@ impl Drop for Connection {
         }
         let farewell = self.link.farewell();
         let begun = std::mem::take(&mut self.output);
-        // Nobody is woken: what the stream does not take at once is left to the session's timeout.
+        // No task is woken: what the stream does not take at once is left to the session's timeout.
         let mut context = Context::from_waker(Waker::noop());
         if self.push(&mut context, begun) && self.push(&mut context, farewell) {
             let _ = Pin::new(&mut self.writer).poll_flush(&mut context);

@@ -1,4 +1,4 @@
-//! Reaching a server: the one place that opens sockets. Which server, and when, is `hosts`'s to say.
+//! Connects to a server: the one place that opens sockets. `hosts` decides which server, and when.
 
 use std::fmt;
 use std::io;
@@ -20,26 +20,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
 /// Opens connections: TCP or TLS in production, an in-memory duplex in tests.
 ///
-/// A stream may hold back what was written until it is flushed.
+/// A stream may hold back what was written until it is flushed. Dropping a future of this trait leaves nothing open.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
-    /// Finds the addresses of a server, each as the same server [`at`](Server::at) it. Each is dialled by itself and has a
-    /// share of the time to connect. Without names to be resolved that is the server as it stands.
+    /// Finds the addresses of a server, each as the same server [`at`](Server::at) it. The addresses are dialled in
+    /// this order, each by itself and with its share of the time to connect. A dial that resolves no names returns the
+    /// server as it is.
     ///
     /// # Errors
     ///
-    /// Whatever kept the name from being resolved.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The addresses are dialled in their order.
-    ///
-    /// # On connection loss
-    ///
-    /// Does not apply.
+    /// The reason why the name could not be resolved.
     fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
         Box::pin(std::future::ready(Ok(vec![server.clone()])))
     }
@@ -48,20 +37,8 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever kept it from opening. [`io::ErrorKind::InvalidData`] says that it will not open until somebody changes
-    /// something, such as a certificate; anything else may pass.
-    ///
-    /// # Cancellation
-    ///
-    /// Leaves nothing open.
-    ///
-    /// # Ordering
-    ///
-    /// None.
-    ///
-    /// # On connection loss
-    ///
-    /// The stream ends or fails.
+    /// The reason why it could not be opened. [`io::ErrorKind::InvalidData`] says that it will not open until a setting
+    /// or a certificate is changed; any other kind may pass.
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>>;
 }
 
@@ -104,7 +81,7 @@ pub(crate) async fn connect_tcp(server: &Server) -> io::Result<TcpStream> {
         Some(address) => TcpStream::connect((address, server.port)).await?,
         None => TcpStream::connect((server.name.as_str(), server.port)).await?,
     };
-    // A request that waits for company would cost a lock 40 ms.
+    // Nagle's delay would cost a lock 40 ms.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -123,7 +100,7 @@ pub(crate) enum FailureNature {
     Silence,
     /// The server, or the way to it, refused; that may pass.
     Refusal,
-    /// It will not pass until somebody changes something.
+    /// It will not pass until a setting or a certificate is changed.
     Lasting,
 }
 

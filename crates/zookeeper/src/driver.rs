@@ -21,20 +21,20 @@ use crate::link::Link;
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// Moves the bytes of one session for as long as it lives.
+/// Moves the bytes of one session while it lives.
 pub(crate) struct Driver {
     link: Arc<Link>,
     dial: Arc<dyn Dial>,
     hosts: Hosts,
     share: Share,
-    /// Whether some way of this round has let its time pass without an answer, which may come the next time.
+    /// Whether a way of this round did not answer in time; it may answer the next time.
     is_round_silent: bool,
     clock: Arc<dyn Clock>,
     alarm: Alarm,
     chores: JoinSet<()>,
 }
 
-/// Tells everybody when the driver is gone, also when its runtime was shut down.
+/// Tells all waiting calls when the driver is gone, also when its runtime was shut down.
 struct Ending(Arc<Link>);
 
 impl Drop for Ending {
@@ -74,11 +74,12 @@ impl Driver {
                 }
             }
             if self.link.is_opening() && self.hosts.is_round_over() && !self.is_round_silent {
-                // Whether and when to try again is for the retry policy of whoever asked for a session.
+                // Whether and when to try again is a matter for the retry policy of the caller that asked for a
+                // session.
                 break;
             }
         }
-        // What goes on by itself hears that the session is over, and says so to whoever asked for it.
+        // The chores learn that the session is over, and tell their callers.
         self.run_chores();
         self.link.end();
         while self.chores.join_next().await.is_some() {}
@@ -113,14 +114,14 @@ impl Driver {
         Some(())
     }
 
-    /// Dials one way, for as long as its share of the time; `None` if the session is over meanwhile.
+    /// Dials one way for at most its share of the time; `None` if the session is over meanwhile.
     async fn dial(&mut self, way: &Server) -> Option<io::Result<Box<dyn Stream>>> {
         let limit = self.share.dial_max(self.hosts.ways().len());
         let (clock, dialling) = (self.clock.clone(), self.dial.dial(way));
         self.attend(async move { within(&clock, limit, "no connection", dialling).await }).await
     }
 
-    /// Waits for something, while time goes on for requests that wait; `None` if the session is over meanwhile.
+    /// Waits for this work, while deadlines of waiting requests are kept; `None` if the session is over meanwhile.
     async fn attend<T>(&mut self, work: impl Future<Output = T> + Send) -> Option<T> {
         tokio::pin!(work);
         loop {
@@ -144,9 +145,9 @@ impl Driver {
         self.link.note_failure(way, failure);
     }
 
-    /// Serves one connection until it is of no more use; answers for how long requests went out on it.
+    /// Serves one connection until it is of no more use; returns for how long requests went out on it.
     ///
-    /// Bytes that have arrived are taken before the timer is looked at, so that a process that was stopped does not give
+    /// Bytes that have arrived are read before the timer is checked, so that a process that was stopped does not give
     /// up a good connection.
     async fn serve(&mut self, stream: Box<dyn Stream>, way: &Server) -> Duration {
         let mut connection = Connection::new(self.link.clone(), stream);
@@ -188,7 +189,7 @@ impl Driver {
             }
         }
         let trouble = self.link.take_trouble();
-        // What the stream says of itself is more than that it broke, unless it says that it just ended.
+        // The stream's own error says more than that the connection broke, unless the error is an end of the stream.
         let broken = broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(Failure::from);
         if let Some(failure) = broken.or(trouble) {
             self.fail(way, failure);
@@ -196,7 +197,7 @@ impl Driver {
         arrived_at.map_or(Duration::ZERO, |at| self.clock.now().saturating_duration_since(at))
     }
 
-    /// Starts what was asked to go on by itself, and forgets what is done.
+    /// Starts the futures handed over to this task, and forgets those that are done.
     fn run_chores(&mut self) {
         for chore in self.link.take_chores() {
             self.chores.spawn(chore);
@@ -225,7 +226,7 @@ async fn resolve_all(
     resolved.into_iter().map(|(_, server, resolved)| (server, resolved)).collect()
 }
 
-/// Waits for something no longer than `limit`; `missing` says what there is not by then.
+/// Waits for this work no longer than `limit`; `missing` says what is missing at that time.
 async fn within<T>(
     clock: &Arc<dyn Clock>,
     limit: Duration,
@@ -241,8 +242,8 @@ async fn within<T>(
     }
 }
 
-/// Writes all of `output` and sees it off: a stream that encrypts may hold back what it took. Dropped halfway, it leaves in
-/// `output` what was not taken, and can be begun anew.
+/// Writes all of `output` and flushes it: a stream that encrypts may hold back what it took. If the future is dropped
+/// halfway, `output` holds what was not taken, and the write can be started again.
 async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
     writer.write_all_buf(output).await?;
     writer.flush().await

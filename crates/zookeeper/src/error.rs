@@ -19,7 +19,7 @@ pub enum ClientErrorKind {
     Deadline,
     /// The session is over.
     SessionLost,
-    /// The path is none.
+    /// The path is not valid.
     InvalidPath,
     /// A limit of this client was reached.
     LimitReached,
@@ -27,7 +27,7 @@ pub enum ClientErrorKind {
     Protocol,
     /// There is no runtime to work in.
     NoRuntime,
-    /// The configuration names what cannot be used, such as a file of certificates.
+    /// The configuration names something that cannot be used, such as a file of certificates.
     InvalidConfig,
     /// No server could be used as it is: its certificate was not accepted, or it did not accept ours.
     Untrusted,
@@ -126,7 +126,7 @@ impl ClientError {
         self.inner.operation
     }
 
-    /// Returns the path it was asked for; empty where there is none.
+    /// Returns the path it was asked for; empty if there is none.
     pub fn path(&self) -> &str {
         &self.inner.path
     }
@@ -143,7 +143,7 @@ impl ClientError {
         self.code() == Some(code)
     }
 
-    /// Says it in the words of locks.
+    /// Turns it into an error of locks.
     pub(crate) fn into_core(self, operation: Operation, lost: Option<LossReason>) -> Error {
         let kind = match self.kind() {
             ClientErrorKind::Refused(code) => kind_of(code),
@@ -155,7 +155,7 @@ impl ClientError {
             ClientErrorKind::NoRuntime | ClientErrorKind::InvalidConfig => ErrorKind::InvalidConfig,
             ClientErrorKind::Untrusted => ErrorKind::Refused,
         };
-        // Not as the message: the cause says it, and the message stays the kind's own.
+        // Not as the message: the cause says it, and the message stays that of the kind.
         let error = match self.advice() {
             Advice::Permanent => Error::permanent(kind, operation, ""),
             Advice::Transient => Error::transient(kind, operation, ""),
@@ -164,7 +164,7 @@ impl ClientError {
         error.caused_by(self)
     }
 
-    /// Says in the words of locks that there was no answer in time, because of this failure of the connection.
+    /// Returns an error of locks: there was no answer in time, because of this failure of the connection.
     pub(crate) fn held_up_by(self, operation: Operation, trouble: Error) -> Error {
         let message = self.to_string();
         let error = match self.advice() {
@@ -175,7 +175,7 @@ impl ClientError {
     }
 }
 
-/// Whether a refused request can succeed when it is tried again and nobody has changed anything.
+/// Whether a refused request can succeed when it is tried again without any change of settings or data.
 const fn advice_of(code: ErrorCode) -> Advice {
     match code {
         ErrorCode::ConnectionLoss

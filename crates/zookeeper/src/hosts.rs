@@ -1,4 +1,4 @@
-//! Which way to a server is tried next, after which pause, and how long it may take: pure, but for the seed.
+//! Decides which way to a server is tried next, after which pause, and how long it may take. Pure, but for the seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,29 +11,29 @@ const PAUSE_BASE: Duration = Duration::from_millis(100);
 /// The longest pause: short beside any session timeout, so that a session is not lost by waiting.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// After so many doublings a pause has long reached its maximum.
+/// After this many doublings a pause has reached its maximum.
 const DOUBLINGS_MAX: u32 = 8;
 
 /// The least time one way gets, however many there are.
 const SHARE_MIN: Duration = Duration::from_millis(500);
 
-/// A connection, and a handshake, take at most this part of the session timeout, so that a live session survives a silent
-/// server.
+/// A connection, and a handshake, take at most this part of the session timeout, so that a live session survives a
+/// silent server.
 const SESSION_DIVISOR: u32 = 3;
 
-/// How long a connection must have lasted to count as of use, so that a server which hangs up on everybody is not dialled
-/// in a busy loop.
+/// How long a connection must have lasted to count as useful, so that a server that closes every connection is not
+/// dialled in a busy loop.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// The ways of one session: the servers in an order that a seed gives, so that a fleet spreads over them, and behind each
-/// name its addresses. They are tried round by round.
+/// The ways of one session: the servers in an order that depends on a seed, so that a fleet spreads over them, and for
+/// each name its addresses. They are tried round by round.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     servers: Vec<Server>,
-    /// Those of the present round.
+    /// The ways of the present round.
     ways: Vec<Server>,
     next: usize,
-    /// Rounds since a connection was last of use.
+    /// Rounds since a connection was last useful.
     rounds: u32,
     random: Random,
     trail: Arc<Trail>,
@@ -53,8 +53,8 @@ impl Hosts {
         &self.servers
     }
 
-    /// Returns how long to wait before the next round begins: not at all before the first one, then with jitter, so that
-    /// those who lost their server together do not come back together.
+    /// Returns how long to wait before the next round begins: no pause before the first one, then a pause with jitter,
+    /// so that clients that lost their server together do not come back together.
     pub(crate) fn pause(&mut self) -> Duration {
         let Some(doublings) = self.rounds.checked_sub(1) else {
             return Duration::ZERO;
@@ -89,13 +89,13 @@ impl Hosts {
         self.next >= self.ways.len()
     }
 
-    /// Takes note that a server has taken us on: the next session goes there first.
+    /// Notes that a server has accepted the session: the next session goes there first.
     pub(crate) fn arrived(&self, way: &Server) {
         self.trail.arrived(way);
     }
 
-    /// Takes note that a connection broke after so long. If it was of use, the next round is the first again, and begins
-    /// behind it.
+    /// Notes that a connection broke after this time. If it was useful, the next round counts as the first again, and
+    /// begins behind it.
     pub(crate) fn broke(&mut self, way: &Server, lasted: Duration) {
         self.trail.left(way);
         if lasted >= STEADY {
@@ -104,8 +104,8 @@ impl Hosts {
     }
 }
 
-/// Where the attempts of all sessions of one service stopped, so that the next one begins there: one that was given up, or
-/// a caller that lost patience, does not make the others try the same silent address first.
+/// Where the attempts of all sessions of one service stopped, so that the next one begins there. An attempt that was
+/// given up, or whose caller's timeout is over, does not make the others try the same silent address first.
 #[derive(Debug)]
 pub(crate) struct Trail {
     /// Gives all sessions one order of the servers, so that beginning behind a way leads to all of them in turn.
@@ -117,7 +117,7 @@ pub(crate) struct Trail {
 enum Mark {
     /// It was tried, or is being tried.
     Left,
-    /// A server behind it has taken us on.
+    /// A server behind it has accepted the session.
     Arrived,
 }
 
@@ -162,12 +162,12 @@ impl Share {
         Self { connect_timeout: config.connect_timeout, session_timeout: config.session_timeout }
     }
 
-    /// Returns how long a connection, or the resolving of a name, may take where there are so many.
+    /// Returns how long a connection, or the resolving of a name, may take for this number of ways.
     pub(crate) fn dial_max(self, ways: usize) -> Duration {
         share(self.connect_timeout.min(self.session_timeout / SESSION_DIVISOR), ways)
     }
 
-    /// Returns how long a server may take to answer the handshake where there are so many ways.
+    /// Returns how long a server may take to answer the handshake for this number of ways.
     pub(crate) fn handshake_max(self, ways: usize) -> Duration {
         let longest = (self.session_timeout / SESSION_DIVISOR).max(SHARE_MIN);
         share(self.connect_timeout.min(self.session_timeout), ways).min(longest)
@@ -176,11 +176,11 @@ impl Share {
 
 fn share(whole: Duration, ways: usize) -> Duration {
     let ways = u128::try_from(ways).unwrap_or(u128::MAX).max(1);
-    // In whole milliseconds, as it is said in errors.
+    // In whole milliseconds, as errors show it.
     Duration::from_millis(u64::try_from(whole.as_millis() / ways).unwrap_or(u64::MAX)).max(SHARE_MIN)
 }
 
-/// SplitMix64: spreads attempts, guards nothing.
+/// SplitMix64: spreads attempts, protects nothing.
 #[derive(Debug)]
 struct Random(u64);
 

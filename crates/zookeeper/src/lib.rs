@@ -1,13 +1,13 @@
 //! Lockkeeper on Apache ZooKeeper: fair, fenced locks, and a ZooKeeper client for tokio.
 //!
-//! Most programs use the crate `lockkeeper` and give it a URL. This one is for those who want the parts:
+//! Most programs use the crate `lockkeeper` and give it a URL. This crate is for programs that want the parts:
 //!
 //! - [`ZooKeeperBackend`]: a backend of `lockkeeper-core`. Its queues are byte for byte those of Apache Curator (or of
 //!   kazoo, see [`Layout`]), so that programs in Java, Go, Python and Rust exclude one another on one path. An uncontended
 //!   lock costs one round trip, and a hand-off one notification.
-//! - [`Client`]: the client below it. One session, kept alive over lost connections; typed requests that are on their way
-//!   when they are called; one-shot watches as futures; errors that say whether trying again can help.
-//! - [`Dial`]: how servers are reached; TCP, TLS with the feature `tls`, or whatever a test puts in its place.
+//! - [`Client`]: the client below it. One session, kept alive over lost connections; typed requests that are on their
+//!   way when they are called; one-shot watches as futures; errors that say whether trying again can help.
+//! - [`Dial`]: how servers are reached: TCP, TLS with the feature `tls`, or a test's own connections.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lockkeeper_core::Error> {
@@ -25,14 +25,15 @@
 //! ```
 //!
 //! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
-//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` and `hosts` find it a server; `layout` is
-//! pure and knows the names. What the protocol is, and until when a session may be believed, is `lockkeeper-zk-proto`'s.
+//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` and
+//! `hosts` find a server for it; `layout` is pure and knows the names. The protocol, and the rule until when a session
+//! may be believed, are in `lockkeeper-zk-proto`.
 //!
-//! # What others can do
+//! # What other users can do
 //!
-//! Nodes are made open to everybody, as Curator and kazoo make them by default: whoever reaches the service can delete a
-//! contender, or ask it to give up. With a user in the URL, who is authenticated on each connection, and `?acl=creator`, the
-//! nodes of locks are that user's alone, and so are the locks.
+//! By default nodes are open to all users, as Curator and kazoo make them: any client that reaches the service can
+//! delete a contender, or ask it to give up. With a user in the URL, who is authenticated on each connection, and
+//! `?acl=creator`, only that user can use the nodes of locks, and so the locks.
 
 mod alarm;
 mod client;

@@ -1,4 +1,4 @@
-//! Who may touch a lock's nodes: everybody, or only the URL's user and those who are it too.
+//! Who may use a lock's nodes: all users, or only the URL's user.
 
 mod support;
 
@@ -22,8 +22,8 @@ async fn contender(keeper: &Keeper, lock: &str) -> String {
 }
 
 #[tokio::test]
-async fn nodes_are_open_to_everybody_unless_the_url_says_otherwise() {
-    if !can_start("nodes_are_open_to_everybody_unless_the_url_says_otherwise") {
+async fn nodes_are_open_to_all_users_unless_the_url_says_otherwise() {
+    if !can_start("nodes_are_open_to_all_users_unless_the_url_says_otherwise") {
         return;
     }
     let bench = Bench::start().await;
@@ -53,7 +53,7 @@ async fn a_lock_of_its_creators_is_shared_by_them_and_refused_to_strangers() {
     let guard = ann.mutex("door").unwrap().lock().await.unwrap();
     let permit = ann.semaphore("pool", 1).unwrap().acquire().await.unwrap();
     let node = contender(&ann, "door").await;
-    // What lies above the locks is for all who have locks beside this one.
+    // The nodes above the locks are for all users who have other locks there.
     assert_eq!(acls(&operator, "/lockkeeper").await, [Acl::open()]);
     for path in ["door", &format!("door/{node}"), "pool", "pool/leases"] {
         let acl = acls(&operator, &format!("/lockkeeper/{path}")).await;
@@ -76,7 +76,7 @@ async fn a_lock_of_its_creators_is_shared_by_them_and_refused_to_strangers() {
     guard.release().await.unwrap();
     soon("the twin's grant", waits).await.unwrap().unwrap();
     permit.release().await.unwrap();
-    // A neighbour's lock is its own.
+    // Another user's lock belongs to that user.
     let other = stranger.mutex("window").unwrap().lock().await.unwrap();
     assert_eq!(other.hold().name(), &QueueName::new("window").unwrap());
 }

@@ -10,7 +10,7 @@ use lockkeeper_zk_server::EmbeddedServer;
 use support::waist::{Waist, entry, line, queue};
 use support::{Party, is_joined, soon, until};
 
-/// From here on, whoever leaves an empty queue deletes its node.
+/// From here on, a contender that leaves an empty queue deletes its node.
 const RENEWED: i32 = 1 << 30;
 
 /// From here on, joining is refused.
@@ -47,7 +47,7 @@ fn sequence_of(name: &str) -> i32 {
 }
 
 #[tokio::test]
-async fn above_2_to_the_30_whoever_leaves_an_empty_queue_has_it_count_anew() {
+async fn above_2_to_the_30_leaving_an_empty_queue_has_it_count_anew() {
     let world = World::start().await;
     let door = line("door");
     world.set_children_made(RENEWED).await;
@@ -94,7 +94,7 @@ async fn near_the_end_of_counting_joining_is_refused_with_the_cure_and_the_cure_
     assert_eq!(error.kind(), ErrorKind::LimitReached);
     assert!(format!("{error:#}").contains("delete the node /lockkeeper/door"), "{error}");
     world.ann.leave(&door, ticket).await;
-    assert_eq!(world.ann.modes(&door).await.len(), 1, "the one before stands, and nobody else");
+    assert_eq!(world.ann.modes(&door).await.len(), 1, "the contender before stands, and no other");
     // The one that leaves last does it by itself.
     world.ann.leave(&door, last).await;
     let (_, anew) = world.ann.take(&door, Mode::Mutex).await;
@@ -135,13 +135,13 @@ async fn where_the_counter_sticks_nothing_is_granted_twice() {
         assert!(refused.load(Ordering::SeqCst) >= expected_refusals);
     };
     rush(40).await;
-    assert!(held.hold().is_held(), "whoever held before holds still");
+    assert!(held.hold().is_held(), "a holder of before holds still");
     assert_eq!(
         parties.iter().map(|party| party.journal.count(|event| matches!(event, Event::Granted { .. }))).sum::<usize>(),
         0
     );
     held.release().await.unwrap();
-    // Those that are refused leave an empty queue now and then, which counts anew from there.
+    // Those that are refused sometimes leave an empty queue, which then counts anew.
     rush(40).await;
     let (_, anew) = world.ann.take(&line("door"), Mode::Mutex).await;
     assert!(sequence_of(anew.id.as_str()) < RENEWED, "{}", anew.id);

@@ -1,4 +1,4 @@
-//! What the client makes of other ways to its servers than TCP, under time that the test governs.
+//! How the client uses ways to its servers other than TCP, under time that the test controls.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use lockkeeper_zookeeper::{
 };
 use tokio::io::{AsyncRead, AsyncWriteExt, BufStream, ReadBuf};
 
-/// Streams that let go of nothing until they are flushed.
+/// Streams that send nothing until they are flushed.
 #[derive(Debug)]
 struct BufferedDial(EmbeddedServer);
 
@@ -85,7 +85,7 @@ fn config(hosts: &str) -> Config {
     Config::from_url(&format!("zk://{hosts}?connect_timeout=3s").parse().unwrap()).unwrap()
 }
 
-/// What came of an attempt that failed, and after how long.
+/// The error of an attempt that failed, and the time it took.
 async fn failed_attempt(hosts: &str) -> (ClientError, Duration) {
     let clock = Arc::new(TestClock::new());
     let begun = clock.now();
@@ -128,8 +128,8 @@ async fn servers_that_refuse_are_asked_as_often_as_the_retry_policy_says_and_no_
     assert!(took >= 3 * second / 2 && took <= 3 * second + Duration::from_millis(50), "{took:?}");
 }
 
-/// One name with these addresses, of which those that end in 1 swallow what is sent to them, those that end in 2 refuse,
-/// and the others lead to a server.
+/// One name with these addresses, of which those that end in 1 swallow what is sent to them, those that end in 2
+/// refuse, and the others lead to a server.
 #[derive(Clone, Debug)]
 struct ManyAddresses {
     server: Arc<EmbeddedServer>,
@@ -183,7 +183,7 @@ async fn an_address_that_swallows_packets_costs_its_share_of_the_time_and_the_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_with_less_patience_than_one_address_takes_leaves_the_next_address_to_the_next_caller() {
+async fn a_timeout_shorter_than_one_address_takes_leaves_the_next_address_to_the_next_caller() {
     let dial = ManyAddresses::new(&[1, 11, 21, 3]).await;
     let clock = Arc::new(TestClock::new());
     let config = Config::from_url(&"zk://many".parse().unwrap()).unwrap();
@@ -194,7 +194,7 @@ async fn a_caller_with_less_patience_than_one_address_takes_leaves_the_next_addr
     }
     let session = backend.session().await.unwrap();
     assert_eq!(dial.dialled(), [1, 11, 21, 3]);
-    // Whoever comes next is not sent back to the silent ones.
+    // The next caller is not sent back to the silent ones.
     let another = backend.session().await.unwrap();
     assert_eq!(dial.dialled(), [3]);
     drop((session, another));

@@ -20,7 +20,7 @@ fn read(file: &PathBuf) -> u64 {
     fs::read_to_string(file).unwrap().trim().parse().unwrap()
 }
 
-/// Counts the file up under the lock until told to stop, and answers how often; a lost hold counts for nothing done.
+/// Counts the file up under the lock until told to stop, and returns how often; a count under a lost hold is left out.
 async fn count(keeper: Keeper, file: PathBuf, mut stop: tokio::sync::watch::Receiver<bool>) -> u64 {
     let mutex = keeper.mutex("counter").unwrap();
     let (mut counted, mut rounds) = (0, 0);
@@ -33,7 +33,7 @@ async fn count(keeper: Keeper, file: PathBuf, mut stop: tokio::sync::watch::Rece
             fs::write(&file, (before + 1).to_string()).unwrap();
             counted += 1;
         }
-        // Lost holds say so; what was counted was counted under the lock.
+        // A lost hold reports an error; what was counted was counted under the lock.
         let _ = guard.release().await;
     }
     counted

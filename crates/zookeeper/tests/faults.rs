@@ -220,7 +220,7 @@ async fn a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be() {
     if !can_start("a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be") {
         return;
     }
-    // A timeout of which the client believes little: the tick it is told is nearly as long.
+    // A timeout of which the client believes little: the tick it is told of is nearly as long.
     let bench = Bench::start().await;
     let ann = bench.party("?session_timeout=8s&tick=6s");
     let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
@@ -228,7 +228,7 @@ async fn a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be() {
     assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Lapsed);
     assert_eq!(bench.ephemerals().await.len(), 1);
     bench.proxy.heal();
-    // The guard is still there: nobody but the session's own task can have done it.
+    // The guard is still there: only the session's own task can have done it.
     bench.until_ephemerals(0).await;
     assert!(!guard.hold().is_held());
 }

@@ -1,4 +1,4 @@
-//! The fault tests, each with an embedded server of its own.
+//! The fault tests, each with its own embedded server.
 
 #[path = "faults.rs"]
 mod faults;

@@ -1,6 +1,6 @@
-//! Nobody is woken in vain: a release wakes the one whose turn it is, by the server's own count.
+//! No waiter is woken in vain: a release wakes the one whose turn it is, by the server's own count.
 //!
-//! The simple lock without a queue, for which everybody watches one node, is `examples/simple_lock.rs`.
+//! The simple lock without a queue, for which all clients watch one node, is `examples/simple_lock.rs`.
 
 mod support;
 
@@ -17,7 +17,7 @@ const LOCK: &str = "herd";
 /// Long enough that a measurement has hardly a ping or a proof in it.
 const SETTINGS: &str = "?session_timeout=40s";
 
-/// The packets of a keeper's session between two looks; the looks' own are taken off.
+/// The packets of a keeper's session between two looks, without those of the looks.
 async fn packets_between(before: Packets, server: &Server) -> Packets {
     let now = server.packets().await.unwrap();
     let again = server.packets().await.unwrap();
@@ -28,7 +28,7 @@ async fn packets_between(before: Packets, server: &Server) -> Packets {
     }
 }
 
-/// Waits until so many contenders have joined and have set their watches: then nothing comes from them any more.
+/// Waits until this many contenders have joined and have set their watches: then they send nothing more.
 async fn settled(server: &Server, party: &Party, joined: usize, watches: u64) {
     party.journal.until(joined, is_joined).await;
     until("all watches are set", async || server.watches().await.unwrap() >= watches).await;
@@ -95,7 +95,7 @@ async fn eight_writers_and_then_sixteen_readers_are_drained_in_55_packets() {
     assert!(packets.received <= 55, "{} packets", packets.received);
 }
 
-/// Who waits, each with a session of its own, so that every wake-up is a packet of its own.
+/// The waiters, each with a separate session, so that every wake-up is a separate packet.
 async fn queue_up(server: &Server, waiters: usize) -> (Keeper, Vec<tokio::task::JoinHandle<()>>, Vec<Party>) {
     let holder = Party::new(server.address(), SETTINGS);
     let guard = holder.keeper.mutex(LOCK).unwrap().lock().await.unwrap();
@@ -113,8 +113,8 @@ async fn queue_up(server: &Server, waiters: usize) -> (Keeper, Vec<tokio::task::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_contender_is_watched_by_the_one_behind_it_and_by_nobody_else() {
-    if !can_start("every_contender_is_watched_by_the_one_behind_it_and_by_nobody_else") {
+async fn every_contender_is_watched_only_by_the_one_behind_it() {
+    if !can_start("every_contender_is_watched_only_by_the_one_behind_it") {
         return;
     }
     const WAITERS: usize = 12;
@@ -163,8 +163,8 @@ async fn a_release_is_told_to_one_waiter() {
         tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap();
     }
     let packets = packets_between(before, &server).await;
-    // Every request has one answer; what was sent beyond that was told by watches: to each waiter that the one ahead of it
-    // is gone, and, as each watches its own node too, that it is gone itself.
+    // Every request has one answer; what was sent beyond that was told by watches: to each waiter that the one ahead of
+    // it is gone, and, as each watches its own node too, that it is gone itself.
     let told = packets.sent.saturating_sub(packets.received);
     println!("{told} notifications for {} releases", WAITERS + 1);
     assert!(told <= 2 * WAITERS as u64 + 1, "{told} notifications");

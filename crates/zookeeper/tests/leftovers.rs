@@ -1,4 +1,4 @@
-//! Nothing is left behind: after a wait that ended in whichever way there is no node and no watch, by the server's count.
+//! Nothing is left behind: after a wait that ended in any way there is no node and no watch, by the server's count.
 
 mod support;
 
@@ -40,7 +40,7 @@ const ALL: [Asked; 7] = [
     Asked::Leadership,
 ];
 
-/// What keeps others waiting for as long as it lives.
+/// What keeps others waiting while it lives.
 #[expect(dead_code, reason = "held, not read")]
 enum InTheWay {
     Mutex(lockkeeper_core::MutexGuard),
@@ -78,7 +78,7 @@ impl Asked {
         }
     }
 
-    /// How many nodes stand in the way; whoever took permits leaves the gate in its own time.
+    /// How many nodes stand in the way; a client that took permits leaves the gate at some later time.
     const fn nodes_in_the_way(self) -> usize {
         match self {
             Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
@@ -87,7 +87,7 @@ impl Asked {
         }
     }
 
-    /// How many watches whoever is in the way comes to have: one on each node of its own, and, at the gate, one on the
+    /// How many watches the contender in the way sets: one on each of its own nodes and, at the gate, one on the
     /// permits.
     const fn watches_in_the_way(self) -> u64 {
         match self {
@@ -97,7 +97,7 @@ impl Asked {
         }
     }
 
-    /// Asks for it, for so long at most; tells whether it was granted.
+    /// Asks for it, for at most this time; tells whether it was granted.
     async fn ask(self, keeper: &Keeper, within: Duration) -> Result<bool> {
         let semaphore = || keeper.semaphore(LOCK, 3);
         match self {
@@ -113,7 +113,7 @@ impl Asked {
     }
 }
 
-/// Who waits, and who is in the way.
+/// The waiter, and the contender in the way.
 struct Scene {
     bench: Bench,
     ann: Keeper,
@@ -127,19 +127,19 @@ impl Scene {
         Self { bench, ann, bob }
     }
 
-    /// How many nodes and watches there are when only whoever is in the way is there.
+    /// How many nodes and watches there are when there is only the contender in the way.
     async fn counts(&self) -> (usize, u64) {
         (self.bench.ephemerals().await.len(), self.bench.server.watches().await)
     }
 
-    /// Puts what is asked for out of reach, and waits until whoever has it has set all its watches.
+    /// Puts what is asked for out of reach, and waits until its holder has set all its watches.
     async fn block(&self, asked: Asked) -> InTheWay {
         let in_the_way = asked.block(&self.bob).await;
         self.expect_nothing_left(asked).await;
         in_the_way
     }
 
-    /// Waits until there are the nodes and watches of whoever is in the way, and no others.
+    /// Waits until there are the nodes and watches of the contender in the way, and no others.
     async fn expect_nothing_left(&self, asked: Asked) {
         let expected = (asked.nodes_in_the_way(), asked.watches_in_the_way());
         let mut counts = (0, 0);
@@ -225,7 +225,7 @@ async fn a_refusal_leaves_no_node_and_no_watch() {
     }
     let scene = Scene::set().await;
     let operator = Client::connect(&config(scene.bench.server.address(), "")).await.unwrap();
-    // Somebody's contender, as it may be, in every part of the lock.
+    // A foreign contender, in every part of the lock.
     let base = format!("/lockkeeper/{LOCK}");
     for path in ["/lockkeeper".to_owned(), base.clone(), format!("{base}/locks"), format!("{base}/leases")] {
         operator.create(NewNode::persistent(&path)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The tests of what is left behind, each with an embedded server of its own.
+//! The tests of what is left behind, each with its own embedded server.
 
 #[path = "leftovers.rs"]
 mod leftovers;

@@ -1,5 +1,5 @@
-//! Long queues: a list longer than what a server takes in one request, many who join or look at once, and the proof that
-//! goes before all of them.
+//! Long queues: a list longer than what a server takes in one request, many clients that join or look at once, and the
+//! proof that goes before all of them.
 
 mod support;
 
@@ -14,7 +14,7 @@ use lockkeeper_zookeeper::NewNode;
 use support::waist::{Waist, entry, line};
 use support::{Bench, can_start, client, is_joined, soon, until};
 
-/// So many names of Curator's form take more than a mebibyte.
+/// This many names of Curator's form take more than a mebibyte.
 const WAITERS: usize = 20_000;
 
 /// How many are made at once: far from what a session may queue.
@@ -64,7 +64,7 @@ async fn joins_under_way_share_a_list_and_stand_in_the_order_of_their_calls() {
     ann.leave(&line("door"), ticket).await;
     bench.proxy.forget();
     let mut joining: Vec<_> = (0..CALLS).map(|_| ann.session.enqueue(&line("door"), entry(Mode::Mutex))).collect();
-    // One that is polled once and never again keeps no other from the answer.
+    // A join that is polled once and never again keeps no other join from the answer.
     let mut stalled = joining.remove(1);
     assert!(poll_fn(|context| Poll::Ready(stalled.as_mut().poll(context).is_pending())).await);
     let mut last_token = None;

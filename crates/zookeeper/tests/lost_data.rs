@@ -17,10 +17,10 @@ fn keeper(server: &Server) -> Keeper {
     Keeper::new(std::sync::Arc::new(backend))
 }
 
-/// The server hangs up on whoever has seen more than it has, and never says that a session has expired.
+/// The server hangs up on a client that has seen more than it has, and never says that a session has expired.
 #[tokio::test]
-async fn whoever_was_idle_or_looking_on_or_holding_goes_on_with_a_server_that_lost_its_data() {
-    if !can_start("whoever_was_idle_or_looking_on_or_holding_goes_on_with_a_server_that_lost_its_data") {
+async fn idle_clients_onlookers_and_holders_go_on_with_a_server_that_lost_its_data() {
+    if !can_start("idle_clients_onlookers_and_holders_go_on_with_a_server_that_lost_its_data") {
         return;
     }
     let mut server = Server::standalone(Setup::new().tick(TICK)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Elections that real Curator and kazoo share with ours, each in the layout of theirs.
+//! Elections that real Curator and kazoo share with ours, each in the layout of the peer.
 
 mod support;
 
@@ -18,7 +18,7 @@ const SHORT_SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long the turns may take: there are no long waits in them, but a slow machine.
 const TURNS_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// How long whoever is kept out must have been: clients list and watch in a few milliseconds.
+/// How long a client that is kept out must have waited: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
 
 /// How many candidates each client has, and how often each leads.
@@ -60,7 +60,7 @@ impl Pairing {
     }
 }
 
-/// Has theirs and two of ours lead by turns, on a ground where two who lead at once are seen for certain.
+/// Has the peer and two of ours lead by turns, on a ground where two that lead at once are certainly seen.
 async fn lead_by_turns(test: &str, pairing: Pairing) {
     if !pairing.availability().or_skip(test) {
         return;
@@ -91,13 +91,13 @@ async fn lead_by_turns(test: &str, pairing: Pairing) {
     while let Some(ended) = tokio::time::timeout(TURNS_TIME_MAX, tasks.join_next()).await.expect("in time") {
         ended.expect("no panic");
     }
-    assert_eq!(ground.faults().unwrap(), [""; 0], "who met whom");
+    assert_eq!(ground.faults().unwrap(), [""; 0], "none met inside");
     assert_eq!(ground.number().unwrap(), u64::from(3 * candidates * rounds));
     assert_eq!(ground.overtaken().unwrap(), []);
     until("no candidate is left", async || server.ephemerals_under(PATH).await.unwrap().is_empty()).await;
 }
 
-/// Hands the lead from theirs to ours and back, and looks at what ours sees of it.
+/// Hands the lead from the peer to ours and back, and checks what ours sees of it.
 async fn hand_over_both_ways(test: &str, pairing: Pairing) {
     if !pairing.availability().or_skip(test) {
         return;
@@ -109,7 +109,7 @@ async fn hand_over_both_ways(test: &str, pairing: Pairing) {
         until("the candidates", async || election.candidates().await.unwrap().len() == count).await;
     };
     let mut changes = election.changes();
-    assert_eq!(soon("nobody", changes.next()).await.unwrap(), None);
+    assert_eq!(soon("no leader", changes.next()).await.unwrap(), None);
 
     assert!(peer.lock(kind, PATH, SOON).await.unwrap());
     let theirs = soon("their lead", changes.next()).await.unwrap().expect("one leads");
@@ -136,7 +136,7 @@ async fn hand_over_both_ways(test: &str, pairing: Pairing) {
     assert!(granted.unwrap());
     assert_ne!(soon("their lead", changes.next()).await.unwrap().expect("one leads"), ours);
     peer.release(kind, PATH).await.unwrap();
-    assert_eq!(soon("nobody", changes.next()).await.unwrap(), None);
+    assert_eq!(soon("no leader", changes.next()).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! A fleet that mixes real Curator, real kazoo and ours counts one file up on one path, hundreds of grants long.
 //!
-//! Who must be told of whom: Curator and ours understand each other as they come. kazoo needs the keyword
-//! `extra_lock_patterns=["-lock-"]`, unless all of ours use kazoo's layout. Curator and kazoo in one queue need the keyword
-//! and a lock driver of Curator's that knows kazoo's names.
+//! Which clients must be told of which: Curator and ours understand each other as they are. kazoo needs the keyword
+//! `extra_lock_patterns=["-lock-"]`, unless all of ours use kazoo's layout. Curator and kazoo in one queue need the
+//! keyword and a lock driver of Curator's that knows kazoo's names.
 
 mod support;
 
@@ -45,7 +45,7 @@ struct Fleet {
     kazoos: Vec<Peer>,
 }
 
-/// Who takes part beside ours.
+/// The clients that take part beside ours.
 struct Others {
     curator: Option<Kind>,
     kazoo: Option<Kind>,
@@ -82,7 +82,7 @@ impl Fleet {
         self.folder.path().join("counter")
     }
 
-    /// Has everybody count at once; answers what the file says then, and what it should say.
+    /// Has all clients count at once; returns what the file says then, and what it should say.
     async fn count(&mut self, others: &Others, settings: &str) -> (u32, u32) {
         let file = self.file();
         let parties: Vec<Party> = (0..OF_EACH).map(|_| Party::new(self.server.address(), settings)).collect();
@@ -112,7 +112,7 @@ async fn count_by(mut peer: Peer, kind: Option<Kind>, file: PathBuf) {
 }
 
 /// Counts the file up under our lock, in a way that two at once lose an increment. Our tokens grow from grant to grant,
-/// whoever held the lock in between.
+/// with any holders in between.
 async fn count(keeper: Keeper, file: PathBuf, newest: Arc<AtomicU64>) {
     let mutex = keeper.mutex(PATH).unwrap();
     for _ in 0..ROUNDS {
@@ -132,7 +132,7 @@ fn read(file: &Path) -> u32 {
 }
 
 fn write(file: &Path, number: u32) {
-    // Not truncated: nobody who does not wait for us shall find it empty.
+    // Not truncated: a client that does not wait for us must not find it empty.
     let mut file = fs::OpenOptions::new().write(true).open(file).unwrap();
     file.write_all(number.to_string().as_bytes()).unwrap();
 }
@@ -170,7 +170,8 @@ async fn kazoo_as_it_comes_counts_with_ours_in_its_layout() {
     assert_all_is_counted("kazoo_as_it_comes_counts_with_ours_in_its_layout", others, "?layout=kazoo").await;
 }
 
-/// What the tests above would see if exclusion failed: kazoo without its keyword does not wait for names like Curator's.
+/// What the tests above would see if exclusion failed: kazoo without its keyword does not wait for names like
+/// Curator's.
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_without_its_keyword_does_not_wait_for_ours_and_the_file_shows_it() {
     let others = Others { curator: None, kazoo: Some(Kind::Mutex) };
@@ -183,8 +184,8 @@ async fn kazoo_without_its_keyword_does_not_wait_for_ours_and_the_file_shows_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_sees_the_same_queue_in_the_same_order() {
-    let test = "everybody_sees_the_same_queue_in_the_same_order";
+async fn all_clients_see_the_same_queue_in_the_same_order() {
+    let test = "all_clients_see_the_same_queue_in_the_same_order";
     let others = Others { curator: Some(Kind::MixedMutex), kazoo: Some(Kind::MixedMutex) };
     if !others.availability().or_skip(test) {
         return;

@@ -1,5 +1,5 @@
-//! Mixed fleets of every kind of lock: real Curator, kazoo and go-zookeeper take turns with ours, thousands of grants
-//! long, on a ground where two who must not meet are seen for certain.
+//! Mixed fleets of every kind of lock: real Curator, kazoo and go-zookeeper take turns with ours, for thousands of
+//! grants, on a ground where two that must not meet are certainly seen.
 //!
 //! Which pairs exclude each other, and what each must be told, is the table of `docs/mixed-fleets.md`; `mixed_pairs.rs`
 //! tries it pair by pair.
@@ -63,7 +63,7 @@ async fn gos(server: &Server) -> Theirs {
     Theirs { peer: go::start(&server.address().to_string(), PEER_SESSION_TIMEOUT).await.unwrap(), kind: Kind::Mutex }
 }
 
-/// Has everybody take their turns at once; answers the most that anybody met inside.
+/// Has all contenders take their turns at once; returns the most that any of them met inside.
 async fn take_turns(
     ground: &Ground,
     path: &'static str,
@@ -94,7 +94,7 @@ async fn take_turns(
     while let Some(met) = tokio::time::timeout(TURNS_TIME_MAX, tasks.join_next()).await.expect("in time") {
         most = most.max(met.expect("no panic"));
     }
-    assert_eq!(ground.faults().unwrap(), [""; 0], "who met whom");
+    assert_eq!(ground.faults().unwrap(), [""; 0], "none met inside");
     assert_eq!(ground.inside().unwrap(), [""; 0]);
     most
 }
@@ -139,7 +139,7 @@ fn expect_grants(ground: &Ground, writers: u64, others: u64) {
     assert_eq!(ground.grants().unwrap().len() as u64, writers + others);
 }
 
-/// Nothing of anybody's is left in the queue.
+/// No node of any client is left in the queue.
 async fn expect_nothing_left(server: &Server, path: &str) {
     until("no contender is left", async || server.ephemerals_under(path).await.unwrap().is_empty()).await;
 }

@@ -1,4 +1,4 @@
-//! What an operator does to a lock that real Curator and kazoo share with ours: asking for it, breaking it, freezing it.
+//! What an operator does to a lock that real Curator and kazoo share with ours: revoke, break and freeze it.
 //!
 //! How such orders are written into nodes, and read from them, is `requests.rs`'s.
 
@@ -14,7 +14,7 @@ use support::{Party, SOON, soon, until};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long whoever is kept out must have been: clients list and watch in a few milliseconds.
+/// How long a client that is kept out must have waited: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
 
 /// A name that starts with a slash is a node's path.
@@ -44,7 +44,7 @@ fn please() -> Revocation {
     Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30)))
 }
 
-/// Waits until so many stand in the queue.
+/// Waits until this many stand in the queue.
 async fn until_queued(keeper: &Keeper, path: &str, count: usize) {
     until("the length of the queue", async || keeper.contenders(path).await.unwrap().len() == count).await;
 }
@@ -71,7 +71,7 @@ async fn a_holder_of_curators_that_is_revocable_hears_ours_and_gives_up() {
     let (mut curator, keeper) = (curator(&server).await, keeper(&server, ""));
     curator.make_revocable(Kind::Mutex, PATH).await.unwrap();
     assert!(curator.lock(Kind::Mutex, PATH, SOON).await.unwrap());
-    assert!(!curator.revoked(Kind::Mutex, PATH, Duration::ZERO).await.unwrap(), "nobody has asked yet");
+    assert!(!curator.revoked(Kind::Mutex, PATH, Duration::ZERO).await.unwrap(), "there was no request yet");
     let (answer, ()) = tokio::join!(keeper.revoke(PATH, please(), SOON), async {
         assert!(curator.revoked(Kind::Mutex, PATH, SOON).await.unwrap());
         curator.release(Kind::Mutex, PATH).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_holder_that_hears_no_requests_just_stays() {
         assert_eq!(shown[0].revocation, Some(Revocation::default()), "that it was asked can be seen");
         assert!(keeper.mutex(path).unwrap().try_lock().await.unwrap().is_none());
         peer.release(Kind::MixedMutex, path).await.unwrap();
-        assert!(keeper.revoke(path, please(), Duration::ZERO).await.unwrap(), "nobody is left to ask");
+        assert!(keeper.revoke(path, please(), Duration::ZERO).await.unwrap(), "no holder is left to ask");
     }
 }
 

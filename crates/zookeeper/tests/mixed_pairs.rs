@@ -1,6 +1,6 @@
 //! The table of `docs/mixed-fleets.md`, pair by pair: one client holds, the other tries; then the other way round.
 //!
-//! The pairs that do not exclude each other are tried too: were one of them to change, the table would have to.
+//! The pairs that do not exclude each other are tried too: if one of them changes, the table must change.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Programs that lock without a library known here, beside ours on Apache ZooKeeper: a queue whose nodes have other names,
-//! and a lock that is one ephemeral node. What `docs/mixed-fleets.md` says of them, line by line.
+//! Programs that lock without a library known here, beside ours on Apache ZooKeeper: a queue whose nodes have other
+//! names, and a lock that is one ephemeral node. What `docs/mixed-fleets.md` says of them, line by line.
 
 mod support;
 
@@ -239,8 +239,8 @@ fn lines_of(error: &lockkeeper_core::Error) -> String {
 }
 
 #[tokio::test]
-async fn a_lock_of_one_node_below_our_path_is_passed_over_whatever_is_set() {
-    if !can_start("a_lock_of_one_node_below_our_path_is_passed_over_whatever_is_set") {
+async fn a_lock_of_one_node_below_our_path_is_passed_over_with_any_setting() {
+    if !can_start("a_lock_of_one_node_below_our_path_is_passed_over_with_any_setting") {
         return;
     }
     let server = Server::standalone(Setup::new()).await.unwrap();

@@ -35,7 +35,7 @@ fn counter(server: &Server) -> SharedCounter {
     Party::new(server.address(), "").keeper.shared_counter(PATH).unwrap()
 }
 
-/// Waits until somebody watches the node of `PATH`.
+/// Waits until the node of `PATH` is watched.
 async fn until_watched(server: &Server, count: usize) {
     let watchers = async || server.watched().await.unwrap().iter().filter(|(path, _)| path == PATH).count();
     until("the watches", async || watchers().await >= count).await;
@@ -145,7 +145,7 @@ async fn a_count_is_seen_set_and_watched_by_curator_and_ours_alike() {
     let ours = counter(&server);
     let unset = ours.get().await.unwrap();
     assert_eq!((unset.number(), unset.version()), (0, None));
-    let seen = ours.compare_and_set(unset, -7).await.unwrap().expect("nobody else has set it");
+    let seen = ours.compare_and_set(unset, -7).await.unwrap().expect("no other client has set it");
     assert_eq!(curator.shared_count(PATH).await.unwrap(), SharedCount { value: -7, version: 0 });
 
     // Theirs is told to ours, and makes what ours saw stale.

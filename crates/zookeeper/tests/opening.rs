@@ -1,4 +1,4 @@
-//! Opening a session over connections that take a while, or fail, under time that the test governs.
+//! Opening a session over connections that take a while, or fail, under time that the test controls.
 
 use std::error::Error as _;
 use std::io;
@@ -78,7 +78,7 @@ async fn waits_shorter_than_the_handshake_succeed_at_the_second_call_and_make_on
     let wait = Duration::from_millis(300);
     assert_eq!(mutex.lock_timeout(wait).await.unwrap_err().kind(), ErrorKind::ConnectionLost);
     for _ in 0..39 {
-        let guard = mutex.lock_timeout(wait).await.unwrap().expect("nobody else wants it");
+        let guard = mutex.lock_timeout(wait).await.unwrap().expect("no other client wants it");
         guard.release().await.unwrap();
     }
     assert_eq!(dial.dialled.load(Ordering::SeqCst), 1);

@@ -48,7 +48,7 @@ async fn a_semaphores_nodes_are_those_of_curators_semaphore() {
     assert!(at_gate.len() == 1 && is_curators(&at_gate[0], "lock-"), "{at_gate:?}");
     let held = children(&operator, "/lockkeeper/pool/leases").await;
     assert!(held.len() == 1 && is_curators(&held[0], "lease-"), "{held:?}");
-    operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/whatever")).await.unwrap();
+    operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/any-name")).await.unwrap();
     assert_eq!(ann.modes(&permits).await, [Mode::Permit; 2], "every child counts");
     assert_eq!(ann.modes(&gate).await, [Mode::Gate]);
 }
@@ -262,8 +262,8 @@ async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outliv
 }
 
 #[tokio::test]
-async fn a_read_beside_a_write_that_somebody_just_deleted_is_not_made() {
-    if !can_start("a_read_beside_a_write_that_somebody_just_deleted_is_not_made") {
+async fn a_read_beside_a_write_that_was_just_deleted_is_not_made() {
+    if !can_start("a_read_beside_a_write_that_was_just_deleted_is_not_made") {
         return;
     }
     let bench = Bench::start().await;
@@ -271,7 +271,7 @@ async fn a_read_beside_a_write_that_somebody_just_deleted_is_not_made() {
     let operator = client(bench.server.address()).await;
     let (_, write) = ann.take(&line("door"), Mode::Write).await;
     let (_, next) = bob.take(&line("door"), Mode::Write).await;
-    // Nothing reaches us, so that we cannot know of it.
+    // No bytes reach us, so that we cannot know of it.
     bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
     operator.delete(&format!("/lockkeeper/door/{}", write.id), None).await.unwrap();
     let mut read = entry(Mode::Read);
@@ -284,8 +284,8 @@ async fn a_read_beside_a_write_that_somebody_just_deleted_is_not_made() {
     assert_eq!(left, [next.id]);
 }
 
-/// The nodes stay those of Curator's mutex and of its read/write lock, which do not see each other; ours do, on names that
-/// are ours alone.
+/// The nodes stay those of Curator's mutex and of its read/write lock, which do not see each other; ours do, on names
+/// that are ours alone.
 #[tokio::test]
 async fn a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_and_two_kinds_on_shared_paths() {
     if !can_start("a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_and_two_kinds_on_shared_paths")
@@ -340,7 +340,7 @@ async fn a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_a
     }
 }
 
-/// An election that is laid out as a mutex is one to all others; in any other layout it is another kind.
+/// An election that is laid out as a mutex is a mutex to all others; in any other layout it is another kind.
 #[tokio::test]
 async fn an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_one() {
     if !can_start("an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_one") {

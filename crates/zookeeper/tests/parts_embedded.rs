@@ -1,4 +1,4 @@
-//! The tests of layouts, each with an embedded server of its own.
+//! The tests of layouts, each with its own embedded server.
 
 #[path = "parts.rs"]
 mod parts;

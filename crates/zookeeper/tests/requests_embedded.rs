@@ -1,4 +1,4 @@
-//! The tests of requests, each with an embedded server of its own.
+//! The tests of requests, each with its own embedded server.
 
 #[path = "requests.rs"]
 mod requests;

@@ -1,4 +1,4 @@
-//! Values on nodes: what other clients see of them, and what becomes of them.
+//! Values on nodes: how other clients see them, and what becomes of them.
 
 mod support;
 
@@ -67,10 +67,10 @@ async fn a_value_stays_though_the_containers_of_its_queue_are_reaped() {
     }
     let bench = Bench::reaping_every(Duration::from_millis(100)).await;
     let (ann, operator) = (Waist::open(bench.server.address(), "").await, client(bench.server.address()).await);
-    // A leftover of a queue, which the service would delete once somebody has stood there.
+    // A leftover of a queue, which the service would delete once a contender has stood there.
     operator.create(NewNode::container("/lockkeeper")).await.unwrap();
     operator.create(NewNode::container("/lockkeeper/count")).await.unwrap();
-    set(&ann, &line("count"), Expected::Any, Some(b"7")).await.expect("whatever there is");
+    set(&ann, &line("count"), Expected::Any, Some(b"7")).await.expect("with any value before");
     let (ticket, _) = ann.take(&line("count"), Mode::Member).await;
     ann.leave(&line("count"), ticket).await;
     // Other queues come and go after it, and their containers with them: the second one in a later round.

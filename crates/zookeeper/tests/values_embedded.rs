@@ -1,4 +1,4 @@
-//! The tests of values, each with an embedded server of its own.
+//! The tests of values, each with its own embedded server.
 
 #[path = "values.rs"]
 mod values;

@@ -1,4 +1,4 @@
-//! What is claimed about time, under time that the test governs: the embedded server, connections without sockets.
+//! The promises about time, under time that the test controls: the embedded server, connections without sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,8 +34,8 @@ impl Dial for DuplexDial {
     }
 }
 
-/// Leads to servers whose data went back: once `has_lost_data` they hang up on every session that they do not know, and
-/// say nothing.
+/// Leads to servers whose data went back: once `has_lost_data` is set they hang up on every session that they do not
+/// know, and say nothing.
 #[derive(Debug)]
 struct ForgetfulDial {
     server: Arc<EmbeddedServer>,
@@ -119,10 +119,10 @@ async fn a_session_that_nothing_depends_on_costs_no_write_and_grants_at_once_aft
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_was_frozen_costs_whoever_froze_it_no_proof() {
+async fn freezing_a_lock_costs_no_proof() {
     let world = World::new().await;
     let keeper = world.keeper("");
-    keeper.freeze("door", LockKind::Mutex, "moving house", None).await.unwrap().expect("nobody else wants it");
+    keeper.freeze("door", LockKind::Mutex, "moving house", None).await.unwrap().expect("no other client wants it");
     world.pass(TIMEOUT).await;
     let _ = world.asked(OpCode::Multi);
     world.pass(Duration::from_secs(3600)).await;
@@ -282,7 +282,7 @@ async fn an_idle_session_that_no_server_goes_on_with_is_given_up_and_the_next_ca
     }
     world.pass(TIMEOUT + Duration::from_secs(1)).await;
     let before = world.clock.now();
-    let guard = mutex.try_lock().await.unwrap().expect("nobody has it");
+    let guard = mutex.try_lock().await.unwrap().expect("it is free");
     assert_eq!(onlooker.contenders("reports").await.unwrap().len(), 1);
     assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the answers");
     guard.release().await.unwrap();

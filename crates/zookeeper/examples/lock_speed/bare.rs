@@ -1,4 +1,4 @@
-//! The floor: the packets of a lock and its release over a socket of our own, with nothing around them.
+//! The floor: the packets of a lock and its release over a plain socket, with no client code around them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// Long enough that a measurement needs no ping between two turns of the others.
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 
-/// The longest reply, in bytes: the list of a queue that nobody else uses is far shorter.
+/// The longest reply, in bytes: the list of a queue that no other client uses is far shorter.
 const REPLY_BYTES_MAX: i32 = 64 * 1024;
 
 const DELETE: i32 = 2;
@@ -21,7 +21,7 @@ const ALL_PERMISSIONS: i32 = 31;
 /// A session on a socket.
 pub(crate) struct BareLock {
     stream: TcpStream,
-    /// Of the queue's node, which is there.
+    /// The path of the queue's node, which exists.
     path: String,
     last_xid: i32,
 }
@@ -84,7 +84,7 @@ impl BareLock {
     }
 }
 
-/// Bytes behind their length, as frames and strings are sent.
+/// Bytes after their length, as frames and strings are sent.
 fn buffer(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as i32).to_be_bytes(), bytes].concat()
 }

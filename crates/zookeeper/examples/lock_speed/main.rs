@@ -1,7 +1,7 @@
 //! An uncontended lock and release of ours beside a bare socket and beside Curator, on one real server, in turn.
 //!
-//! Curator is a process of its own that is told what to do by lines over a pipe, two for each lock: some hundredths of a
-//! millisecond that stand in its figure. Prints the medians and their ratios.
+//! Curator is a separate process that gets its commands as lines over a pipe, two for each lock. They cost some
+//! hundredths of a millisecond, which are part of its figure. Prints the medians and their ratios.
 
 mod bare;
 
@@ -16,7 +16,7 @@ use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 
 use bare::BareLock;
 
-/// How many locks each takes in one turn.
+/// How many locks each of them takes in one turn.
 const LOCKS_PER_TURN: u32 = 500;
 
 /// How many turns are measured; the first ones warm up the virtual machine and are not counted.

@@ -1,4 +1,4 @@
-//! The client itself: opening a session, holding on to it, and closing it. Its requests are in `operations`.
+//! The client itself: it opens a session, keeps it, and closes it. Its requests are in `operations`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,9 +18,7 @@ use crate::link::{Link, Phase};
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
 ///
-/// Requests go out in the order of the calls, and each takes effect when it is made, not when its future is first polled.
-/// A lost connection is opened again for as long as the session lives; requests that were not sent wait for it until
-/// their deadline, the operation timeout of the URL. Paths are relative to the chroot of the URL.
+/// Paths are relative to the chroot of the URL. A lost connection is opened again while the session lives.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,12 +32,24 @@ use crate::link::{Link, Phase};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # What holds for all requests
+///
+/// - Order: requests go out in the order of the calls. Each takes effect when its method is called, not when its future
+///   is first polled, and after all that was asked for before.
+/// - Deadline: one request takes at most the operation timeout of the URL. One that was not sent waits for a connection
+///   until then; its error is transient.
+/// - Connection loss: a request that was sent fails. The error of a read is transient; the error of a write is unknown,
+///   since the write may have taken effect.
+/// - Refusals: [`ClientErrorKind::Refused`] with the server's code. A method names the codes to expect.
+/// - Cancellation: dropping the future takes the request back if it was not sent; a write that was sent may take
+///   effect. Dropping it also removes the watch that it sets.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// The part that counts: the session ends with the last of those who use it, and the driver is none of them.
+/// What a client counts: the session ends with the last clone of the client. The driver holds none.
 struct Handle {
     link: Arc<Link>,
 }
@@ -55,18 +65,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As soon as every server has refused, or after the configuration's connection timeout if one is silent: transient,
-    /// naming the servers that were tried; permanent ([`ClientErrorKind::Untrusted`]) if none of them can be reached until
-    /// somebody changes something. Permanent at once
-    /// if the credentials were refused, if a file of the configuration cannot be used, or outside a tokio runtime.
+    /// As soon as every server has refused, or after the configuration's connection timeout if one is silent. The error
+    /// is transient and names the servers that were tried. It is permanent ([`ClientErrorKind::Untrusted`]) if no
+    /// server can be used until a setting or a certificate changes, and permanent at once if the credentials were
+    /// refused, if a file of the configuration cannot be used, or outside a tokio runtime.
     ///
     /// # Cancellation
     ///
     /// The session is closed if it was made.
-    ///
-    /// # Ordering
-    ///
-    /// None.
     ///
     /// # On connection loss
     ///
@@ -79,23 +85,8 @@ impl Client {
         Self::connect_over(config, dial, Arc::new(SystemClock)).await
     }
 
-    /// Opens a session over other connections and by another clock; see [`Client::connect`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::connect`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`Client::connect`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`Client::connect`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Client::connect`].
+    /// Opens a session over other connections and by another clock. All else, its errors too, is as for
+    /// [`Client::connect`].
     pub async fn connect_over(
         config: &Config,
         dial: Arc<dyn Dial>,
@@ -106,7 +97,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Waits until there is a session: until every server has refused, and for at most the configuration's connection
+    /// Waits until there is a session. It ends when every server has refused, or at the configuration's connection
     /// timeout.
     pub(crate) async fn until_open(&self, config: &Config) -> Result<(), ClientError> {
         let link = self.link();
@@ -170,44 +161,19 @@ impl Client {
         self.link().status_now().phase.is_online()
     }
 
-    /// Waits until the session is over.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// Every request under way has failed or will.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting: whether the session is over is for the service to say.
+    /// Waits until the session is over. Every request under way has then failed, or will. A lost connection does not
+    /// end the wait: only the service can say that the session is over.
     pub async fn over(&self) {
         self.link().until(|_| false).await;
     }
 
-    /// Closes the session, for all clones; what was asked for before comes first.
+    /// Closes the session, for all clones. Everything asked for before goes first. The session is closed even if the
+    /// future is dropped.
     ///
     /// # Errors
     ///
-    /// Transient if there is no connection to say so on; the service then ends the session at its timeout.
-    ///
-    /// # Cancellation
-    ///
-    /// The session is closed all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Everything asked for before on this session comes first.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails; the closing goes on by itself.
+    /// Transient if there is no connection to send the close on, or it is lost. The service then ends the session at
+    /// its timeout; the client goes on trying to close it.
     pub fn close(&self) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let link = self.link().clone();
         link.close();
@@ -224,12 +190,12 @@ impl Client {
     }
 }
 
-/// Spreads attempts and guards nothing: without randomness servers are tried as they stand.
+/// Spreads attempts and protects nothing: without randomness servers are tried in the order given.
 pub(crate) fn random() -> u64 {
     getrandom::u64().unwrap_or(0)
 }
 
-/// Says which ways were tried, and what came of each.
+/// Says which ways were tried, and how each failed.
 fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &str) -> ClientError {
     let (mut tried, mut is_hopeless) = (Vec::new(), true);
     for server in &config.servers {

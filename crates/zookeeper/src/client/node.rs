@@ -1,11 +1,11 @@
-//! What a node to be made is to be like.
+//! Describes a node that is to be made.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, Request, Stat};
 
-/// A node to be made. Without more said it is empty and open to everybody, as with other clients.
+/// A node to be made. By default it is empty and open to all users, as with other clients.
 #[derive(Clone, Debug)]
 pub struct NewNode {
     pub(super) path: String,
@@ -45,7 +45,7 @@ impl NewNode {
         Self::new(prefix, CreateMode::EphemeralSequential)
     }
 
-    /// Asks for a node that the service deletes some time after its last child.
+    /// Asks for a node that the service deletes some time after its last child was deleted.
     pub fn container(path: impl Into<String>) -> Self {
         Self::new(path, CreateMode::Container)
     }
@@ -62,7 +62,8 @@ impl NewNode {
         Self { acl, ..self }
     }
 
-    /// Has the service delete it when it is unchanged and childless for so long, in the modes that have a time to live.
+    /// Has the service delete it when it was unchanged and had no children for this long. Only for modes with a time to
+    /// live.
     #[must_use]
     pub fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }

@@ -1,6 +1,4 @@
-//! The requests, one method each.
-//!
-//! A request is on its way when its method returns, before the first poll.
+//! The requests, one method each. What holds for all of them is in the documentation of [`Client`].
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{Acl, Auth, ErrorCode, OpCode, Request, Response, Stat};
@@ -13,22 +11,7 @@ use crate::link::{Call, Fired};
 impl Client {
     /// Makes a node.
     ///
-    /// # Errors
-    ///
-    /// `NodeExists`; `NoNode` without a parent; `NoAuth`. Transient if there was no connection within the
-    /// operation timeout; unknown if it was sent and its answer lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Takes it back if it was not sent; else it may take effect.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails, and it may have taken effect.
+    /// Refused with `NodeExists`, with `NoNode` if there is no parent, or with `NoAuth`.
     pub fn create(&self, node: NewNode) -> impl Future<Output = Result<Created, ClientError>> + Send + use<> {
         let path = node.path.clone();
         let call = self.server_path(OpCode::Create2, &path, node.is_sequential()).map(|server_path| {
@@ -48,22 +31,7 @@ impl Client {
 
     /// Deletes a node if it has this version; `None` for any.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `BadVersion`, `NotEmpty`, `NoAuth`. Transient if there was no connection within the session
-    /// timeout; unknown if it was sent and its answer lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Takes it back if it was not sent; else it may take effect.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails, and it may have taken effect.
+    /// Refused with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(
         &self,
         path: &str,
@@ -75,23 +43,6 @@ impl Client {
     }
 
     /// Asks whether there is a node: its Stat, or `None`.
-    ///
-    /// # Errors
-    ///
-    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
     pub fn exists(&self, path: &str) -> impl Future<Output = Result<Option<Stat>, ClientError>> + Send + use<> {
         let call = self.call(OpCode::Exists, path, |path| Request::Exists { path, watch: false });
         let path = path.to_owned();
@@ -99,23 +50,6 @@ impl Client {
     }
 
     /// Asks whether there is a node, and watches for its creation, change or deletion.
-    ///
-    /// # Errors
-    ///
-    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing; the watch is removed.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
     pub fn exists_and_watch(
         &self,
         path: &str,
@@ -131,22 +65,7 @@ impl Client {
 
     /// Reads a node's data.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Refused with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> impl Future<Output = Result<(Bytes, Stat), ClientError>> + Send + use<> {
         let call = self.call(OpCode::GetData, path, |path| Request::GetData { path, watch: false });
         let path = path.to_owned();
@@ -155,22 +74,7 @@ impl Client {
 
     /// Reads a node's data, and watches for its change or deletion. Without a node there is no watch.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing; the watch is removed.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Refused with `NoNode` or `NoAuth`.
     pub fn get_data_and_watch(
         &self,
         path: &str,
@@ -186,22 +90,7 @@ impl Client {
 
     /// Lists a node's children, in no order.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Refused with `NoNode` or `NoAuth`.
     pub fn get_children(
         &self,
         path: &str,
@@ -213,22 +102,7 @@ impl Client {
 
     /// Lists a node's children, and watches for a change of their set. Without a node there is no watch.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing; the watch is removed.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Refused with `NoNode` or `NoAuth`.
     pub fn get_children_and_watch(
         &self,
         path: &str,
@@ -244,22 +118,7 @@ impl Client {
 
     /// Sets a node's data if it has this version; `None` for any.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `BadVersion`, `NoAuth`. Transient if there was no connection within the operation timeout;
-    /// unknown if it was sent and its answer lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Takes it back if it was not sent; else it may take effect.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails, and it may have taken effect.
+    /// Refused with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data<Data: Into<Bytes>>(
         &self,
         path: &str,
@@ -274,22 +133,7 @@ impl Client {
 
     /// Reads a node's access list.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `NoAuth`. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Refused with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> impl Future<Output = Result<(Vec<Acl>, Stat), ClientError>> + Send + use<> {
         let call = self.call(OpCode::GetAcl, path, |path| Request::GetAcl { path });
         let path = path.to_owned();
@@ -303,22 +147,7 @@ impl Client {
 
     /// Sets a node's access list if its access version is this; `None` for any.
     ///
-    /// # Errors
-    ///
-    /// `NoNode`, `BadVersion`, `InvalidACL`, `NoAuth`. Transient if there was no connection within the session
-    /// timeout; unknown if it was sent and its answer lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Takes it back if it was not sent; else it may take effect.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails, and it may have taken effect.
+    /// Refused with `NoNode`, `BadVersion`, `InvalidACL` or `NoAuth`.
     pub fn set_acl(
         &self,
         path: &str,
@@ -331,24 +160,7 @@ impl Client {
         async move { stat(call?.response().await?, OpCode::SetAcl, &path) }
     }
 
-    /// Has the server catch up with its leader; reads asked for after it see what was acknowledged before.
-    ///
-    /// # Errors
-    ///
-    /// The server's refusals. Transient if there was no connection within the operation timeout, or it was lost
-    /// before the answer.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Waits for the next one if it was not sent; else fails.
+    /// Has the server catch up with its leader. Reads asked for after it see what was acknowledged before.
     pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let call = self.call(OpCode::Sync, path, |path| Request::Sync { path });
         async move { call?.response().await.map(|_| ()) }
@@ -356,21 +168,12 @@ impl Client {
 
     /// Authenticates this session, on this connection and each later one.
     ///
+    /// It goes before all requests that are not sent yet. If the connection is lost, it is done on the next one; it is
+    /// done even if the future is dropped.
+    ///
     /// # Errors
     ///
     /// The end of the session, if the credentials are refused; a limit, if there are too many.
-    ///
-    /// # Cancellation
-    ///
-    /// The session is authenticated all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Before anything that is not sent yet.
-    ///
-    /// # On connection loss
-    ///
-    /// Is done on the next one.
     pub fn add_auth(
         &self,
         scheme: &str,

@@ -16,7 +16,7 @@ pub struct Transaction<'a> {
     operations: Vec<MultiOperation>,
     /// The client's path of each operation.
     paths: Vec<String>,
-    /// The first path that is none.
+    /// The error of the first path that is not valid.
     refused: Option<ClientError>,
 }
 
@@ -26,7 +26,7 @@ pub struct Transaction<'a> {
 pub enum TransactionResult {
     /// The node is there, with the version that was asked for.
     Checked,
-    /// A node was made at this path. (Its Stat is not told: some servers get it wrong in a transaction.)
+    /// A node was made at this path. (Its Stat is left out: some servers send a wrong one in a transaction.)
     Created(String),
     /// The node was deleted.
     Deleted,
@@ -89,24 +89,12 @@ impl Transaction<'_> {
         self
     }
 
-    /// Sends it; it is on its way when this returns. Answers what each operation did.
+    /// Sends the transaction, and returns what each operation did. The rules for all requests of [`Client`] apply.
     ///
     /// # Errors
     ///
-    /// The refusal of the first operation that could not be done, with its path; then none was. Unknown if the answer was
-    /// lost.
-    ///
-    /// # Cancellation
-    ///
-    /// Takes it back if it was not sent.
-    ///
-    /// # Ordering
-    ///
-    /// After all that was asked for before.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails; it may have taken effect.
+    /// The refusal of the first operation that could not be done, with its path; then no operation took effect. Unknown
+    /// if the answer was lost; the transaction may then have taken effect.
     pub fn commit(self) -> impl Future<Output = Result<Vec<TransactionResult>, ClientError>> + Send + use<> {
         let Self { client, operations, paths, refused } = self;
         let call = match refused {

@@ -8,7 +8,7 @@ use lockkeeper_zk_proto::message::{EventKind, OpCode};
 use crate::error::ClientError;
 use crate::link::Fired;
 
-/// What a watch saw. What happened after it is not told: look again.
+/// What a watch saw. It does not tell what happened afterwards: read again.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatchEvent {
     /// The path that was watched.
@@ -19,8 +19,8 @@ pub struct WatchEvent {
 
 /// A watch that was set: a future of the one event that ends it. Dropping it removes the watch.
 ///
-/// It outlives connections: what was missed in between is told after the next one is made. It fails when the session is
-/// over.
+/// A watch outlives connections: a change that was missed between two is told after the next one is made. It fails when
+/// the session is over.
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
 pub struct Watch {

@@ -1,4 +1,4 @@
-//! Names of contenders: how ours are written, whose are known, and in which order they stand. Pure.
+//! Names of contenders: how ours are written, which others are known, and in which order they stand. Pure.
 
 mod name;
 mod naming;

@@ -1,4 +1,4 @@
-//! One name, read: whose it is, and what it asks for.
+//! Reads one name: which client made it, and what it asks for.
 
 use lockkeeper_core::{Mode, Result, Ticket};
 use lockkeeper_zk_proto::path::parse_sequence;
@@ -7,9 +7,9 @@ use crate::layout::naming::invalid;
 
 /// What a contender of any known client has just before its sequence number, and what it then asks for.
 ///
-/// Curator's mutex and go-zookeeper write `lock-`, Curator's read/write lock `__WRIT__` and `__READ__`, its `LeaderLatch`
-/// `latch-`, its semaphore `lease-`; kazoo writes `__lock__`, for its lock and its write lock alike, and `__rlock__`. Nobody
-/// else writes `member-`. Longer marks come first where one ends in another.
+/// Curator's mutex and go-zookeeper write `lock-`, Curator's read/write lock `__WRIT__` and `__READ__`, its
+/// `LeaderLatch` `latch-`, its semaphore `lease-`; kazoo writes `__lock__`, for its lock and its write lock alike, and
+/// `__rlock__`. No other client writes `member-`. Longer marks come first where one ends in another.
 const MARKS: [(&str, Mode); 8] = [
     ("__WRIT__", Mode::Write),
     ("__READ__", Mode::Read),
@@ -33,7 +33,7 @@ pub enum ForeignPolicy {
     /// Refuse to use the queue.
     #[default]
     Refuse,
-    /// Pass it over, on the word of whoever configured it that it is none.
+    /// Pass it over: the configuration says that it is not a contender.
     Ignore,
     /// Take it for an exclusive contender.
     Wait,
@@ -44,7 +44,7 @@ pub enum ForeignPolicy {
 pub(crate) enum Named {
     /// A contender of a known client.
     Contender { ticket: Option<Ticket>, mode: Mode, sequence: i32 },
-    /// It ends in a sequence number, so it may be somebody's contender.
+    /// It ends in a sequence number, so it may be an unknown client's contender.
     Foreign { sequence: i32 },
     /// Nothing that could be waited for.
     Junk,
@@ -91,8 +91,8 @@ pub(crate) fn bare_ticket(name: &str) -> Option<Ticket> {
     (name.len() == TICKET_DIGITS).then(|| ticket_before(name)).flatten()
 }
 
-/// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper does,
-/// or the 32 digits alone as kazoo does.
+/// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper
+/// does, or the 32 digits alone as kazoo does.
 fn ticket_before(text: &str) -> Option<Ticket> {
     let digits = match text.strip_prefix("_c_") {
         Some(rest) => rest.strip_suffix('-')?,

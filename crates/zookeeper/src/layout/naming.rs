@@ -1,19 +1,20 @@
-//! How our own contenders are named: in the way of one client or another, so that its locks and ours are the same locks.
+//! How our own contenders are named: as one client or another names them, so that its locks and ours are the same
+//! locks.
 
 use std::fmt::Write as _;
 
 use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, Result, Ticket};
 use lockkeeper_zk_proto::path::format_sequence;
 
-/// How ours are named, and where the parts of a semaphore lie.
+/// How our contenders are named, and where the parts of a semaphore lie.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Layout {
     /// Apache Curator's recipes, and go-zookeeper's: `_c_<uuid>-lock-<sequence>`. A semaphore has two nodes below its
-    /// own, `locks` and `leases`.
+    /// lock's node, `locks` and `leases`.
     #[default]
     Curator,
-    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`. A semaphore's permits lie below its own node, and those who
-    /// wait for some below another one beside it, whose name ends in `-__lock__`.
+    /// kazoo's: `<32 hexadecimal digits>__lock__<sequence>`. A semaphore's permits lie below its lock's node. Those
+    /// that wait for permits lie below another node beside it, whose name ends in `-__lock__`.
     Kazoo,
 }
 
@@ -30,7 +31,7 @@ pub enum ElectionLayout {
     Kazoo,
 }
 
-/// What ours are called.
+/// How our contenders are named.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Naming {
     pub(crate) layout: Layout,
@@ -77,7 +78,7 @@ impl Layout {
 }
 
 impl ElectionLayout {
-    /// Reads the setting; without one an election is laid out as its layout's client does it.
+    /// Reads the setting. Without one an election is laid out as the client of the locks' layout does it.
     pub(crate) fn from_setting(text: Option<&str>, layout: Layout) -> Result<Self> {
         match text {
             None if layout == Layout::Kazoo => Ok(Self::Kazoo),
@@ -88,7 +89,7 @@ impl ElectionLayout {
         }
     }
 
-    /// As what its candidates are read back, whoever named them so.
+    /// The mode that its candidates are read back as, from any client.
     pub(crate) const fn shown(self) -> Mode {
         match self {
             Self::Latch => Mode::Candidate,
@@ -129,7 +130,7 @@ impl Naming {
     }
 }
 
-/// Finds the name of ours that has this ticket, of whichever mode.
+/// Finds our name that has this ticket, in any mode.
 pub(crate) fn find_ticket(names: &[String], ticket: Ticket) -> Option<&String> {
     let prefixes = [curator_prefix(ticket), ticket.to_string()];
     names.iter().find(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_named_as_the_election_is_laid_out_whatever_the_locks_are() {
+    fn candidates_are_named_as_the_election_is_laid_out_in_any_layout_of_the_locks() {
         for layout in [Layout::Curator, Layout::Kazoo] {
             for (setting, name) in [
                 ("latch", format!("{UUID}latch-")),

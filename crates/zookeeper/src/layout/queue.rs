@@ -10,18 +10,18 @@ use crate::layout::naming::{CURATOR_GATE, CURATOR_PERMITS, Layout};
 pub(crate) struct Reading {
     /// The contenders, first one first.
     pub(crate) contenders: Vec<Contender>,
-    /// One that may be somebody's contender, and must not be passed over.
+    /// One that may be an unknown client's contender, and must not be passed over.
     pub(crate) foreign: Option<String>,
     /// What was passed over.
     pub(crate) junk: Vec<String>,
-    /// What a child asks for that belongs to another kind of lock.
+    /// What a child asks for if it belongs to another kind of lock.
     pub(crate) elsewhere: Option<Mode>,
-    /// The nodes of a semaphore below a lock's own node, in which somebody may stand.
+    /// The nodes of a semaphore below a lock's own node, in which contenders may stand.
     pub(crate) parts: Vec<Part>,
 }
 
-/// A contender among its like: its number without its sign, whether it shares the place of the one with this number,
-/// and who it is.
+/// A contender with what orders it: its number without its sign, and whether it shares the place of the one with this
+/// number.
 type Ordered = (u32, bool, Contender);
 
 /// Puts children in order.
@@ -45,10 +45,10 @@ pub(crate) fn read_queue(children: &[String], part: Part, layout: Layout, foreig
     reading
 }
 
-/// Returns what the first contender in a lock's own queue asks for, for whoever uses the lock as a semaphore.
+/// Returns what the first contender in a lock's own queue asks for. Used where the lock is used as a semaphore.
 pub(crate) fn mode_in_line(children: &[String], layout: Layout, foreign: ForeignPolicy) -> Option<Mode> {
     let foreign = match foreign {
-        // No order with it is asked for here.
+        // No order is needed here.
         ForeignPolicy::Refuse => ForeignPolicy::Ignore,
         other => other,
     };
@@ -84,7 +84,7 @@ fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, rea
     Some((sequence.cast_unsigned(), mode == Mode::Read, Contender { id: ContenderId::new(name), ticket, mode: shown }))
 }
 
-/// Every child counts as a permit, whatever its name, as Curator and kazoo count them.
+/// Every child counts as a permit, with any name, as Curator and kazoo count them.
 fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
     let (ticket, sequence) = match Named::read(name) {
         Named::Contender { ticket, mode, sequence } => {
@@ -100,8 +100,8 @@ fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
     (sequence, false, Contender { id: ContenderId::new(name), ticket, mode: Mode::Permit })
 }
 
-/// Returns the ticket of each permit among the children of kazoo's node, passing over the contenders of locks: for
-/// whoever shows both apart.
+/// Returns the ticket of each permit among the children of kazoo's node. It passes over the contenders of locks, for
+/// callers that show both apart.
 pub(crate) fn bare_permits(children: &[String]) -> Vec<Contender> {
     let permit = |name: &String| {
         let ticket: Option<Ticket> = Some(bare_ticket(name)?);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_stand_in_the_order_of_their_numbers_whoever_made_them() {
+    fn contenders_of_all_clients_stand_in_the_order_of_their_numbers() {
         let reading = line(&["zlock-0000000010", "f__lock__0000000009", "alock-0000000011", "junk"]);
         assert_eq!(names(&reading), ["f__lock__0000000009", "zlock-0000000010", "alock-0000000011"]);
         assert_eq!(reading.junk, ["junk"]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stands_at_a_gate_waits_for_permits_whatever_its_name() {
+    fn any_contender_at_a_gate_waits_for_permits_whichever_name_it_has() {
         let at_gate = children(&[&format!("{UUID}lock-0000000002"), &format!("{HEX}__lock__0000000001")]);
         let reading = read_queue(&at_gate, Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!(modes(&reading), [Mode::Gate, Mode::Gate]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_child_of_the_permits_counts_whatever_its_name() {
+    fn every_child_of_the_permits_counts_whichever_name_it_has() {
         let permits = children(&[&format!("{UUID}lease-0000000002"), "junk", "x-0000000001", HEX]);
         let reading = read_queue(&permits, Part::Permits, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!(modes(&reading), [Mode::Permit; 4]);
@@ -210,11 +210,12 @@ mod tests {
         assert_eq!(bare_permits(&listed()).len(), 1);
         assert_eq!(mode_in_line(&listed(), Layout::Kazoo, ForeignPolicy::Refuse), Some(Mode::Exclusive));
         let curator = read_queue(&children(&[HEX]), Part::Line, Layout::Curator, ForeignPolicy::Refuse);
-        assert_eq!((curator.junk.len(), curator.elsewhere), (1, None), "it is none of Curator's names");
+        assert_eq!((curator.junk.len(), curator.elsewhere), (1, None), "Curator writes no such name");
     }
 
     proptest! {
-        /// However the counter stands and in whichever order the server lists them, they stand as they were made.
+        /// With any state of the counter and any order of the server's list, contenders stand in the order of their
+        /// making.
         #[test]
         fn contenders_stand_as_they_were_made(first in 0_u32..u32::MAX - 100, length in 1_u32..40, seed: u64) {
             let made: Vec<_> = (first..first + length)

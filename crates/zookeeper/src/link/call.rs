@@ -1,4 +1,4 @@
-//! One request under way, and one watch waited for.
+//! One request under way, and one watch that is waited for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Says what came of a request in words that do not need it.
+    /// Turns the end of a request into an answer about this operation and path.
     pub(crate) fn of(Outcome { epoch, zxid, result }: Outcome, operation: OpCode, path: &str) -> Self {
         Self { epoch, zxid, result: result.map_err(|error| ClientError::of_request(&error, operation, path)) }
     }
 
-    /// Says why a request was never answered.
+    /// Says why there is no answer to a request.
     pub(crate) fn none(error: ClientError) -> Self {
         Self { epoch: 0, zxid: 0, result: Err(error) }
     }
 }
 
-/// A request that was sent, or is about to be. Dropping it takes it back if it was not.
+/// A request that was sent, or is about to be. Dropping it takes the request back if it was not sent.
 #[derive(Debug)]
 pub(crate) struct Call {
     link: Arc<Link>,
-    /// The request, until it is answered; or why it was not taken on.
+    /// The request, until it is answered; or why it was not accepted.
     submitted: Result<Option<RequestId>, ClientError>,
     answered: oneshot::Receiver<Outcome>,
     operation: OpCode,
@@ -79,7 +79,7 @@ impl Future for Call {
         this.submitted = Ok(None);
         Poll::Ready(match outcome {
             Ok(outcome) => Answer::of(outcome, this.operation, &this.path),
-            // Nobody is left who could answer.
+            // There is no driver left that could answer.
             Err(_) => Answer::none(ClientError::session_lost(this.operation, &this.path)),
         })
     }

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::frame::{FRAME_BYTES_DEFAULT_MAX, FrameError};
 use lockkeeper_zk_proto::message::{Request, encode_request};
 
-/// The longest answer that is read, in bytes: a list of a million contenders. Servers bound what they take and not what they
-/// send, so a queue that they hold can be longer than [`REQUEST_BYTES_MAX`].
+/// The longest answer that is read, in bytes: a list of a million contenders. Servers bound what they take and not what
+/// they send, so a queue that they hold can be longer than [`REQUEST_BYTES_MAX`].
 pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// The longest request that is sent, in bytes: what servers take by default (`jute.maxbuffer`). They close the connection on
-/// a longer one.
+/// The longest request that is sent, in bytes: what servers take by default (`jute.maxbuffer`). They close the
+/// connection on a longer one.
 const REQUEST_BYTES_MAX: usize = FRAME_BYTES_DEFAULT_MAX;
 
 /// What a request takes beside its paths and its data, in bytes; generously.

@@ -1,4 +1,4 @@
-//! Asking the service: requests on their way, put off and taken back, and watches dropped.
+//! Asking the service: requests are sent, put off and taken back, and watches are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ impl Link {
         self.submit_call(request, path, None, None)
     }
 
-    /// Sends a request that goes before all that is not written yet, and is never kept back: the session is proved in time,
-    /// whatever else was asked for. Its caller waits for the answer before it sends another.
+    /// Sends a request that goes before all that is not written yet, and is never kept back: the session is proved in
+    /// time under any load. Its caller waits for the answer before it sends another.
     pub(crate) fn submit_ahead(
         &self,
         request: &Request,
@@ -40,14 +40,14 @@ impl Link {
         self.enter(request, path, Some(self.timeout()), on_reply, None, ClientSession::submit_ahead)
     }
 
-    /// As [`submit_ahead`](Self::submit_ahead), with an answer that is waited for.
+    /// As [`submit_ahead`](Self::submit_ahead), but the caller waits for the answer.
     pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> Call {
         let (answer, answered) = oneshot::channel();
         let submitted = self.submit_ahead(request, path, tell(answer));
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
-    /// As [`call`](Self::call), with an answer that is told where it arrives, as [`submit`](Self::submit) does.
+    /// As [`call`](Self::call), but the answer is handled where it arrives, as [`submit`](Self::submit) does.
     pub(crate) fn submit_soon(
         &self,
         request: &Request,
@@ -57,8 +57,8 @@ impl Link {
         self.submit(request, path, Some(self.operation_time_max), on_reply, None)
     }
 
-    /// Puts requests that followed one another and of which none is written yet behind all others, in their order; answers
-    /// whether it was so. Otherwise it changes nothing.
+    /// Puts requests behind all others, in their order. They must have followed one another, and none may be written
+    /// yet; returns whether it was so. Otherwise it changes nothing.
     pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
         let machine = &mut self.state().machine;
         // What follows a request that is not written is not written either.
@@ -69,7 +69,7 @@ impl Link {
     pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (Call, Fired) {
         let (notice, event) = oneshot::channel();
         let on_fire = Box::new(move |happening: Happening| {
-            // Whoever waited may have given up.
+            // The waiting caller may have given up.
             let _ = notice.send(happening);
         });
         let call = self.submit_call(request, path, Some(self.operation_time_max), Some(on_fire));
@@ -105,8 +105,8 @@ impl Link {
         Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
     }
 
-    /// Sends a request whose answer and event are told where they arrive, under the lock: in the order of arrival, to
-    /// functions that must be quick and must not come back here.
+    /// Sends a request whose answer and event are handled where they arrive, under the lock and in the order of
+    /// arrival, by functions that must be quick and must not call back into this type.
     pub(crate) fn submit(
         &self,
         request: &Request,
@@ -142,7 +142,7 @@ impl Link {
         submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))
     }
 
-    /// Takes a request back if it was not sent; otherwise its answer will find nobody.
+    /// Takes a request back if it was not sent; otherwise its answer is dropped.
     pub(super) fn cancel(&self, id: RequestId) {
         self.with(|state| {
             if state.pending.contains_key(&id.number()) && state.machine.cancel(id) {
@@ -151,7 +151,7 @@ impl Link {
         });
     }
 
-    /// Drops a watch nobody waits for any more, set or still being set.
+    /// Drops a watch that no caller waits for any more, set or still being set.
     pub(super) fn unwatch(&self, watch: WatchId) {
         let was_set = self.with(|state| state.forget_watch(watch));
         if was_set {
@@ -160,7 +160,7 @@ impl Link {
     }
 }
 
-/// Tells an answer to whoever waits for it.
+/// Sends an answer to the caller that waits for it.
 fn tell(answer: oneshot::Sender<Outcome>) -> OnReply {
     Box::new(move |outcome| match answer.send(outcome) {
         Ok(()) => Then::Done,

@@ -1,7 +1,7 @@
-//! One session, shared by the task with the socket and everybody else.
+//! One session, shared by the task with the socket and its users.
 //!
-//! Requests are handed to the machine where they are made, so that they go out in the order of the calls; the driver is
-//! woken and moves bytes. Answers are routed under the same lock, in the order in which they came.
+//! Requests are handed to the machine where they are made, so that they go out in the order of the calls. The driver is
+//! woken and moves bytes. Answers are routed under the same lock, in the order of their arrival.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,11 +22,11 @@ use crate::dial::Failure;
 use crate::link::length::ANSWER_BYTES_MAX;
 use crate::link::state::State;
 
-/// What a proof is short of the timeout beside its own bounds, as a part of it: the time between two pings, and as much
-/// again for the way.
+/// What a proof is worth less than the timeout, besides its own bounds, as a part of the timeout: the time between two
+/// pings, and as much again for the way.
 const WORTH_DIVISOR: u32 = 5;
 
-/// How a session stands with the service, for those who wait for a change.
+/// How a session stands with the service; callers wait for a change of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Phase {
     /// There is no connection, or none on which requests go out.
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether requests go out.
+    /// Whether requests go out now.
     pub(crate) const fn is_online(self) -> bool {
         matches!(self, Self::Online | Self::Restored)
     }
@@ -75,7 +75,8 @@ impl Link {
         let machine_config =
             SessionConfig::new(config.session_timeout).with_anchor(anchor).with_frame_bytes_max(ANSWER_BYTES_MAX);
         let mut state = State::new(machine_config);
-        // Dense pings all the time: a lock asked for after a quiet minute is granted on the strength of the last one.
+        // Frequent pings all the time: a lock asked for after a quiet minute is granted on the strength of the last
+        // one.
         state.machine.engage(Engagement::Engaged);
         if let Some(digest) = &config.digest {
             let auth = Auth { scheme: "digest".to_owned(), credentials: Bytes::from(digest.clone()) };
@@ -110,11 +111,11 @@ impl Link {
         self.status.subscribe()
     }
 
-    /// Waits until the session stands in a certain way; never longer than until it is over.
+    /// Waits until the session's status fulfils a condition, and no longer than until it is over.
     pub(crate) async fn until(&self, stands: impl Fn(Status) -> bool + Send + Sync) -> Status {
         let mut status = self.status.subscribe();
         let settled = status.wait_for(|status| status.phase == Phase::Over || stands(*status)).await;
-        // The sender is ours, so this fails never.
+        // The sender is ours, so this never fails.
         settled.map_or(Status { phase: Phase::Over, epoch: 0 }, |status| *status)
     }
 
@@ -137,8 +138,8 @@ impl Link {
         SessionTimeout { asked: self.timeout_wanted, granted: self.timeout() }
     }
 
-    /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or what a
-    /// proof is worth where that is less.
+    /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or
+    /// what a proof is worth if that is less.
     pub(crate) fn worth_granting(&self) -> Duration {
         self.worth_of_proof().min(self.timeout() / 2)
     }
@@ -174,8 +175,8 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// Goes on over a new connection if this process has stood still on this one, since a handshake proves at once what takes
-    /// half a tick otherwise; answers whether it does. No request fails for it.
+    /// Moves to a new connection if this process has stood still on this one, since a handshake proves at once what
+    /// takes half a tick otherwise. Returns whether it does. No request fails for it.
     pub(crate) fn renew(&self, epoch: u64) -> bool {
         let now = self.now();
         let is_renewed = self.with(|state| state.machine.epoch().number() == epoch && state.machine.renew(now));
@@ -197,7 +198,7 @@ impl Link {
         state.dependents = state.dependents.saturating_sub(1);
     }
 
-    /// Takes the deadline off the bond if nothing depends on the session; answers whether that is so.
+    /// Takes the deadline off the bond if no place depends on the session; returns whether that is so.
     pub(crate) fn rest(&self) -> bool {
         self.with(|state| {
             state.is_resting = state.dependents == 0;
@@ -205,7 +206,7 @@ impl Link {
         })
     }
 
-    /// Ends the session: everything asked for before goes first, the bond is lost at once.
+    /// Ends the session: everything asked for before goes first; the bond is lost at once.
     pub(crate) fn close(&self) {
         self.bond.lose(LossReason::Closed);
         let now = self.now();
@@ -227,12 +228,12 @@ impl Link {
         Timestamp::from_nanos(self.clock.now().as_nanos())
     }
 
-    /// Nothing panics while the state is locked, so what a panic elsewhere left here is whole.
+    /// No code panics while the state is locked, so a panic elsewhere leaves it whole.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something to the state, then tells everybody what came of it.
+    /// Changes the state, then tells all who wait what has come of it.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let result = act(&mut state);
@@ -267,7 +268,7 @@ impl Link {
         let timeout = self.timeout();
         let is_given_up = self.with(|state| {
             state.machine.handle_timeout(now);
-            // Nobody could tell the service, so it has ended the session by itself.
+            // The service could not be told, so it has ended the session by itself.
             state.closing_since.is_some_and(|since| since.after(timeout) <= now)
         });
         if is_given_up {
@@ -281,8 +282,8 @@ impl Link {
         self.with(|state| state.machine.poll_transmit(now)).unwrap_or_default()
     }
 
-    /// Takes the last bytes of a driver whose runtime ends: what was asked for, and the end of the session. Nothing if there
-    /// is no connection on which they could go.
+    /// Takes the last bytes of a driver whose runtime ends: what was asked for, and the end of the session. Nothing if
+    /// there is no connection on which they could go.
     pub(crate) fn farewell(&self) -> Bytes {
         let now = self.now();
         self.bond.lose(LossReason::Closed);
@@ -311,12 +312,12 @@ impl Link {
         std::mem::take(&mut self.state().chores)
     }
 
-    /// Waits until something was asked for.
+    /// Waits until a request was made.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
 
-    /// Notes that nobody moves bytes any more: whoever still waits is told.
+    /// Notes that no task moves bytes any more: all callers that still wait are told.
     pub(crate) fn end(&self) {
         self.bond.lose(LossReason::Closed);
         let (waiters, chores) = self.with(|state| {
@@ -328,7 +329,7 @@ impl Link {
         self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Over) != Phase::Over);
     }
 
-    /// Returns why the last connection failed, if it came that far.
+    /// Returns why the last connection failed, if it did.
     pub(crate) fn take_trouble(&self) -> Option<Failure> {
         self.state().trouble.take()
     }
@@ -343,14 +344,14 @@ impl Link {
         });
     }
 
-    /// Says why the last attempt at a connection failed, unless one stands.
+    /// Says why the last attempt at a connection failed, unless there is a connection.
     pub(crate) fn trouble(&self) -> Option<Error> {
         let state = self.state();
         let why = state.last_failure.clone().filter(|_| !state.machine.state().is_online())?;
         Some(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, why))
     }
 
-    /// Forgets why other ways than these could not be used: names lead elsewhere as time goes by.
+    /// Forgets why other ways than these could not be used: a name can lead to other addresses later.
     pub(crate) fn forget_failures_but(&self, ways: &[Server]) {
         self.state().failures.retain(|failed, _| ways.contains(failed));
     }
@@ -360,7 +361,7 @@ impl Link {
         self.state().is_renewing
     }
 
-    /// Whether no server has made the session yet, and nobody has ended it.
+    /// Whether no server has made the session yet, and no caller has ended it.
     pub(crate) fn is_opening(&self) -> bool {
         let state = self.state();
         !state.is_done && state.machine.credentials().is_none()

@@ -1,4 +1,4 @@
-//! The machine, and who waits for its answers: what is behind the lock.
+//! The machine, and the callers that wait for its answers: what the lock protects.
 
 use std::collections::BTreeMap;
 
@@ -35,20 +35,20 @@ pub(crate) struct Happening {
     pub(crate) kind: EventKind,
 }
 
-/// What is to be done after an answer was told.
+/// What is to be done after an answer was handed over.
 pub(crate) enum Then {
     /// Nothing.
     Done,
-    /// Nobody cares for the answer: a watch that was set is removed again.
+    /// No caller wants the answer: a watch that was set is removed again.
     Unwanted,
-    /// This goes on by itself, in the driver's care.
+    /// This goes on by itself, run by the driver.
     Chore(BoxFuture<()>),
 }
 
 pub(crate) type OnReply = Box<dyn FnOnce(Outcome) -> Then + Send>;
 pub(crate) type OnFire = Box<dyn FnOnce(Happening) + Send>;
 
-/// Somebody who waits for an answer, and perhaps for an event after it.
+/// A caller that waits for an answer, and perhaps for an event after it.
 pub(super) struct Pending {
     pub(super) on_reply: OnReply,
     pub(super) on_fire: Option<OnFire>,
@@ -71,10 +71,10 @@ pub(super) struct State {
     /// When the last write that reached the quorum on this connection was asked for.
     pub(super) last_write_at: Option<Timestamp>,
     pub(super) closing_since: Option<Timestamp>,
-    /// Nobody moves bytes any more.
+    /// No task moves bytes any more.
     pub(super) is_done: bool,
     pub(super) is_refused: bool,
-    /// Whether there is no connection because a new one was asked for: nothing is wrong as long as none fails.
+    /// Whether there is no connection because a new one was asked for: that is no trouble until an attempt fails.
     pub(super) is_renewing: bool,
     /// Why the last connection failed.
     pub(super) trouble: Option<Failure>,
@@ -86,7 +86,7 @@ pub(super) struct State {
     published: Option<(bool, SafeUntil)>,
 }
 
-/// Those who were waiting, to be dropped outside the lock.
+/// The callers that were waiting, to be dropped outside the lock.
 pub(super) type Waiters = (BTreeMap<u64, Pending>, BTreeMap<WatchId, OnFire>);
 
 impl State {
@@ -110,12 +110,12 @@ impl State {
         }
     }
 
-    /// Stops caring for anything that is on its way.
+    /// Takes all callers that wait for an answer or an event.
     pub(super) fn take_waiters(&mut self) -> Waiters {
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.watchers))
     }
 
-    /// Drops a watch; answers whether the server may have to be told.
+    /// Drops a watch; returns whether the server may have to be told.
     pub(super) fn forget_watch(&mut self, watch: WatchId) -> bool {
         if self.watchers.remove(&watch).is_some() {
             self.machine.unwatch(watch);
@@ -154,7 +154,7 @@ impl State {
                     }
                 }
                 Event::Over(reason) => {
-                    // Before the requests it takes down are told, so that whoever hears of them finds it lost.
+                    // Before the requests that end with it are answered, so that their callers find the bond lost.
                     bond.lose(match reason {
                         MachineLoss::Closed => LossReason::Closed,
                         MachineLoss::OutOfReach => LossReason::Lapsed,
@@ -164,7 +164,7 @@ impl State {
                     self.watchers.clear();
                     status.send_modify(|status| status.phase = Phase::Over);
                 }
-                // What a later machine may tell beside these changes nothing here.
+                // Events that a later version of the machine may add change nothing here.
                 _ => (),
             }
         }
@@ -190,12 +190,12 @@ impl State {
         }
     }
 
-    /// Tells the bond what may be believed now, if that has changed by enough to wake all who wait for a loss: an earlier
-    /// deadline than the true one does no harm.
+    /// Tells the bond until when it may be believed, if that has changed enough to wake all callers that wait for a
+    /// loss. An earlier deadline than the true one does no harm.
     pub(super) fn publish(&mut self, bond: &SessionBond) {
         let is_online = self.machine.state().is_online() || self.is_renewing;
         let safe_until = match (self.is_resting, self.machine.safe_until()) {
-            // Nothing is held by it, so there is nothing that could be believed for too long.
+            // Nothing is held by it, so nothing could be believed for too long.
             (true, _) => SafeUntil::ProcessEnd,
             (false, Some(until)) => SafeUntil::At(instant(until)),
             // A place is counted only after a proof, so this is a session that is over.

@@ -1,4 +1,4 @@
-//! The backend: opens sessions, and looks at queues without taking part.
+//! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -42,7 +42,7 @@ pub struct ZooKeeperBackend {
     /// Where the attempts of all sessions stopped.
     trail: Arc<Trail>,
     onlooker: Arc<Onlooker>,
-    /// The session that was begun last, whether or not it was ever opened.
+    /// The session that was begun last, opened or not.
     latest: Mutex<Weak<Link>>,
 }
 

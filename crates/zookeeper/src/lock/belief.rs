@@ -1,4 +1,4 @@
-//! Until when a place may be believed: the write that proves a session, and waiting until one has.
+//! Until when a place may be believed: the write that proves a session, and the wait until one has succeeded.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::error::{ClientError, ClientErrorKind};
 use crate::lock::place::Place;
 use crate::lock::session::Inner;
 
-/// Waits until the session may be believed for about half of its timeout, so that a grant is worth something: at once as a
-/// rule, since the write that made a node proves as much as any other. After a stall of this process it takes a new connection and
-/// another write.
+/// Waits until the session may be believed for about half of its timeout, so that a grant is worth something. As a rule
+/// that is at once, since the write that made a node proves as much as any other. After a stall of this process it
+/// takes a new connection and another write.
 pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
     let clock = inner.link.clock();
     let timeout = inner.link.timeout();
@@ -19,7 +19,7 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
     if inner.safe_for() >= inner.link.worth_granting() {
         return Ok(());
     }
-    // What one proves is proved for all: thousands that wait for the same send one write, and not each its own.
+    // A proof is valid for all places: thousands that wait for one send one write together, not one each.
     let _turn = inner.proving.lock().await;
     loop {
         if inner.safe_for() >= inner.link.worth_granting() {
@@ -44,13 +44,13 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
         if is_answered && inner.link.renew(epoch) {
             continue;
         }
-        // What was answered just now is proved by a write that is sent a little later.
+        // The answer of just now is proved by a write that is sent a little later.
         clock.sleep_until(clock.now().saturating_add(timeout / 20)).await;
     }
 }
 
-/// Sends a write that goes through the quorum and changes nothing, and waits for its answer; tells on which connection it
-/// came.
+/// Sends a write that goes through the quorum and changes nothing, and waits for its answer; returns the connection on
+/// which the answer came.
 async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
     let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
     if finds_node_gone(&answer.result) {
@@ -64,7 +64,7 @@ pub(super) fn proof_request(place: &Place) -> Request {
     Request::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
 }
 
-/// Whether the answer to a proof write says that the node is gone. The write has proved the session all the same.
+/// Whether the answer to a proof write says that the node is gone. That write has proved the session too.
 pub(super) fn finds_node_gone(response: &Result<Response, ClientError>) -> bool {
     match response {
         Ok(Response::Multi(results)) => {

@@ -1,5 +1,5 @@
-//! Waiting until a queue or its value looks otherwise. The watch is set by the read that is compared, so that no change
-//! falls between them, and it goes with the future.
+//! Waits until a queue or its value has changed. The watch is set by the read that is compared, so that no change falls
+//! between them, and it is removed with the future.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl QueueWait {
         Ok((Self { inner, queue: queue.clone(), path, seen: seen.clone() }, sent))
     }
 
-    /// Waits until the queue looks otherwise than it was seen, and shows it.
+    /// Waits until the queue differs from what was seen, and returns it.
     pub(super) async fn finish(self, sent: (WatchingList, Fired)) -> Result<QueueView> {
         let Self { inner, queue, path, seen } = self;
         let mut sent = sent;
@@ -48,7 +48,7 @@ impl QueueWait {
                     }
                     let fired = match is_there {
                         true => Some(fired),
-                        // A list of what is not there sets no watch.
+                        // A list of a node that does not exist sets no watch.
                         false => until_made(&inner, &path, &queue).await?,
                     };
                     if let Some(fired) = fired {
@@ -99,7 +99,7 @@ async fn wake(inner: &Inner, queue: &QueueName, fired: Fired, epoch: u64) -> Res
     }
 }
 
-/// Waits for the next connection if a request failed for want of one; any other failure ends the wait.
+/// Waits for the next connection if a request failed because there was none; any other failure ends the wait.
 async fn after_failure(inner: &Inner, queue: &QueueName, error: ClientError) -> Result<()> {
     match error.kind() {
         ClientErrorKind::ConnectionLost => inner.until_restored(Operation::Wait, queue).await,
@@ -113,7 +113,7 @@ pub(super) struct ValueWait {
     queue: QueueName,
     path: QueuePath,
     seen: Option<ValueVersion>,
-    /// The connection that the first read went out on: what was missed between two is not known.
+    /// The connection that the first read was sent on: changes between two connections are not known.
     begun_on: u64,
 }
 
@@ -133,7 +133,7 @@ impl ValueWait {
         Ok((Self { inner, queue: queue.clone(), path, seen, begun_on }, sent))
     }
 
-    /// Waits until the value is in another state than it was seen in, and reads it.
+    /// Waits until the value differs from the state that was seen, and reads it.
     pub(super) async fn finish(self, sent: WatchingRead) -> Result<Option<Value>> {
         let Self { inner, queue, path, seen, begun_on } = self;
         let mut sent = sent;

@@ -1,4 +1,4 @@
-//! Waiting for the one ahead: a watch on it and one on our own node, set together.
+//! Waits for the contender ahead: a watch on it and one on our own node, set together.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Wait {
     seen: u64,
 }
 
-/// Our own place in the queue, counted as waiting while this lives.
+/// Our own place in the queue; it counts as waiting while this value lives.
 struct Mine {
     inner: Arc<Inner>,
     ticket: Ticket,
@@ -33,7 +33,7 @@ struct Mine {
 impl Drop for Mine {
     fn drop(&mut self) {
         self.inner.places().wait_ends(self.ticket);
-        // What now holds is proved more often than what waits.
+        // A holder is proved more often than a waiter.
         self.inner.wake_prover();
     }
 }
@@ -60,7 +60,7 @@ impl Wait {
         Ok((Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 }, watch))
     }
 
-    /// Waits until the one ahead is gone, or a new look is needed.
+    /// Waits until the contender ahead is gone, or a new look is needed.
     pub(super) async fn finish(self, watch: (Call, Fired)) -> Result<Departure> {
         let removal = self.mine.as_ref().map(|mine| mine.place.removal());
         let removal = async {
@@ -83,10 +83,10 @@ impl Wait {
         Ok(departure)
     }
 
-    /// Waits for the one ahead alone.
+    /// Waits for the contender ahead alone.
     ///
-    /// It is only gone if that was seen on the connection that the view was seen on: after a reconnection, events come in
-    /// the order of the client's own list.
+    /// It counts as gone only if that was seen on the connection that the view was seen on: after a reconnection,
+    /// events come in the order of the client's own list.
     async fn departed(&self, (call, fired): (Call, Fired)) -> Result<Departure> {
         let answer = call.await;
         if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) && self.mine.is_none() {
@@ -108,15 +108,15 @@ impl Wait {
                 Some(_) => Ok(Departure::Recheck),
                 None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
             },
-            // The watch goes with its connection: what it would say on the next one proves nothing.
+            // The watch ends with its connection: an event on the next one proves nothing.
             _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
                 self.reconnected().await
             }
         }
     }
 
-    /// Waits, as an onlooker, for one who may be listed but not read: servers tell of its end to those who watch the list,
-    /// and to nobody who watches a node that they may not read.
+    /// Waits, as an onlooker, for a contender that may be listed but not read. Servers tell of its end to those that
+    /// watch the list, and not to those that watch a node that they may not read.
     async fn unread(&self) -> Result<Departure> {
         let (list, fired) = self.inner.send_watching_list(&self.path, self.queue.part());
         let listing = match list.listing().await {

@@ -1,4 +1,4 @@
-//! Showing who stands in the queues of a lock, and naming the queues that there are: reads alone, many at a time.
+//! Shows the contenders in the queues of a lock, and names the queues that exist: reads only, many at a time.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::lock::paths::QueuePath;
 /// How many reads are under way at once: enough to fill a round trip, and far from what a session may queue.
 pub(super) const READS_AT_ONCE_MAX: usize = 500;
 
-/// How often a look is tried again because the connection was lost under it.
+/// How often a look is tried again after a lost connection.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Shows who stands in the queues of a lock: in its own, then the permits, then who waits for permits.
+/// Shows the contenders in the queues of a lock: in its own, then the permits, then those that wait for permits.
 pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None).at(lock);
     let layout = config.naming.layout;
@@ -26,7 +26,7 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
     let line = path_of(Part::Line, layout)?;
     let in_line = children(link, &line.on_server(), line.shown()).await.map_err(fail)?;
     let kazoo_permits = if layout == Layout::Kazoo { bare_permits(&in_line) } else { Vec::new() };
-    // Whoever looks sees everybody, also those that a lock would refuse to queue with.
+    // An inspection shows all contenders, also those that a lock would refuse to queue with.
     let reading = read_queue(&in_line, Part::Line, layout, ForeignPolicy::Wait);
     let mut queues = vec![(line.clone(), reading.contenders), (line, kazoo_permits)];
     let mut parts: Vec<_> = reading.parts.into_iter().map(|part| (part, Layout::Curator)).collect();
@@ -70,7 +70,7 @@ async fn describe_all(
                     infos.push(info);
                 }
                 Err(error) if error.is(ErrorCode::NoNode) => {}
-                // It stands there all the same.
+                // The contender stands there nevertheless.
                 Err(error) if error.is(ErrorCode::NoAuth) => {
                     infos.push(ContenderInfo::new(contender.id.clone(), contender.mode));
                 }
@@ -82,7 +82,7 @@ async fn describe_all(
     Ok(infos)
 }
 
-/// Gives a reader with a writer's own number the writer's token, as long as the writer stands: it holds within that.
+/// Gives a reader with a writer's own number the writer's token while the writer stands: it holds within that.
 fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<FencingToken>)>) {
     let Named::Contender { sequence, .. } = Named::read(info.id.as_str()) else {
         return;
@@ -107,7 +107,7 @@ fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> ContenderInfo {
     info
 }
 
-/// The token that a contender's node tells by itself.
+/// The token that a contender's node itself gives.
 fn own_token(data: Option<&ContenderData>, stat: &Stat) -> Option<FencingToken> {
     match data {
         Some(data) => data.token(stat.czxid),
@@ -131,7 +131,7 @@ pub(super) async fn token_of(
     if data.is_some_and(|data| data.shares_place()) {
         return Ok(own);
     }
-    // One of another client may stand in a writer's place, and says nothing of it.
+    // A contender of another client may stand in a writer's place without saying so.
     let is_its_writer = |name: &String| {
         matches!(
             Named::read(name),

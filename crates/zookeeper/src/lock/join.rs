@@ -21,10 +21,11 @@ use crate::lock::session::Inner;
 use crate::lock::shared_list::{Freshness, SharedList};
 use crate::lock::wanted::{Wanted, request};
 
-/// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection broke.
+/// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection
+/// broke.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// A join under way.
+/// A join in progress.
 pub(super) struct Join {
     pub(super) inner: Arc<Inner>,
     pub(super) queue: QueueName,
@@ -54,14 +55,14 @@ pub(super) struct MadeNode {
     pub(super) name: String,
     /// The transaction that made it.
     pub(super) czxid: i64,
-    /// The session that it lives by, if that was told.
+    /// The session that it belongs to, if the answer said so.
     pub(super) ephemeral_owner: Option<i64>,
 }
 
 /// Why an attempt failed.
 enum Failure {
     Request(ClientError),
-    /// The one whose place was to be shared is gone.
+    /// The contender whose place was to be shared is gone.
     AnchorGone,
 }
 
@@ -86,8 +87,9 @@ impl Join {
         Ok((join, sent))
     }
 
-    /// Sends an attempt in one segment: the makings of those parents that this session has not seen yet, of our nodes, and
-    /// a list, unless one is under way that can be put off behind them. So a first join takes one round trip too, and joins stand in the order of their calls.
+    /// Sends an attempt in one segment: the creation of those parents that this session has not seen yet, of our nodes,
+    /// and a list, unless one is under way that can be put off behind them. So a first join takes one round trip too,
+    /// and joins stand in the order of their calls.
     fn send(&self) -> Sent {
         let link = &self.inner.link;
         let paths = self.path.with_parents_on_server();
@@ -105,7 +107,7 @@ impl Join {
         Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 
-    /// Goes on until the places are had, or cannot be.
+    /// Goes on until the places are taken, or cannot be.
     pub(super) async fn finish(self, sent: Sent) -> Result<Vec<Enqueued>> {
         let made = match self.made(sent).await {
             Ok(made) => made,
@@ -139,7 +141,7 @@ impl Join {
                 Err(Failure::AnchorGone) => return Err(self.anchor_gone()),
                 Err(Failure::Request(error)) => error,
             };
-            // Whoever withdrew a ticket meanwhile must not find another node made after it.
+            // A caller that withdrew a ticket meanwhile must not find another node made after it.
             if !self.wanted.iter().all(|wanted| self.inner.places().is_open(wanted.ticket)) {
                 return Err(self.withdrawn());
             }
@@ -168,7 +170,7 @@ impl Join {
     async fn read(&self, made: Answer, list: &SharedList) -> Result<Made, Failure> {
         let nodes = match made.result? {
             Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
-            // Servers before 3.8.2 tell no Stat here; the transaction is the one that the answer is about.
+            // Servers before 3.8.2 send no Stat here; the transaction is the one that the answer is about.
             Response::Multi(results) => self.read_transaction(&results, made.zxid)?,
             _ => return Err(ClientError::unexpected(OpCode::Create2, self.path.shown()).into()),
         };
@@ -202,8 +204,8 @@ impl Join {
 
     /// Looks for our nodes by their tickets; `None` if the lost request certainly had no effect.
     ///
-    /// The sync makes that certain: the session's requests are taken in their order, and none of a connection that was
-    /// left behind is taken after the session has moved.
+    /// The sync makes that certain: the session's requests are taken in their order, and no request of a connection
+    /// that was left behind is taken after the session has moved.
     async fn find(&self) -> Result<Option<Made>> {
         let part = self.queue.part();
         let look = self.inner.send_list(&self.path, part, Freshness::Synced);
@@ -215,7 +217,7 @@ impl Join {
             return Ok(None);
         }
         if names.len() < self.wanted.len() {
-            // They were made together, so somebody has taken some away.
+            // They were made together, so another client has removed some.
             return Err(self.removed());
         }
         let exists = |name: &String| {
@@ -243,7 +245,7 @@ impl Join {
             let path = self.path.shown();
             let message = format!(
                 "{path}, or a node above it, is ephemeral: another program's lock of one node, below which no queue can be; \
-                 lock a path of its own, or try again when that lock is free"
+                 lock another path, or try again when that lock is free"
             );
             let error = Error::permanent(ErrorKind::ForeignContender, Operation::Join, message);
             return error.at(&self.queue).caused_by(refusal);
@@ -275,9 +277,9 @@ impl Join {
         self.gone("the ticket was withdrawn while it was being sent")
     }
 
-    /// Unknown, so that what is left of several is withdrawn too.
+    /// Unknown, so that the remaining ones of several are withdrawn too.
     fn removed(&self) -> Error {
-        let message = "somebody removed our contender from the queue";
+        let message = "our contender was removed from the queue";
         match self.wanted.len() {
             1 => self.gone(message),
             _ => Error::unknown(ErrorKind::Removed, Operation::Join, message).at(&self.queue),
@@ -302,7 +304,7 @@ impl MadeNode {
 
 /// Returns why the last parent could not be made, if it could not, and is not there either.
 ///
-/// Those above it may be refused for want of a right and be there all the same; the last one's parent is then missing.
+/// The nodes above it may be refused for want of a right and exist nevertheless; the last one's parent is then missing.
 pub(super) async fn refusal_of(parents: Vec<Call>) -> Option<ClientError> {
     let mut refusal = None;
     for parent in parents {

@@ -1,8 +1,8 @@
 //! Listing a queue, and finding out whether its lock is in use as one of another kind.
 //!
-//! The kinds of locks on one name meet in the lock's own node: a semaphore has two nodes below it. Whoever lists one
-//! queue looks at the others only as far as it must: from a semaphore's parts the lock's own node is listed along in the
-//! same segment; from the lock's own node the parts are listed only if it shows them.
+//! The kinds of locks on one name meet in the lock's own node: a semaphore has two nodes below it. A list of one queue
+//! looks at the other queues only as far as it must: from a semaphore's parts the lock's own node is listed along in
+//! the same segment; from the lock's own node the parts are listed only if it shows them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -33,11 +33,11 @@ pub(super) struct Listing {
     pub(super) children: Option<Vec<String>>,
     /// Those of the lock's own node, if the queue lies elsewhere.
     line: Vec<String>,
-    /// What was made before stands in it, if it stands at all.
+    /// If what was made before this time stands at all, it is in the list.
     asked_at: BootInstant,
-    /// What it says, read by the first who wants to know.
+    /// What the list says, read when it is first needed.
     reading: OnceLock<Reading>,
-    /// Whether it misses a place of ours, found out by the first who wants to know.
+    /// Whether it misses a place of ours, found out when it is first needed.
     misses_any: OnceLock<bool>,
 }
 
@@ -63,8 +63,8 @@ impl WatchingList {
 }
 
 impl Listing {
-    /// Reads the answers: to a sync if it is that fresh, to the list of the queue, and of the lock's own node if it was
-    /// listed along.
+    /// Reads the answers: to a sync if there was one, to the list of the queue, and to that of the lock's own node if
+    /// it was listed along.
     pub(super) fn of_answers(
         mut answers: impl Iterator<Item = Answer>,
         freshness: Freshness,
@@ -86,7 +86,7 @@ impl Listing {
         Ok(Self { epoch, children, line, asked_at, reading, misses_any })
     }
 
-    /// Whether some place of ours that was made before the list was asked for is missing in it.
+    /// Whether a place of ours that was made before the list was asked for is missing in it.
     pub(super) fn misses_any(&self, inner: &Inner, queue: &QueueName, view: &QueueView) -> bool {
         *self.misses_any.get_or_init(|| inner.places().misses_any(queue, &view.contenders, self.asked_at))
     }
@@ -124,14 +124,14 @@ fn children(Answer { epoch, result, .. }: Answer) -> Result<(u64, Option<Vec<Str
 }
 
 impl Inner {
-    /// Sends a list, or has one put off behind all that was asked for before this call.
+    /// Sends a list, or puts one off behind all that was asked for before this call.
     ///
-    /// One that is synced leaves with its sync in one segment, so that it costs one round trip too.
+    /// A list after a sync leaves with its sync in one segment, so that it costs one round trip too.
     pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> Arc<SharedList> {
         self.lists.ask(&self.link, self.naming.layout, path, part, freshness)
     }
 
-    /// Sends a list that sets a watch on the queue besides.
+    /// Sends a list that also sets a watch on the queue.
     pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, Fired) {
         let request = Request::GetChildren { path: path.on_server(), watch: true };
         let (queue, fired) = self.link.call_watching(&request, path.shown());
@@ -160,7 +160,7 @@ impl Inner {
         list.listing().await
     }
 
-    /// Puts a list in order, says what was passed over, and looks into the parts of a semaphore if it showed some.
+    /// Puts a list in order, reports what was passed over, and looks into the parts of a semaphore if it showed some.
     pub(super) async fn view(
         &self,
         queue: &QueueName,
@@ -184,7 +184,7 @@ impl Inner {
         Ok(view)
     }
 
-    /// Looks whether anybody stands in one of a semaphore's parts. A look whose connection was lost is made again.
+    /// Looks whether a contender stands in one of a semaphore's parts. A look whose connection was lost is made again.
     async fn look_into_parts(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
         let mut attempt = 1;
         loop {
@@ -198,7 +198,7 @@ impl Inner {
     }
 
     async fn look_into_parts_once(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
-        // What a line shows below itself is Curator's, whatever our own layout is.
+        // The parts below a line are Curator's, in any layout of our own.
         let list = |&part: &Part| {
             let request = Request::GetChildren { path: path.part_on_server(part, Layout::Curator), watch: false };
             (part, self.link.call(&request, path.shown()))

@@ -1,4 +1,4 @@
-//! Looking at queues without taking part: over which session that goes.
+//! Looks at queues without joining them: over which session that goes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
@@ -15,7 +15,7 @@ use crate::hosts::Trail;
 use crate::link::Link;
 use crate::lock::{inspect, names};
 
-/// Where looks go: over the session of a lock if there is one, else over a client of its own, opened at the first look.
+/// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 pub(super) struct Onlooker {
     config: Arc<Config>,
     dial: Arc<dyn Dial>,
@@ -31,12 +31,12 @@ impl Onlooker {
         Self { config, dial, clock, trail, client: Mutex::default(), lent: StdMutex::default() }
     }
 
-    /// Lets looks go over a lock's session for as long as that stands.
+    /// Lets looks go over a lock's session while it lives.
     pub(super) fn lend(&self, link: &Arc<Link>) {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
     }
 
-    /// Closes the client of its own, if there is one.
+    /// Closes the separate client, if there is one.
     pub(super) async fn close(&self) -> Result<()> {
         match self.client.lock().await.take() {
             Some(client) => client.close().await.map_err(|error| error.into_core(Operation::Close, None)),
@@ -60,13 +60,13 @@ impl Onlooker {
         Ok(link)
     }
 
-    /// Shows who stands in the queues of a lock.
+    /// Shows the contenders in the queues of a lock.
     pub(super) async fn inspect(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
         let link = self.link().await.map_err(|error| error.into_core(Operation::Inspect, None).at(lock))?;
         inspect::inspect(&link, &self.config, lock).await
     }
 
-    /// Names the locks below the base in which anybody stands.
+    /// Names the locks below the base in which a contender stands.
     pub(super) async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let link = self.link().await.map_err(|error| error.into_core(Operation::Inspect, None))?;
         names::queues(&link, &self.config, prefix).await

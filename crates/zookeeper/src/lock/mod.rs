@@ -1,4 +1,4 @@
-//! Locks on ZooKeeper: the waist of `lockkeeper-core`, spoken in nodes, watches and sequence numbers.
+//! Locks on ZooKeeper: the waist of `lockkeeper-core`, made of nodes, watches and sequence numbers.
 
 mod backend;
 mod belief;

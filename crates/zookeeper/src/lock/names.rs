@@ -1,4 +1,4 @@
-//! Naming the locks below the base in which anybody stands.
+//! Names the locks below the base in which a contender stands.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Found {
     children: i32,
 }
 
-/// Names the locks below the base in which anybody stands, each once. Those at paths of their own are not among them.
+/// Names the locks below the base in which a contender stands, each once. Locks at other paths are not among them.
 pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> Result<Vec<QueueName>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
     let base = link.chroot().join(&config.base);
@@ -60,7 +60,7 @@ async fn read_all(
     Ok(all)
 }
 
-/// Leaves out the nodes whose only children are the parts of a semaphore in which nobody stands.
+/// Leaves out the nodes whose only children are the parts of a semaphore without contenders.
 async fn leave_out_empty_semaphores(
     link: &Arc<Link>,
     found: &mut Vec<Found>,
@@ -102,7 +102,7 @@ async fn stat_of(call: Call) -> Result<Option<Stat>, ClientError> {
     }
 }
 
-/// Reads the name of the lock that a node belongs to: kazoo's gates lie beside the locks that they belong to.
+/// Reads the name of the lock that a node belongs to: kazoo's gates lie beside their locks.
 fn name_of(found: &Found, layout: Layout) -> Option<QueueName> {
     let node = match layout {
         Layout::Curator => found.node.as_str(),

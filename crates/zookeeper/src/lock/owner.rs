@@ -1,4 +1,4 @@
-//! What our nodes say of whom they belong to: compact JSON, for people and for `show`.
+//! The data of our nodes, which says who their owner is: compact JSON, for people and for `show`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct ContenderData {
     /// The grant of the token that the contender shares with the one whose place it stands in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grant: Option<u64>,
-    /// Which one it is of those that were made in one transaction; the first has none.
+    /// Its number among the contenders that were made in one transaction; the first has none.
     #[serde(default, skip_serializing_if = "is_first")]
     turn: u32,
     /// That its owner is asked to give up.
@@ -43,15 +43,15 @@ fn is_first(turn: &u32) -> bool {
     *turn == 0
 }
 
-/// How much of an owner's word is stored, in bytes: a list of ten thousand contenders is read by people.
+/// How much of each of the owner's words is stored, in bytes: a list of ten thousand contenders is read by people.
 const WORD_BYTES_MAX: usize = 200;
 
 /// How much of a reason is stored, in bytes: a sentence or two.
 const REASON_BYTES_MAX: usize = 1_000;
 
 impl ContenderData {
-    /// Describes an entry that is about to be made; `shared` is the token of the one whose place it is to stand in, `turn`
-    /// tells it from the others of its transaction.
+    /// Describes an entry that is about to be made. `shared` is the token of the contender whose place it is to share;
+    /// `turn` tells it from the others of its transaction.
     pub(super) fn of(entry: &Entry, since_unix: Duration, shared: Option<FencingToken>, turn: u32) -> Self {
         let frozen = match &entry.bond {
             Bond::Session => None,

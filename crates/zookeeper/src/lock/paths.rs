@@ -10,18 +10,18 @@ use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
 pub(super) struct QueuePath {
     /// The lock's own node.
     line: ZnodePath,
-    /// The node of the queue, which is the lock's own for most.
+    /// The node of the queue; for most it is the lock's own.
     path: ZnodePath,
     chroot: Chroot,
 }
 
 impl QueuePath {
-    /// Finds a queue's node: `<base>/<encoded name>`, or the path itself for a name that is one; for the parts of a
+    /// Finds a queue's node: `<base>/<encoded name>`, or the path itself for a name that is a path; for the parts of a
     /// semaphore the node that the layout puts below it or beside it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`], permanent, for a name that starts with a slash and is no usable path.
+    /// [`ErrorKind::InvalidName`], permanent, for a name that starts with a slash and is not a usable path.
     pub(super) fn of(queue: &QueueName, base: &ZnodePath, chroot: &Chroot, layout: Layout) -> Result<Self> {
         let name = queue.as_str();
         let refuse = |why: &str| Error::permanent(ErrorKind::InvalidName, Operation::Configure, why).at(queue);
@@ -38,13 +38,13 @@ impl QueuePath {
         Ok(Self { line, path, chroot: chroot.clone() })
     }
 
-    /// What a mutex is here to a read/write lock: one lock with it on a name of our own, to which a path directly below
-    /// the base belongs too, whichever way it was written; on any other path what it is to the clients that share it.
+    /// What a mutex is here to a read/write lock. On a name of ours they are one lock; a path directly below the base
+    /// counts as such a name, in either spelling. On any other path a mutex is what it is to the clients that share it.
     pub(super) fn mutex_role(&self, base: &ZnodePath) -> MutexRole {
         if self.line.parent().as_ref() == Some(base) { MutexRole::Writer } else { MutexRole::Stranger }
     }
 
-    /// Whether it lies in the path of a lock below the base: each takes the other's nodes for its contenders.
+    /// Whether it lies in the path of a lock below the base: each then takes the other's nodes for its contenders.
     pub(super) fn is_nested_below(&self, base: &ZnodePath) -> bool {
         !base.is_root() && base.contains(&self.line) && self.line.parent().as_ref() != Some(base)
     }
@@ -74,8 +74,8 @@ impl QueuePath {
         format!("{}/{name}", self.chroot.join(&self.path))
     }
 
-    /// The paths above the queue and its own, topmost first, as the server knows them; without the chroot, which is not
-    /// ours to make.
+    /// The paths above the queue and its own, topmost first, as the server knows them; without the chroot, which we
+    /// must not make.
     pub(super) fn with_parents_on_server(&self) -> Vec<String> {
         let mut paths: Vec<String> =
             self.path.ancestors().filter(|path| !path.is_root()).map(|path| self.chroot.join(&path).into()).collect();

@@ -1,4 +1,4 @@
-//! Our own entries: which tickets were sent, which nodes they became, and what may be believed of each.
+//! Our own entries: which tickets were sent, which nodes they became, and until when each may be believed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -39,7 +39,7 @@ pub(super) struct Place {
 enum Fate {
     /// It is there, for all that is known.
     Stands,
-    /// Somebody else deleted it, or the session's end did.
+    /// Another client deleted it, or the session's end did.
     Gone,
     /// It is gone, and this is why.
     GoneFor(LossReason),
@@ -75,7 +75,7 @@ impl Place {
         self.path.child_on_server(self.id.as_str())
     }
 
-    /// Notes that the node is gone, unless we are leaving ourselves; answers whether that is news.
+    /// Notes that the node is gone, unless we are leaving ourselves; returns whether that was unknown.
     pub(super) fn remove(&self) -> bool {
         let go = |fate: &mut Fate| {
             let is_news = *fate == Fate::Stands;
@@ -96,12 +96,12 @@ impl Place {
         *self.fate.borrow() != Fate::Stands
     }
 
-    /// Whether the node is gone and nobody has found out why.
+    /// Whether the node is gone for a reason that is not known yet.
     pub(super) fn is_to_be_explained(&self) -> bool {
         *self.fate.borrow() == Fate::Gone && !self.is_withdrawn()
     }
 
-    /// Notes a request to give up; answers whether it is news.
+    /// Notes a request to give up; returns whether it was unknown.
     pub(super) fn revoke(&self, revocation: Revocation) -> bool {
         self.revocation.send_if_modified(|known| {
             let is_news = known.as_ref() != Some(&revocation);
@@ -114,7 +114,7 @@ impl Place {
         self.withdrawn.load(Ordering::Acquire)
     }
 
-    /// Waits until somebody else deletes the node.
+    /// Waits until another client deletes the node.
     pub(super) fn removal(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut fate = self.fate.subscribe();
         async move {
@@ -170,7 +170,7 @@ impl Standing for PlaceStanding {
             lost @ Liveness::Lost(_) => lost,
             held => match *self.place.fate.borrow() {
                 Fate::Stands => held,
-                // Why is not known yet.
+                // The reason is not known yet.
                 Fate::Gone => Liveness::Lost(LossReason::Removed),
                 Fate::GoneFor(reason) => Liveness::Lost(reason),
             },
@@ -202,7 +202,7 @@ impl Standing for PlaceStanding {
     fn revoked(&self) -> BoxFuture<Revocation> {
         let (inner, place) = (self.inner.clone(), self.place.clone());
         Box::pin(async move {
-            // Most holders never ask, and then nothing is read for them.
+            // Most holders never ask for it, and then nothing is read for them.
             prover::watch_own(&inner, &place);
             let mut revocation = place.revocation.subscribe();
             loop {
@@ -233,9 +233,9 @@ pub(super) enum Entry {
     /// Its node was made.
     Placed {
         place: Arc<Place>,
-        /// How many waits for the one ahead are under way.
+        /// How many waits for the contender ahead are under way.
         waits: usize,
-        /// Whether its standing was handed out, and with it the session's deadline counts.
+        /// Whether its standing was handed out. From then on the session's deadline counts.
         is_standing: bool,
     },
 }
@@ -244,7 +244,7 @@ pub(super) enum Entry {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     entries: BTreeMap<Ticket, Entry>,
-    /// Those whose own node is to be watched: the next ones to be looked at first, in the order of their making.
+    /// Those whose own node is to be watched, in the order of their making; the first is looked at first.
     pub(super) unwatched: VecDeque<Arc<Place>>,
     placed: usize,
     waiting: usize,
@@ -261,7 +261,7 @@ impl Places {
         self.entries.contains_key(&ticket)
     }
 
-    /// Notes the node that a ticket became; answers whether it is still wanted.
+    /// Notes the node that a ticket became; returns whether it is still wanted.
     pub(super) fn place(&mut self, ticket: Ticket, place: Arc<Place>) -> bool {
         let Some(entry) = self.entries.get_mut(&ticket) else {
             return false;
@@ -272,7 +272,7 @@ impl Places {
         true
     }
 
-    /// Notes that a ticket's standing is handed out; answers whether it is still wanted.
+    /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
     pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
         match self.entries.get_mut(&ticket) {
             Some(Entry::Placed { is_standing, .. }) => {
@@ -306,7 +306,7 @@ impl Places {
         self.take(ticket)
     }
 
-    /// Forgets a place of this queue that outlives the session and stays; answers whether its standing was handed out.
+    /// Forgets a place of this queue that outlives the session and stays; returns whether its standing was handed out.
     pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
         let outlives_session = self.find(ticket).is_some_and(|place| place.outlives_session);
         outlives_session && matches!(self.take_from(queue, ticket), Some(Entry::Placed { is_standing: true, .. }))
@@ -319,7 +319,7 @@ impl Places {
         }
     }
 
-    /// Whether some place of ours in this queue, made before `made_before`, is missing in a list of it.
+    /// Whether a place of ours in this queue, made before `made_before`, is missing in a list of it.
     pub(super) fn misses_any(&self, queue: &QueueName, listed: &[Contender], made_before: BootInstant) -> bool {
         let is_meant = |entry: &&Entry| match entry {
             Entry::Placed { place, .. } => place.queue == *queue && place.placed_at < made_before,
@@ -346,7 +346,7 @@ impl Places {
         }
     }
 
-    /// Whether there is any node of ours, and whether any of them does not merely wait.
+    /// Whether there is any node of ours, and whether any of them does more than wait.
     pub(super) fn occupation(&self) -> Option<Occupation> {
         match self.placed {
             0 => None,

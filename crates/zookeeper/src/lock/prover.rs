@@ -1,4 +1,5 @@
-//! What goes on by itself while anything of ours stands in a queue: proof writes, and the watches on our own nodes.
+//! What runs in the background while a contender of ours stands in a queue: proof writes, and the watches on our own
+//! nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +21,11 @@ use crate::lock::session::Inner;
 /// A holder proves its session once in this part of the timeout …
 const HOLDING_DIVISOR: u32 = 6;
 
-/// … but at least so often, since a proof that is long past is of little use to whoever asks how long it holds.
+/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
 const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
 
-/// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should be
-/// worth, so that it can be granted at any moment without another write.
+/// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should
+/// be worth, so that it can be granted at any moment without another write.
 const WAITING_DIVISOR: u32 = 4;
 
 /// Between two proofs at least this part of the timeout passes.
@@ -33,7 +34,7 @@ const REST_DIVISOR: u32 = 10;
 /// How much earlier than needed a proof is sent, as a part of the timeout: room for its way there and back.
 const LEAD_DIVISOR: u32 = 20;
 
-/// How long a node stands before it is watched, unless its owner waits: most locks are given back sooner, and then the
+/// How long a node stands before it is watched, unless its owner waits: most locks are released sooner, and then the
 /// watch would cost more than the lock.
 pub(super) const WATCH_AFTER: Duration = Duration::from_millis(100);
 
@@ -52,14 +53,15 @@ impl Prover {
         Self { inner, turn: 0, sent_at: None, is_outstanding: Arc::default() }
     }
 
-    /// Runs until the session is lost. One that could not be proved in time is given up: nothing of it may stay behind.
+    /// Runs until the session is lost. A session that could not be proved in time is given up: nothing of it may stay
+    /// behind.
     pub(super) async fn run(mut self) {
         let inner = self.inner.clone();
         let mut status = inner.link.status();
         let lost = inner.link.bond().lost();
         tokio::pin!(lost);
         let reason = loop {
-            // Whoever joins from here on finds that nothing is set and wakes us.
+            // A place that joins from here on finds that no wake-up is set, and wakes us.
             inner.prover_sleeps_until(None);
             let now = inner.link.clock().now();
             let watch_due = self.watch_those_due(now);
@@ -76,8 +78,7 @@ impl Prover {
                 biased;
                 reason = &mut lost => break reason,
                 () = inner.kick.notified() => {}
-                // The sender lives in the link that we hold. What was proved on the connection before says nothing of this
-                // one.
+                // The sender lives in the link that we hold. Proofs of the previous connection say nothing of this one.
                 _ = status.changed() => self.sent_at = None,
                 () = sleep => {}
             }
@@ -87,7 +88,7 @@ impl Prover {
         }
     }
 
-    /// Sets the watches that are due; answers when the next one is.
+    /// Sets the watches that are due; returns when the next one is.
     fn watch_those_due(&self, now: BootInstant) -> Option<BootInstant> {
         loop {
             let place = {
@@ -109,15 +110,15 @@ impl Prover {
         }
     }
 
-    /// Sends a proof if one is due; answers when the next one is.
+    /// Sends a proof if one is due; returns when the next one is.
     fn prove_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
         let occupation = self.inner.places().occupation();
         let Some(occupation) = occupation else {
-            // Somebody is just leaving, if it may not rest yet.
+            // A place is just leaving, if the session may not rest yet.
             return (!self.inner.link.rest()).then(|| now.saturating_add(WATCH_AFTER));
         };
         if !self.inner.link.status_now().phase.is_online() || self.is_outstanding.load(Ordering::Acquire) {
-            // The change of either wakes us.
+            // A change of either wakes us.
             return None;
         }
         let due = self.due(occupation, now);
@@ -178,14 +179,14 @@ fn holding_interval(timeout: Duration) -> Duration {
     (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
 }
 
-/// How long before its deadline a holder certainly hears that proofs fail: what a proof is worth is used up, at worst, by
-/// the time until the next one.
+/// How long before its deadline a holder certainly learns that proofs fail. At worst, what a proof is worth is used up
+/// by the time until the next one.
 pub(super) fn notice(link: &Link) -> Duration {
     link.worth_of_proof().saturating_sub(holding_interval(link.timeout()))
 }
 
-/// Sets the watch on our own node unless it is set: its removal must be known before that of the one ahead, so it is noted
-/// where it arrives. A change of its data is no removal; it may be a request to give up.
+/// Sets the watch on our own node unless it is set. Its removal must be known before that of the contender ahead, so it
+/// is noted where it arrives. A change of its data is no removal; it may be a request to give up.
 pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     if place.is_watched.swap(true, Ordering::AcqRel) {
         return;
@@ -198,7 +199,7 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
         match outcome.result {
             Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
             Err(RequestError::Refused(ErrorCode::NoNode)) => after.found_gone(&replied),
-            // Not ours to read: proofs still find out, in their turn.
+            // We may not read it: proofs still find out, in their turn.
             Ok(_) | Err(RequestError::Refused(_)) => {}
             Err(_) => after.watch_again(replied),
         }
@@ -248,7 +249,7 @@ fn note_revocation(place: &Place, data: Option<&[u8]>) {
         && place.revoke(revocation)
     {
         tracing::debug!(
-            target: "lockkeeper", lock = %place.queue, contender = %place.id, "somebody asks us to give the lock up"
+            target: "lockkeeper", lock = %place.queue, contender = %place.id, "a revoke asks us to give up the lock"
         );
     }
 }

@@ -1,12 +1,13 @@
-//! What a queue's own node holds: its value, and what we note there ourselves.
+//! The data of a queue's own node: its value, and our notes.
 //!
-//! A value is stored as it is, so that counts and barriers of other clients are the same as ours. Only where that would
-//! lose something, a name that the node's own has lost or a value that looks like a note of ours, is it wrapped.
+//! A value is stored as it is, so that counts and barriers of other clients are the same as ours. It is wrapped only
+//! where that would lose something: the lock's name where the node's name has lost it, or a value that looks like a
+//! note of ours.
 
 use lockkeeper_core::QueueName;
 use serde::{Deserialize, Serialize};
 
-/// How many names of contenders that were broken are remembered in a queue's node: enough for the owners to learn of it.
+/// How many names of broken contenders are remembered in a queue's node: enough for the owners to learn of it.
 const BROKEN_MAX: usize = 16;
 
 /// What a queue's node holds.
@@ -52,7 +53,8 @@ impl QueueData {
         }
     }
 
-    /// Notes that a contender was broken; `None` where there is no room for notes beside a value of somebody else's form.
+    /// Notes that a contender was broken; `None` if the value has another client's form, which leaves no room for
+    /// notes.
     pub(super) fn with_broken(&self, contender: &str) -> Option<Vec<u8>> {
         let Self::Notes(notes) = self else {
             return None;

@@ -1,4 +1,4 @@
-//! Why a node of ours is gone: an operator who breaks a lock leaves a note in the lock's own node.
+//! Finds out why a node of ours is gone: an operator who breaks a lock leaves a note in the lock's own node.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX};
 
 /// Starts to find out why the node of a place is gone.
 ///
-/// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service ends
-/// a session, its nodes' watches fire first, and only then is the connection closed.
+/// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service
+/// ends a session, its nodes' watches fire first, and only then is the connection closed.
 pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
     let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
@@ -22,7 +22,7 @@ pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
     }));
 }
 
-/// Finds out why the node of a place is gone that we did not take away.
+/// Finds out why the node of a place is gone that we did not delete.
 pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
     let path = place.path.line_on_server();
     for _ in 0..LOOK_ATTEMPTS_MAX {
@@ -39,7 +39,7 @@ pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
                 return LossReason::Broken;
             }
             Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {}
-            // No note, no node, or not ours to read.
+            // No note, no node, or no right to read it.
             Ok(_) | Err(_) => return LossReason::Removed,
         }
     }

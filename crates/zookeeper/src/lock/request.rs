@@ -1,4 +1,4 @@
-//! Asking something of somebody else's contender: to give up, or that it is gone.
+//! Requests about another client's contender: that it gives up, or that it is removed.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
 use crate::lock::session::{Inner, refuse};
 
-/// How often a request is begun anew because somebody else changed a node in between.
+/// How often a request is begun anew because another client changed a node in between.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// Starts to ask something of a contender; `false` if it is not there, or has another token.
+/// Starts a request about a contender; `false` if it is not there, or has another token.
 pub(super) fn begin(
     inner: &Arc<Inner>,
     queue: &QueueName,
@@ -68,7 +68,7 @@ impl Read {
         }
     }
 
-    /// Returns the contender's node, if it is there, and what of the lock's own node may be read.
+    /// Returns the contender's node, if it is there, and as much of the lock's own node as may be read.
     async fn nodes(self) -> Result<Option<(Node, Option<Node>)>, ClientError> {
         self.sync.await.result?;
         let contender = match Node::read(self.contender).await {
@@ -99,8 +99,8 @@ impl Node {
 }
 
 impl Asking {
-    /// Asks the owner to give up: within its own data if that is of our form, else in Curator's way, which takes its
-    /// place.
+    /// Asks the owner to give up: within its own data if that has our form, else in Curator's way, which replaces the
+    /// data.
     async fn ask(&self, revocation: &Revocation, first: Read) -> Result<bool> {
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
@@ -124,8 +124,8 @@ impl Asking {
         Err(self.overtaken())
     }
 
-    /// Deletes the node, and notes in the lock's own node that it was broken, in one transaction: whoever finds it gone
-    /// finds the note.
+    /// Deletes the node, and notes in the lock's own node that it was broken, in one transaction: a client that finds
+    /// it gone finds the note.
     async fn break_it(&self, token: FencingToken, first: Read) -> Result<bool> {
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
@@ -155,7 +155,7 @@ impl Asking {
         Err(self.overtaken())
     }
 
-    /// Commits a break. Where the note is refused for want of a right, the deletion counts alone.
+    /// Commits a break. Where the note is refused for want of a right, only the deletion is done.
     async fn commit(&self, mut operations: Vec<MultiOperation>) -> Result<Committed, ClientError> {
         loop {
             let request = Request::Multi(operations.clone());

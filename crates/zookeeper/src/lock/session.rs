@@ -1,4 +1,5 @@
-//! A session as locks see it: what its parts share, and the waist's methods. Each way of doing something has its own file.
+//! A session as locks see it: what its parts share, and the waist's methods. Each of the larger operations has its own
+//! file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,7 +28,7 @@ use crate::lock::prover::Prover;
 use crate::lock::shared_list::{Freshness, SharedLists};
 use crate::lock::{change, departure, join, prover, request, value, withdraw};
 
-/// How often a look is tried again because the connection was lost under it; each waits for the next connection.
+/// How often a look is tried again after a lost connection; each attempt waits for the next connection.
 pub(super) const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// How many nodes are remembered as seen; at this number all are forgotten, which costs a few requests.
@@ -36,17 +37,17 @@ const SEEN_MAX: usize = 100_000;
 /// How many queues are remembered as having been warned about.
 const REPORTED_MAX: usize = 1_000;
 
-/// What the parts of one session share. Whoever holds it does not keep the session alive.
+/// What the parts of one session share. Holding it does not keep the session alive.
 pub(super) struct Inner {
     pub(super) link: Arc<Link>,
     pub(super) naming: Naming,
-    /// Who may do what with the nodes of locks; those above them are open.
+    /// The access list of the nodes of locks; those above them are open.
     pub(super) acl: Vec<Acl>,
     pub(super) foreign: ForeignPolicy,
     pub(super) base: ZnodePath,
     places: Mutex<Places>,
     pub(super) lists: SharedLists,
-    /// Held by the one of those who wait for a proof that asks for it.
+    /// Held by the one place that sends a proof for all that wait for one.
     pub(super) proving: tokio::sync::Mutex<()>,
     /// Wakes the prover.
     pub(super) kick: Arc<Notify>,
@@ -59,7 +60,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Nothing panics while the places are locked, so what a panic elsewhere left here is whole.
+    /// No code panics while the places are locked, so a panic elsewhere leaves them whole.
     pub(super) fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +91,7 @@ impl Inner {
         seen.extend(paths);
     }
 
-    /// Notes that some of these are gone: the service deletes what has been empty for a while.
+    /// Notes that some of these are gone: the service deletes nodes that have been empty for a while.
     pub(super) fn note_vanished(&self, paths: &[String]) {
         let mut seen = self.seen();
         for path in paths {
@@ -98,8 +99,8 @@ impl Inner {
         }
     }
 
-    /// Waits until it is known whether the session has outlived a node of ours that vanished: when the service ends a session,
-    /// its nodes' watches fire first, and only then is the connection closed.
+    /// Waits until it is known whether the session has outlived a node of ours that vanished: when the service ends a
+    /// session, its nodes' watches fire first, and only then is the connection closed.
     pub(super) async fn outlive(&self, path: &QueuePath) {
         for _ in 0..LOOK_ATTEMPTS_MAX {
             let sync = self.link.call(&Request::Sync { path: path.on_server() }, path.shown());
@@ -129,7 +130,7 @@ impl Inner {
         }
     }
 
-    /// Says a failure in the words of locks.
+    /// Turns a failure into an error of locks.
     pub(super) fn fail(&self, error: ClientError, operation: Operation, queue: &QueueName) -> Error {
         let lost = match self.link.bond().liveness() {
             Liveness::Lost(reason) => Some(reason),
@@ -170,7 +171,8 @@ impl Inner {
         self.prover_wakes_at_nanos.store(wakes_at.map_or(u64::MAX, BootInstant::as_nanos), Ordering::SeqCst);
     }
 
-    /// Has the prover look after a place as soon as can be: set the watch on its node again, or find out why it is gone.
+    /// Has the prover look after a place as soon as it can: it sets the watch on its node again, or finds out why it is
+    /// gone.
     pub(super) fn look_after(&self, place: Arc<Place>) {
         self.places().unwatched.push_front(place);
         self.wake_prover();
@@ -191,7 +193,7 @@ impl Inner {
         }
     }
 
-    /// Says that the session is over.
+    /// Returns the error that the session is over.
     pub(super) fn session_over(&self, operation: Operation, queue: &QueueName) -> Error {
         let reason = match self.link.bond().liveness() {
             Liveness::Lost(reason) => reason,
@@ -200,8 +202,8 @@ impl Inner {
         self.lost(reason, operation, queue)
     }
 
-    /// Does something that takes several requests: it is begun now and goes on by itself, whether or not its answer is
-    /// waited for.
+    /// Runs something that takes several requests: it is begun now and goes on in the background, also when its answer
+    /// is not awaited.
     pub(super) fn run<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -210,7 +212,7 @@ impl Inner {
     ) -> BoxFuture<Result<T>> {
         let (answer, answered) = oneshot::channel();
         self.link.adopt(Box::pin(async move {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = answer.send(work.await);
         }));
         let over = self.session_over(operation, queue);
@@ -291,8 +293,8 @@ impl Session for ZooKeeperSession {
         self.look(queue, Freshness::Synced)
     }
 
-    /// Without a sync: what leaves the queue is told in the order in which it left, nobody comes ahead of us, and a list
-    /// that is too old shows somebody whose departure is told next.
+    /// Without a sync: departures are told in the order in which they happened, no contender comes ahead of us, and a
+    /// list that is too old shows a contender whose departure is told next.
     fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
         self.look(queue, Freshness::Behind)
     }

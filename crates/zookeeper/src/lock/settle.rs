@@ -1,4 +1,4 @@
-//! From nodes to places: what was made is entered among our own, and handed out when it may be believed.
+//! From nodes to places: our new nodes are entered among our own places, and handed out when they may be believed.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use crate::lock::shared_list::Freshness;
 use crate::lock::wanted::Wanted;
 use crate::lock::withdraw;
 
-/// The first sequence number at which joining is refused: the counter sticks at 2147483647, and orders nothing from there.
+/// The first sequence number at which joining is refused: the counter sticks at 2147483647, and orders nothing from
+/// there.
 const SEQUENCE_REFUSED: i32 = i32::MAX - (1 << 20);
 
 impl Join {
-    /// Makes places of our nodes, and waits until they may be believed.
+    /// Turns our nodes into places, and waits until they may be believed.
     pub(super) async fn settle(self, made: Made) -> Result<Vec<Enqueued>> {
         let Made { nodes, listing } = made;
         let mut places = Vec::with_capacity(nodes.len());
@@ -96,7 +97,7 @@ impl Join {
         if !(0..SEQUENCE_REFUSED).contains(&sequence) {
             let message = format!(
                 "the queue's node has counted {sequence} children, and order ends near 2147483647; delete the node {} \
-                 while nobody uses it, and it starts anew",
+                 while no client uses it, and it starts anew",
                 self.path.shown()
             );
             return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(&self.queue));

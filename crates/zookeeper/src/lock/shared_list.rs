@@ -1,8 +1,8 @@
-//! Lists that many share: whoever asks for a list of a queue while one is asked for and not written yet has that one put
-//! off behind everything asked for before, and takes its answer.
+//! Lists that many callers share. A caller may ask for a list of a queue while another one is asked for and not written
+//! yet. That list is then put off behind everything asked for before, and its answer serves both.
 //!
-//! So a list shows what each of those who share it had to see, and ten thousand joins at once cost a few lists. The answer
-//! is taken where it arrives, so that it does not matter which of those who wait for it is polled.
+//! So a list shows what each of those that share it had to see, and ten thousand joins at once cost a few lists. The
+//! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,23 +20,24 @@ use crate::link::{Answer, Link, Outcome, Then};
 use crate::lock::listing::Listing;
 use crate::lock::paths::QueuePath;
 
-/// How many share a list at most when the one before it was answered: few enough that the first of them, who may be
-/// granted the lock at once, does not wait for long. While one after the other is needed, each is shared by twice as many.
+/// How many callers share a list at most when the one before it was answered: few enough that the first of them, which
+/// may be granted the lock at once, does not wait for long. While lists follow one another, each is shared by twice as
+/// many.
 const SHARERS_MIN: usize = 64;
 
-/// How many queues are remembered of which a list may be under way; at this number those are forgotten of which none is.
+/// How many queues are remembered whose list may be under way; at this number the queues without one are forgotten.
 const QUEUES_MAX: usize = 256;
 
-/// Tells what a list must show.
+/// Says what a list must show.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Freshness {
-    /// All that this connection was told of; it may be older than what others know.
+    /// All that this connection was told of; it may be older than what other clients know.
     Behind,
-    /// All that was acknowledged to anybody before: a sync goes before it.
+    /// All that was acknowledged to any client before: a sync goes before the list.
     Synced,
 }
 
-/// A list under way, with a sync before it or not, and along with it one of the lock's own node if the queue lies elsewhere.
+/// A list under way, with a sync before it or not, and with a list of the lock's own node if the queue lies elsewhere.
 pub(super) struct SharedList {
     gathering: Mutex<Gathering>,
     listing: SetOnce<Result<Arc<Listing>, ClientError>>,
@@ -50,7 +51,7 @@ struct Gathering {
     answers: Vec<Option<Answer>>,
     /// Whether all requests were handed over; or why one was not.
     handed_over: Option<Result<(), ClientError>>,
-    /// When it was asked for by the last of those who share it.
+    /// When the last caller that shares it asked for it.
     asked_at: BootInstant,
 }
 
@@ -60,7 +61,7 @@ impl SharedList {
         self.listing.wait().await.clone()
     }
 
-    /// Notes something that has come of the list; the last of it makes the list.
+    /// Notes an answer or another step of the list; the last step completes the list.
     fn note(&self, news: impl FnOnce(&mut Gathering)) {
         let mut gathering = self.gathering();
         news(&mut gathering);
@@ -71,18 +72,18 @@ impl SharedList {
             let answers = std::mem::take(&mut gathering.answers).into_iter().flatten();
             let (freshness, asked_at) = (gathering.freshness, gathering.asked_at);
             let listing = handed_over.and_then(|()| Listing::of_answers(answers, freshness, asked_at));
-            // It is made once, for what was handed over is taken once.
+            // It is completed once, because what was handed over is taken once.
             let _ = self.listing.set(listing.map(Arc::new));
         }
     }
 
-    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    /// No code panics while this is locked, so a panic elsewhere leaves it whole.
     fn gathering(&self) -> MutexGuard<'_, Gathering> {
         self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tells one answer to a list; that there is none, if it is dropped before.
+/// Delivers one answer to a list; if it is dropped before, it says that there is none.
 struct Teller {
     list: Option<Arc<SharedList>>,
     at: usize,
@@ -153,7 +154,7 @@ impl SharedLists {
         list
     }
 
-    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    /// No code panics while this is locked, so a panic elsewhere leaves it whole.
     fn last(&self) -> MutexGuard<'_, BTreeMap<(String, Part, Freshness), Last>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }

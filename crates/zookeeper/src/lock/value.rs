@@ -1,11 +1,11 @@
 //! The value of a queue: the data of its node.
 //!
-//! A node of a line that holds nothing and never had children is an empty value, as a barrier is that kazoo has set. What
-//! a queue leaves behind has had children.
+//! A node of a line that holds nothing and never had children is an empty value, such as a barrier that kazoo has set.
+//! The node that a queue leaves behind has had children.
 //!
-//! What is written under a condition is written with the version that was just read, so that of those who expect the
-//! same state one succeeds. A version also tells the transaction that wrote it, since the node of a value that was removed
-//! and made anew counts from zero again.
+//! A conditional write uses the version that was just read, so that of the writers that expect the same state one
+//! succeeds. A version also names the transaction that wrote it, since the node of a value that was removed and made
+//! anew counts from zero again.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::{self, QueueData};
 use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX, refuse};
 
-/// How often a write is begun anew because somebody else changed the node in between.
+/// How often a write is begun anew because another client changed the node in between.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// A node as it was read.
@@ -39,7 +39,7 @@ impl Stored {
         Some(Value { bytes, version: version(self.stat.mzxid, self.stat.version) })
     }
 
-    /// Tells whether somebody made the node for its own sake, without data. Whether it is a container, no server tells.
+    /// Tells whether the node was made for itself, without data. No server tells whether it is a container.
     fn is_mere_existence(&self) -> bool {
         self.part == Part::Line && self.stat.data_length == 0 && self.stat.cversion == 0
     }
@@ -82,7 +82,7 @@ impl Read {
     }
 }
 
-/// Reads, again if the connection was lost under it.
+/// Reads, and reads again after a lost connection.
 async fn read_stored(inner: &Inner, path: &QueuePath, first: Read) -> Result<Option<Stored>, ClientError> {
     let part = first.part;
     let mut read = first;
@@ -139,7 +139,7 @@ struct Write {
     value: Option<Arc<[u8]>>,
 }
 
-/// What came of one attempt to write.
+/// The result of one attempt to write.
 enum Attempt {
     Written(ValueVersion),
     /// The node is not as it was read.
@@ -176,7 +176,7 @@ impl Write {
         Err(Error::transient(ErrorKind::Backend, Operation::Value, message).at(&self.queue))
     }
 
-    /// A node for a value alone lives until it is removed; one that belongs to a queue goes with the queue.
+    /// A node for a value alone lives until it is removed; one that belongs to a queue is deleted with the queue.
     fn create(&self, data: Vec<u8>) -> Create {
         let mode = match self.queue.part() {
             Part::Line => CreateMode::Persistent,
@@ -224,7 +224,7 @@ impl Write {
 
     async fn set(&self, stored: &Stored, value: &[u8]) -> Result<Attempt, ClientError> {
         let data = stored.data.with_value(&self.queue, Some(value));
-        // What was made for a queue is deleted by the service when nobody has queued for a while, and a value with it.
+        // The service deletes a queue's node, and a value with it, when the queue has been empty for a while.
         let is_leftover = stored.data.value().is_none() && stored.stat.num_children == 0;
         if is_leftover
             && self.queue.part() == Part::Line
@@ -241,7 +241,7 @@ impl Write {
         }
     }
 
-    /// Puts a node that lives until it is removed in the place of one that may not; `None` if somebody queues there.
+    /// Puts a node that lives until it is removed in the place of one that may not; `None` if a contender queues there.
     async fn replace(&self, stored: &Stored, data: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
         let operations = vec![
             MultiOperation::Delete { path: self.path.on_server(), version: stored.stat.version },

@@ -24,8 +24,8 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`], permanent, for anything but a read that is to stand in another's place;
-    /// [`ErrorKind::Removed`] if that one is gone, or none of ours.
+    /// [`ErrorKind::Unsupported`], permanent, for anything but a read that is to share another's place;
+    /// [`ErrorKind::Removed`] if that contender is gone, or is not ours.
     pub(super) fn of(inner: &Inner, queue: &QueueName, path: &QueuePath, entry: &Entry, turn: u32) -> Result<Self> {
         let anchor = match &entry.rank {
             Rank::Tail => None,
@@ -63,7 +63,7 @@ impl Wanted {
         !self.create.mode.is_ephemeral()
     }
 
-    /// What makes it, in a transaction: only as long as the one whose place it shares is there.
+    /// What makes it, in a transaction: only while the contender whose place it shares is there.
     pub(super) fn operations(&self) -> impl Iterator<Item = MultiOperation> {
         let check = |anchor: &Arc<Place>| MultiOperation::Check { path: anchor.on_server(), version: -1 };
         let create = MultiOperation::Create2(self.create.clone());
@@ -74,7 +74,7 @@ impl Wanted {
 /// The request that makes all nodes or none.
 pub(super) fn request(wanted: &[Wanted]) -> Request {
     match wanted {
-        // Alone it is answered with a Stat by every server.
+        // A single node is answered with a Stat by every server.
         [one] if one.anchor.is_none() => Request::Create2(one.create.clone()),
         all => Request::Multi(all.iter().flat_map(Wanted::operations).collect()),
     }

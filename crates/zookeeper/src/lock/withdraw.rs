@@ -1,8 +1,8 @@
 //! Leaving: a deletion that goes on until it is certain.
 //!
-//! The first request leaves with the call; the session's own task does the rest, so that it matters to nobody whether the
-//! answer is awaited. It ends when the server says that the node is gone, or when the session is over and took the node
-//! along. A node that was gone before, and a session that the service has ended, are reported as a loss.
+//! The first request leaves with the call; the session's own task does the rest, so that it makes no difference whether
+//! a caller awaits the answer. It ends when the server says that the node is gone, or when the session is over and its
+//! nodes with it. A node that was gone before, and a session that the service has ended, are reported as a loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::lock::shared_list::{Freshness, SharedList};
 /// The first pause before a deletion that was refused is tried again.
 const PAUSE_BASE: Duration = Duration::from_millis(500);
 
-/// The longest pause: an operator who has given the right back should not wait long for the node to go.
+/// The longest pause: the node should go soon after an operator has given the right back.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// From this sequence number on, whoever leaves tries to delete the queue's node too, so that its counter starts anew; it
-/// is refused while anybody queues.
+/// From this sequence number on, a contender that leaves tries to delete the queue's node too, so that its counter
+/// starts anew. The service refuses that while the queue has contenders.
 const SEQUENCE_RENEWED: i32 = 1 << 30;
 
 /// How a withdrawal that did not fail ended.
@@ -36,9 +36,9 @@ const SEQUENCE_RENEWED: i32 = 1 << 30;
 pub(super) enum Ending {
     /// The node is gone, by our own deletion for all that is known, or was never made.
     Left,
-    /// Somebody else had taken it away before.
+    /// It was removed before, not by us.
     WasGone(LossReason),
-    /// The session is over, and took the node along.
+    /// The session is over, and the node with it.
     WithSession,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
                 let report = search(inner, path, queue.part(), ticket, outlives_session);
                 Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), !outlives_session)))
             }
-            // Nothing can have been sent to a path that is none.
+            // Nothing can have been sent to a path that is not valid.
             Err(_) => Withdrawal::done(Ok(())),
         },
     }
@@ -71,7 +71,7 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
     let request = Request::Delete { path: place.on_server(), version: -1 };
     let (report, reported) = oneshot::channel();
     let (later, left) = (Arc::downgrade(inner), place.clone());
-    // Nearly always this is all: the answer goes straight to whoever waits for it.
+    // Nearly always this is all: the answer goes straight to the caller that waits for it.
     let on_reply = Box::new(move |outcome: Outcome| {
         let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
         if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
@@ -79,7 +79,7 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
             return Then::Done;
         }
         let Some(inner) = later.upgrade() else {
-            // Nobody waits any more, and the session is on its way out.
+            // No caller waits any more, and the session is about to end.
             return Then::Done;
         };
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
@@ -97,7 +97,7 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
 /// Goes on with a deletion after its first answer.
 async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<Response, ClientError>) {
     let ending = match first {
-        // It was sent once, so it was not we who took the node away.
+        // It was sent once, so we did not delete the node ourselves.
         Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(removal::find_out(inner.clone(), &place).await),
         first => delete_until_certain(&inner, &place.path, &place.on_server(), first, &mut report).await,
     };
@@ -107,8 +107,8 @@ async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: 
     report.tell(Ok(ending));
 }
 
-/// Deletes the queue's node, so that its counter starts anew; not if it holds a value. Refused while anybody queues, and
-/// then somebody else will try.
+/// Deletes the queue's node, so that its counter starts anew; not if it holds a value. The service refuses that while
+/// the queue has contenders; a later one will try again.
 async fn renew(inner: &Inner, place: &Place) {
     let path = place.path.on_server();
     let read = Request::GetData { path: path.clone(), watch: false };
@@ -121,7 +121,7 @@ async fn renew(inner: &Inner, place: &Place) {
     }
 }
 
-/// Starts to look for a node whose making was never answered, and to delete it.
+/// Starts to look for a node whose creation was never answered, and to delete it.
 fn search(
     inner: &Arc<Inner>,
     path: QueuePath,
@@ -141,7 +141,7 @@ fn search(
             let first = send_delete(&inner, &node, &path).response().await;
             delete_until_certain(&inner, &path, &node, first, &mut report).await;
         }
-        // Nobody has ever believed in what was never answered, so that there is nothing to lose.
+        // No caller has believed in a node that was never answered, so nothing can be lost.
         report.tell(Ok(Ending::Left));
     }));
     reported
@@ -152,7 +152,7 @@ fn send_delete(inner: &Inner, path: &str, shown: &QueuePath) -> Call {
     inner.link.call_without_deadline(&request, shown.shown())
 }
 
-/// Deletes until the node is gone, or the session is over and took it along.
+/// Deletes until the node is gone, or the session is over and its nodes with it.
 async fn delete_until_certain(
     inner: &Inner,
     shown: &QueuePath,
@@ -203,7 +203,7 @@ async fn find_until_certain(
     }
 }
 
-/// Tells whoever waits for a withdrawal how it went, once.
+/// Tells the caller that waits for a withdrawal how it went, once.
 struct Report {
     sender: Option<oneshot::Sender<Result<Ending, ClientError>>>,
     /// Whether the node stays when the session ends.
@@ -213,14 +213,14 @@ struct Report {
 impl Report {
     fn tell(&mut self, outcome: Result<Ending, ClientError>) {
         if let Some(sender) = self.sender.take() {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = sender.send(outcome);
         }
     }
 }
 
-/// Says whether to try again after a failure, when that makes sense. A lost connection is tried again at once: the request
-/// waits for the next one by itself.
+/// Says whether to try again after a failure, when that makes sense. After a lost connection it tries again at once:
+/// the request waits for the next connection by itself.
 async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report: &mut Report) -> bool {
     match error.kind() {
         ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => true,
@@ -229,13 +229,13 @@ async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report
             false
         }
         ClientErrorKind::SessionLost => {
-            // It takes its nodes along; but that is certain only when it is over.
+            // The node goes with the session; but that is certain only when the session is over.
             inner.link.until(|_| false).await;
             false
         }
         _ => {
             tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
-            // Whoever waits should not wait for an operator.
+            // A caller that waits should not wait for an operator.
             report.tell(Err(error));
             let clock = inner.link.clock();
             clock.sleep_until(clock.now().saturating_add(*pause)).await;
@@ -251,7 +251,8 @@ async fn until_certain(
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
-    // Whether the session was ended before it was left or after cannot be told, so nobody may rely on the latter.
+    // It is not known whether the session ended before the place was left or after, so no caller may rely on the
+    // latter.
     let over = || match inner.link.bond().liveness() {
         Liveness::Lost(reason @ LossReason::Expired) => Err(inner.lost(reason, Operation::Leave, &queue)),
         _ => Ok(()),
@@ -264,8 +265,8 @@ async fn until_certain(
         Err(_) if ends_with_session && inner.link.is_ended_by_service() => over(),
         Err(_) => {
             let message = match ends_with_session {
-                true => "nobody is left to tell the service; the place ends with its session",
-                false => "nobody is left to tell the service; the place stays until it is broken",
+                true => "the session's task has ended and cannot tell the service; the place ends with its session",
+                false => "the session's task has ended and cannot tell the service; the place stays until it is broken",
             };
             Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&queue))
         }

@@ -1,4 +1,4 @@
-//! Reaching a server over TLS, on a connection that `TcpDial` would use bare.
+//! Connects to a server over TLS, on a connection as `TcpDial` makes it.
 
 use std::fmt;
 use std::io;
@@ -18,12 +18,12 @@ use crate::tls::settings::TlsSettings;
 #[derive(Clone)]
 pub(crate) struct TlsDial {
     connector: TlsConnector,
-    /// The name that every server goes by; else each its own.
+    /// The one name in the certificates of all servers; without it each server has its own.
     name: Option<ServerName<'static>>,
 }
 
 impl TlsDial {
-    /// Reads the files of the settings; what changes in them later is not seen.
+    /// Reads the files of the settings; later changes of them have no effect.
     pub(crate) fn open(settings: &TlsSettings) -> Result<Self> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -32,7 +32,7 @@ impl TlsDial {
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), name: settings.server_name.clone() })
     }
 
-    /// Returns the name that the server's certificate is to be for.
+    /// Returns the name that the server's certificate must be for.
     fn name_of(&self, server: &Server) -> io::Result<ServerName<'static>> {
         self.name.clone().map_or_else(|| name_of(server), Ok)
     }
@@ -71,15 +71,16 @@ fn name_of(server: &Server) -> io::Result<ServerName<'static>> {
     })
 }
 
-/// Says why there was no handshake. The kind is the dial's: `InvalidData` if only somebody's doing can cure it.
+/// Says why there was no handshake. The kind is the dial's: `InvalidData` if only a change of settings or certificates
+/// can help.
 fn of_handshake(error: io::Error, name: &ServerName<'_>) -> io::Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let (kind, message) = match cause {
         Some(rustls::Error::InvalidCertificate(reason)) => (error.kind(), of_certificate(reason, name)),
-        // Trouble of its own, which may pass.
+        // Trouble inside the server, which may pass.
         Some(rustls::Error::AlertReceived(
             alert @ (AlertDescription::InternalError | AlertDescription::UserCanceled),
-        )) => (io::ErrorKind::ConnectionAborted, format!("the server gave the TLS handshake up: {alert:?}")),
+        )) => (io::ErrorKind::ConnectionAborted, format!("the server gave up the TLS handshake: {alert:?}")),
         Some(rustls::Error::AlertReceived(alert)) => {
             (error.kind(), format!("the server refused the TLS handshake: {alert:?}"))
         }

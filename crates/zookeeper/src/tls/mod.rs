@@ -1,4 +1,4 @@
-//! TLS to the servers: what the URL says of it, and connections with it. The feature `tls` turns it on.
+//! TLS to the servers: the settings in the URL, and connections that use it. The feature `tls` turns it on.
 
 mod dial;
 mod settings;

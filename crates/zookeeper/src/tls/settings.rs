@@ -1,4 +1,4 @@
-//! What a `zk+tls:` URL says of certificates, and reading the files that it names.
+//! Reads the settings of a `zk+tls:` URL about certificates, and the files that they name.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,20 +14,20 @@ use crate::config::invalid;
 /// The keys that a `zk+tls:` URL may have beside those of `zk:`.
 pub(crate) const KEYS: [&str; 4] = ["ca", "cert", "key", "server_name"];
 
-/// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million.
+/// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million bytes.
 const PEM_BYTES_MAX: u64 = 4 << 20;
 
-/// What a URL says of TLS; its files are not opened yet.
+/// The TLS settings of a URL; its files are not opened yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct TlsSettings {
-    /// The authorities that servers are trusted by; the system's if there is none.
+    /// The file of authorities that are trusted for servers; the system's if there is none.
     ca: Option<PathBuf>,
     identity: Option<Identity>,
-    /// The name that every server's certificate must be for; else each its own in the URL.
+    /// The name that every server's certificate must be for; without it each server's own name in the URL.
     pub(super) server_name: Option<ServerName<'static>>,
 }
 
-/// What we show to a server that asks who we are.
+/// The certificate and key for a server that asks for one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Identity {
     cert: PathBuf,
@@ -53,7 +53,7 @@ impl TlsSettings {
         Ok(Self { ca: file(url, "ca")?, identity, server_name })
     }
 
-    /// Says whom we trust, reading the file if one is named.
+    /// Returns the trusted authorities; reads the file if one is named.
     pub(super) fn trusting(
         &self,
         builder: ConfigBuilder<ClientConfig, WantsVerifier>,
@@ -65,7 +65,7 @@ impl TlsSettings {
         Ok(builder.with_root_certificates(roots))
     }
 
-    /// Says who we are, reading the files if they are named.
+    /// Returns our certificate and key; reads the files if they are named.
     pub(super) fn identified(&self, builder: ConfigBuilder<ClientConfig, WantsClientCert>) -> Result<ClientConfig> {
         let Some(Identity { cert, key }) = &self.identity else {
             return Ok(builder.with_no_client_auth());
@@ -95,7 +95,7 @@ fn roots_of(path: &Path) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Takes what the system trusts; a certificate there that we cannot read is nobody's who asked for this service.
+/// Takes what the system trusts. A certificate there that we cannot read is no matter of the caller's.
 fn roots_of_the_system() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_identity_an_empty_file_name_and_a_name_that_is_none_are_refused() {
+    fn half_an_identity_an_empty_file_name_and_an_invalid_name_are_refused() {
         for (query, words) in [
             ("cert=a", "`cert` without `key`"),
             ("key=a", "`key` without `cert`"),

@@ -54,7 +54,7 @@ impl Observer for Joins {
 }
 
 impl Crowd {
-    /// Opens a keeper, and takes the lock once, so that the session and all that goes with it is there.
+    /// Opens a keeper, and takes the lock once, so that the session and all that belongs to it is there.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self, Failed> {
         let url = format!("zk://{address}").parse().expect("a URL");
         let backend = ZooKeeperBackend::open(&url).expect("a good URL");
@@ -68,7 +68,7 @@ impl Crowd {
         Ok(self.keeper.close().await?)
     }
 
-    /// Lets so many waiters queue up behind a holder, and then be granted the lock one after the other.
+    /// Lets this many waiters queue up behind a holder, and then be granted the lock one after the other.
     #[expect(clippy::disallowed_methods, reason = "a test measures how long the crowd takes")]
     pub(crate) async fn queue_up(&self, count: usize) -> Result<Figures, Failed> {
         let mutex = self.keeper.mutex(LOCK)?;
@@ -83,7 +83,7 @@ impl Crowd {
             let (mutex, grants) = (mutex.clone(), grants.clone());
             tokio::spawn(async move {
                 let guard = mutex.lock().await?;
-                grants.lock().expect("nobody panics").push(guard.fencing_token());
+                grants.lock().expect("no holder of this lock panics").push(guard.fencing_token());
                 guard.release().await
             })
         };
@@ -110,7 +110,7 @@ impl Crowd {
         })??;
         let drained = begun.elapsed() - joined;
         let peak_bytes = ALLOCATOR.peak_usage().saturating_sub(begun_bytes);
-        let is_in_order = is_in_order(&grants.lock().expect("nobody panics"));
+        let is_in_order = is_in_order(&grants.lock().expect("no holder of this lock panics"));
         drop(grants);
         let left_bytes = ALLOCATOR.current_usage().saturating_sub(self.before_bytes);
         let retries = self.joins.others.swap(0, Ordering::SeqCst);
@@ -122,7 +122,7 @@ fn is_in_order(grants: &[FencingToken]) -> bool {
     grants.is_sorted_by(|one, next| one < next)
 }
 
-/// Looks what a holder may believe, as long as it holds.
+/// Looks until when a holder may believe itself, while it holds.
 struct Doubt {
     is_over: Arc<AtomicBool>,
     thread: thread::JoinHandle<Vec<Liveness>>,
@@ -139,7 +139,7 @@ impl Doubt {
                 if !matches!(liveness, Liveness::Held { .. }) && doubts.last() != Some(&liveness) {
                     doubts.push(liveness);
                 }
-                // Nobody tells of doubt: whoever is to see it has to look.
+                // No event tells of doubt: it must be looked for.
                 thread::park_timeout(LOOK_INTERVAL);
             }
             doubts

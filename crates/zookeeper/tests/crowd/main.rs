@@ -1,7 +1,7 @@
 //! Very many waiters of one process in one queue: time, order, memory, and what the holder may believe meanwhile.
 //!
 //! The plain run lets 1,000 of them queue up beside 100; with `LOCKKEEPER_TEST_LONG` set it is 10,000 beside 1,000. The
-//! allocator counts, so the tests have a binary of their own; the embedded server runs in a process of its own, so that its
+//! allocator counts, so the tests have a separate binary; the embedded server runs in a separate process, so that its
 //! memory does not count.
 
 mod crowd;
@@ -27,7 +27,8 @@ const TIMES_MAX: f64 = 13.0;
 /// How much memory a waiter may take at the peak, in bytes.
 const WAITER_BYTES_MAX: usize = 20_000;
 
-/// How much more memory may be in use afterwards than before, in bytes: what buffers and tables keep for the next crowd.
+/// How much more memory may be in use afterwards than before, in bytes: what buffers and tables keep for the next
+/// crowd.
 const LEFT_BYTES_MAX: usize = 1_000_000;
 
 /// How often the smaller crowd is measured; the median counts.

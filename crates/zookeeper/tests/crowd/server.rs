@@ -1,4 +1,4 @@
-//! The servers: Apache's, and an embedded one in a process of its own, which is this binary started once more.
+//! The servers: Apache's, and an embedded one in a separate process, which is this binary started once more.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};

@@ -1,5 +1,5 @@
-//! A holder without the library: the protocol's session machine over a socket, an ephemeral node first in the queue, and
-//! an account of what was exchanged. What it believes is for each [`Rule`](crate::ledger::Rule) to say.
+//! A holder without the library: the protocol's session machine over a socket, an ephemeral node first in the queue,
+//! and an account of what was exchanged. Each [`Rule`](crate::ledger::Rule) says what it may believe.
 
 use std::net::SocketAddr;
 
@@ -126,7 +126,7 @@ impl Bare {
         }
     }
 
-    /// Goes on until the last write is wanted; answers false if nobody waits for it any more.
+    /// Goes on until the last write is wanted; returns false if no task waits for it any more.
     async fn keep_busy(
         &mut self,
         traffic: BareTraffic,
@@ -143,7 +143,7 @@ impl Bare {
                     let next = now().saturating_add(SESSION_TIMEOUT / PROOFS_PER_TIMEOUT).min(stall_at);
                     self.serve_until(SystemClock.sleep_until(next)).await;
                 }
-                // Nobody looks at the socket or at the timers meanwhile.
+                // Neither the socket nor the timers are looked at meanwhile.
                 (&mut wanted).await.is_ok()
             }
         }
@@ -175,7 +175,7 @@ impl Bare {
         Some(self.replies.swap_remove(found))
     }
 
-    /// Keeps the session alive until `event`; `None` if the server has hung up before.
+    /// Keeps the session alive until `event`; `None` if the server has closed the connection before.
     async fn serve_until<T>(&mut self, event: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(event);
         while self.machine.state() == SessionState::Online {
@@ -190,7 +190,7 @@ impl Bare {
 
     /// Sends what is due, then takes what comes, or the next timer.
     ///
-    /// Can be dropped while it waits: what was handed out was written by then.
+    /// It can be dropped while it waits: what was handed out was written by then.
     async fn step(&mut self) {
         self.flush().await;
         let timer = self.machine.poll_timeout().map(instant);
@@ -235,7 +235,8 @@ impl Bare {
         }
     }
 
-    /// The machine's own reckoning is the account's: it feeds its anchor with what really went to and fro.
+    /// The machine's own calculation is that of the account: the account feeds its anchor with what was really sent and
+    /// received.
     fn compare(&self) {
         let (machine, account) = (self.machine.safe_until().map(instant), self.ledger.believed_until(Rule::Anchor));
         assert_eq!(machine, account, "the session machine and the account of its bytes agree");

@@ -1,4 +1,4 @@
-//! The first holder: the library, in a thread and a runtime of its own, so that it can be made to stand still as a whole.
+//! The first holder: the library, in a separate thread and runtime, so that it can be stopped as a whole.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Holder {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let keeper = keeper(&server.to_string(), account);
-                let guard = keeper.mutex(&queue).expect("a name").lock().await.expect("nobody else is there");
+                let guard = keeper.mutex(&queue).expect("a name").lock().await.expect("no other client is there");
                 // The test may have given up.
                 let _ = held.send(guard.hold().clone());
                 tokio::select! {
@@ -132,7 +132,7 @@ async fn mixed(own: &Mutex, beside: &Mutex, mut random: Random) {
     }
 }
 
-/// Takes a lock and gives it back; what fails because of the cut is the cut's.
+/// Takes a lock and releases it; a failure because of the cut is expected.
 async fn write(beside: &Mutex) {
     if let Ok(guard) = beside.lock().await {
         let _ = guard.release().await;

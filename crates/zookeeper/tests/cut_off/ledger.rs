@@ -1,7 +1,7 @@
 //! An account of one session kept from its bytes alone, and until when each rule would believe it.
 //!
-//! It stands beside the session machine and shares nothing with it but the codec and [`Anchor`]: when what was sent, when
-//! what came back.
+//! It stands beside the session machine and shares with it only the codec and [`Anchor`]: the times at which it saw
+//! bytes sent and received.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ use crate::plan::{SESSION_TIMEOUT, TICK};
 /// How many proofs a holder writes in each timeout, as the library does.
 pub(crate) const PROOFS_PER_TIMEOUT: u32 = 6;
 
-/// How long a session may be believed, by one way of reckoning or another.
+/// How long a session may be believed, by one rule or another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Rule {
     /// A timeout from when the last answer to a ping came.
@@ -52,7 +52,7 @@ pub(crate) fn instant(timestamp: Timestamp) -> BootInstant {
     BootInstant::from_nanos(timestamp.as_nanos())
 }
 
-/// An account that the one who moves the bytes and the one who judges share.
+/// An account that the task that moves the bytes and the judge share.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     account: Arc<Mutex<Account>>,

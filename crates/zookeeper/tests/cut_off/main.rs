@@ -1,11 +1,11 @@
 //! A holder whose server is cut off from its peers, on a real ensemble in network namespaces.
 //!
-//! The server goes on answering the holder's pings for a while, and the ensemble ends the session meanwhile: whoever takes
-//! an answered ping or a recent write for a proof holds the lock beside the next. In each round a holder of the library
-//! and a bare one, kept by the test itself, are connected to the same server; right after an acknowledged write of each,
-//! the server is cut off from its peers, and a second client waits on their side. What the first believes is compared with
-//! when the second is granted the lock, on one clock. The bare holder's session shows what other rules would have believed
-//! on the very same exchanges, so that it is known that the test can see two holders.
+//! The server goes on answering the holder's pings for a while, and the ensemble ends the session meanwhile: a rule
+//! that takes an answered ping or a recent write for a proof lets two clients hold the lock. In each round a holder of
+//! the library and a bare one, kept by the test itself, are connected to the same server. Right after an acknowledged
+//! write of each, the server is cut off from its peers, and a second client waits on their side. Until when the first
+//! believes itself is compared with when the second is granted the lock, on one clock. The bare holder's session shows
+//! what other rules would have believed on the very same exchanges, which proves that the test can see two holders.
 //!
 //! The three tests judge the same rounds, which are played once: fifty in `cargo xtask test --long`, a tenth otherwise.
 

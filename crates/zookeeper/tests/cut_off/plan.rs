@@ -11,13 +11,14 @@ use lockkeeper_faults::long;
 /// The ensembles' tick: short, so that a partition is noticed, and a session expires, within seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
-/// Every session's timeout: ten ticks. What a stall gives away to the rules that overlook it grows with it.
+/// Every session's timeout: ten ticks. What a stall costs the rules that overlook it grows with it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many ensembles are partitioned at the same time, each in a network of its own.
+/// How many ensembles are partitioned at the same time, each in a separate network.
 pub(crate) const NETWORKS: usize = 3;
 
-/// How many rounds the long run has. A tenth of them, two on each network, still show what every naive rule lets happen.
+/// How many rounds the long run has. A tenth of them, two on each network, still show what every naive rule lets
+/// happen.
 const ROUNDS_LONG: u32 = 50;
 
 /// How long after the moment of the last write the network is cut at most.
@@ -99,8 +100,8 @@ pub(crate) fn rounds_min() -> usize {
     long::rounds(ROUNDS_LONG) as usize
 }
 
-/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off, in
-/// random order.
+/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off,
+/// in random order.
 pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
     let mut random = Random::new(seed ^ (network as u64 + 1));
     let count = rounds_min().div_ceil(NETWORKS);

@@ -63,7 +63,7 @@ impl Report {
             return Err(format!("only {} rounds were played", self.outcomes.len()));
         }
         none_of(self.shown(|outcome| outcome.is_shared), "two held at once")?;
-        // A holder that is cut off is told of nothing: after any other end the cut would have been none.
+        // A holder that is cut off is told of nothing: after any other end there would have been no cut.
         none_of(self.shown(|outcome| outcome.ended_by != LossReason::Lapsed), "a hold ended by what it was told")
     }
 

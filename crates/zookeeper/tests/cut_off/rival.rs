@@ -20,7 +20,7 @@ pub(crate) fn url(servers: &str) -> String {
     format!("zk://{servers}?session_timeout={timeout}ms&tick={tick}ms")
 }
 
-/// A client that waits for what the holders have.
+/// A client that waits for the locks that the holders have.
 pub(crate) struct Rival {
     keeper: Keeper,
     joined: Arc<Joined>,
@@ -52,11 +52,11 @@ impl Rival {
         })
     }
 
-    /// Waits until it stands in so many queues, right behind the one who holds.
+    /// Waits until it stands in this many queues, right behind the holder.
     pub(crate) async fn queued(&self, count: usize) {
         let mut places = self.joined.places.subscribe();
         let places = soon("queueing", places.wait_for(|places| places.len() >= count)).await.expect("ours lives");
-        assert!(places.iter().all(|ahead| *ahead == 1), "each lock is held by one, and nobody else waits: {places:?}");
+        assert!(places.iter().all(|ahead| *ahead == 1), "each lock has one holder and no other waiter: {places:?}");
     }
 
     pub(crate) async fn close(self) {

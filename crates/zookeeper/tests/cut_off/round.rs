@@ -1,4 +1,4 @@
-//! One round: two holders on one server, a rival for each lock on the others, the cut, and what everybody believed.
+//! One round: two holders on one server, a rival for each lock on the others, the cut, and what each of them believed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,8 @@ const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) round: Round,
-    /// How long after the last acknowledged write of each the server was cut off: the library's, then the bare holder's.
+    /// How long after the last acknowledged write of each the server was cut off: the library's, then the bare
+    /// holder's.
     pub(crate) cut_after: [Duration; 2],
     /// Why the library's hold ended.
     pub(crate) ended_by: LossReason,
@@ -44,8 +45,8 @@ pub(crate) enum Whose {
 }
 
 impl Outcome {
-    /// By how much a rule's belief in a holder's session outlasted the grant of its lock to the rival; negative if it had
-    /// ended before, none if there never was one.
+    /// By how much a rule's belief in a holder's session outlasted the grant of its lock to the rival; negative if it
+    /// had ended before, none if there never was one.
     pub(crate) fn overlap(&self, whose: Whose, rule: Rule) -> Option<Span> {
         match whose {
             Whose::Library => self.library[rule as usize],
@@ -74,7 +75,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn start() -> Result<Self> {
         let network = Arc::new(Network::new(3)?);
-        // Without these a server that comes back waits for seconds before it speaks up.
+        // Without these a server that comes back waits for seconds before it takes part.
         let setup = Setup::new()
             .tick(TICK)
             .property("zookeeper.fastleader.maxNotificationInterval", "500")

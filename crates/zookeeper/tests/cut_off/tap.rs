@@ -1,4 +1,4 @@
-//! TCP with a [`Ledger`] beside it: what the library exchanges is accounted for from outside.
+//! TCP with a [`Ledger`] beside it, which records from outside what the library exchanges.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::ledger::{Ledger, now};
 
-/// Dials TCP and accounts for every byte.
+/// Dials TCP and records every byte.
 #[derive(Debug)]
 pub(crate) struct TappedDial(pub(crate) Ledger);
 

@@ -1,8 +1,8 @@
-//! What the campaigners of one election have said: who stands, who leads, and until when each believes it.
+//! What the campaigners of one election have said: which stand, which leads, and until when each believes it.
 
 use lockkeeper_core::clock::BootInstant;
 
-/// One time of somebody's leading.
+/// One term of a leader.
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
     /// Which campaigner, by its place among them.
@@ -11,9 +11,9 @@ pub(crate) struct Term {
     pub(crate) token: u64,
     /// When it began to believe that it leads.
     pub(crate) began_at: BootInstant,
-    /// Until when it may believe so, by what it said last.
+    /// Until when it may believe so, by its last message.
     pub(crate) safe_until: BootInstant,
-    /// When it saw that it leads no more; none if it died before.
+    /// When it saw that it no longer leads; none if it died before.
     pub(crate) ended_at: Option<BootInstant>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) enum Saying {
     Joined,
     /// It leads from now on.
     Leads { token: u64, now: BootInstant },
-    /// It may believe so for so long.
+    /// It may believe so until this time.
     Until(BootInstant),
-    /// It leads no more.
+    /// It no longer leads.
     Ended(BootInstant),
 }
 

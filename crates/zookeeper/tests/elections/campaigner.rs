@@ -46,7 +46,7 @@ impl Campaigner {
         Ok(Self { place, election: election.to_owned(), process, proxy, account: account.clone() })
     }
 
-    /// Strikes it; answers when that was, at the earliest.
+    /// Strikes it; returns the earliest moment at which that took effect.
     pub(crate) fn strike(&mut self, fault: Fault) -> Result<BootInstant> {
         let struck_at = now();
         match fault {

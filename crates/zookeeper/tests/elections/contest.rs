@@ -60,16 +60,16 @@ impl Contest {
             played.push(self.play_round(left_alone).await?);
             println!("{}: round {} of {rounds}", self.name, number + 1);
         }
-        // Whoever is struck last shall have said what it believed after it went on.
-        self.reached("everybody standing", |account| account.settled()).await?;
+        // The campaigner that is struck last shall have said what it believed after it went on.
+        self.reached("all standing", |account| account.settled()).await?;
         let account = self.account.borrow().clone();
         Ok(Played { fault: self.fault, rounds: played, account })
     }
 
     async fn play_round(&mut self, left_alone: Duration) -> Result<Round> {
-        self.reached("everybody standing", |account| account.settled()).await?;
+        self.reached("all standing", |account| account.settled()).await?;
         sleep(left_alone).await;
-        let old = self.reached("everybody standing", |account| account.settled()).await?;
+        let old = self.reached("all standing", |account| account.settled()).await?;
         let victim = self.account.borrow().terms[old].leader;
         let struck_at = self.campaigners[victim].strike(self.fault)?;
         let terms = |account: &Account| (account.terms.len() > old + 1).then_some([old, old + 1]);
@@ -98,7 +98,7 @@ impl Played {
         self.rounds.iter().map(move |round| began_at(round).saturating_duration_since(round.struck_at))
     }
 
-    /// The rounds in which nobody led in time.
+    /// The rounds without a leader within the promised time.
     pub(crate) fn late(&self) -> impl Iterator<Item = Duration> {
         self.hand_overs().filter(|hand_over| *hand_over > HAND_OVER_MAX)
     }

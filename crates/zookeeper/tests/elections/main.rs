@@ -1,9 +1,9 @@
 //! Elections whose leaders are killed, stopped and cut off, on a real ensemble of three servers.
 //!
-//! Several elections go on side by side, each with three campaigners, processes of their own that come through a proxy of
-//! their own. In each round the leader of an election is struck, another must lead within the promised time, and the one
-//! that was struck joins again. Every campaigner says until when it believes itself to lead, and all of them mean one
-//! clock; what they said is compared at the end.
+//! Several elections go on side by side. Each has three campaigners, which are separate processes with separate
+//! proxies. In each round the leader of an election is struck, another must lead within the promised time, and the one
+//! that was struck joins again. Every campaigner says until when it believes itself to lead, and all of them use one
+//! clock; their messages are compared at the end.
 //!
 //! The tests judge the same rounds, which are played once: fifty of each fault in `cargo xtask test --long`, a tenth
 //! otherwise.

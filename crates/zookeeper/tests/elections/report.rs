@@ -66,17 +66,18 @@ impl Report {
         }
         let late =
             self.played.iter().flat_map(|played| played.late().map(|took| format!("{:?}: {took:?}", played.fault)));
-        none_of(late.collect(), &format!("nobody led within {HAND_OVER_MAX:?}"))
+        none_of(late.collect(), &format!("there was no leader within {HAND_OVER_MAX:?}"))
     }
 
-    /// Whoever led later had a greater token.
+    /// Each later leader had a greater token.
     pub(crate) fn tokens_grew(&self) -> Result<(), String> {
         let pairs = self.played.iter().flat_map(|played| played.account.terms.windows(2));
         let grew_not = pairs.filter(|pair| pair[0].token >= pair[1].token).map(|pair| format!("{pair:?}"));
         none_of(grew_not.collect(), "a token did not grow")
     }
 
-    /// The judge sees two leaders where there are two: a process that stands still would believe itself until it is told.
+    /// The judge sees two leaders where there are two: a process that stands still would believe itself until it is
+    /// told.
     pub(crate) fn believers_would_be_seen(&self) -> Result<(), String> {
         let told_at = |term: &Term| term.ended_at.unwrap_or_else(|| term.believed_until());
         let stopped: usize = self.of(Fault::Stopped).map(|played| played.rounds.len()).sum();

@@ -1,5 +1,5 @@
-//! Programs that hold a lock and end without giving it back, and programs that stand still: real processes, against a real
-//! server and sessions that are far longer than the test waits.
+//! Programs that hold a lock and end without releasing it, and programs that stand still: real processes, against a
+//! real server and with sessions that are far longer than the test waits.
 //!
 //! Each way of ending is tried a few times; `LOCKKEEPER_ENDING_TRIES` says how often.
 
@@ -15,7 +15,7 @@ use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// How often each way is tried if nobody says otherwise.
+/// How often each way is tried if the environment does not say.
 const TRIES: u32 = 5;
 
 /// How long the next caller waits at most after the end of a program.
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         return ended;
     }
     let mut arguments = Arguments::from_args();
-    // What is measured is how fast, and the programs are processes of their own.
+    // The tests measure how fast it is, and the programs are separate processes.
     arguments.test_threads = Some(1);
     let ending = |way: Way| Trial::test(way.name(), move || judged(way));
     let trials = Way::ENDINGS.map(ending).into_iter().chain([ending(Way::StoodStill)]).collect();
@@ -158,7 +158,7 @@ impl Program {
     fn start(url: &str, lock: &str, way: Way) -> Result<Self, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        // Writing a backtrace down can take longer than what is measured, and a guard is dropped only after it.
+        // Writing a backtrace can take longer than what is measured, and a guard is dropped only after it.
         command.env("RUST_BACKTRACE", "0");
         program::tell(&mut command, url, lock, way);
         let mut process = command.spawn()?;

@@ -13,7 +13,7 @@ use crate::Way;
 /// Its URL, the lock's name, and the way in which it ends.
 const VARIABLES: [&str; 3] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK", "LOCKKEEPER_TEST_WAY"];
 
-/// Says to a command which program it is to be.
+/// Tells a command which program it is to be.
 pub(crate) fn tell(command: &mut tokio::process::Command, url: &str, lock: &str, way: Way) {
     command.envs(VARIABLES.into_iter().zip([url, lock, way.name()]));
 }
@@ -99,7 +99,7 @@ async fn owned_multi() {
     give_to_a_task().await;
 }
 
-/// The runtime goes away in the background, and the guard outlives it; the program goes on.
+/// The runtime is shut down in the background, and the guard outlives it; the program goes on.
 fn in_background(builder: &mut tokio::runtime::Builder) {
     let runtime = builder.enable_all().build().unwrap();
     let guard = runtime.block_on(held());
@@ -108,7 +108,7 @@ fn in_background(builder: &mut tokio::runtime::Builder) {
     drop(guard);
 }
 
-/// Has a session, is stopped and continued by whoever started it, and then asks for a lock that is free.
+/// Has a session, is stopped and continued by the test, and then asks for a lock that is free.
 #[tokio::main(flavor = "current_thread")]
 async fn stood_still() {
     let mutex = keeper().mutex(&std::env::var(VARIABLES[1]).unwrap()).unwrap();

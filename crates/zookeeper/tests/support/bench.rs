@@ -128,7 +128,7 @@ impl Bench {
         self.server.ephemerals().await.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// Waits until there are so many ephemeral nodes.
+    /// Waits until there are this many ephemeral nodes.
     pub async fn until_ephemerals(&self, count: usize) {
         lockkeeper_faults::wait::until("the number of nodes", SOON, async || {
             (self.ephemerals().await.len() == count).then_some(())

@@ -1,4 +1,5 @@
-//! The fixture of the conformance suite: real servers that serve all cases, a subtree for each, a proxy for each client.
+//! The fixture of the conformance suite: real servers that serve all cases, a subtree for each, a proxy for each
+//! client.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -126,7 +127,7 @@ impl Way {
     }
 }
 
-/// The nodes of a semaphore's parts, which stay when nobody stands in them.
+/// The nodes of a semaphore's parts, which stay when no contender stands in them.
 const PARTS: [&str; 2] = ["locks", "leases"];
 
 /// The code of `NoNode`.

@@ -1,4 +1,4 @@
-//! A keeper, and what its observer heard.
+//! A keeper, and the events that its observer received.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::waiting::SOON;
 
-/// A keeper and what its observer heard.
+/// A keeper and the events that its observer received.
 #[derive(Debug)]
 pub struct Party {
     pub keeper: Keeper,
@@ -52,7 +52,7 @@ impl Journal {
         self.events.borrow().iter().filter(|event| is_meant(event)).count()
     }
 
-    /// Waits until so many such events were heard.
+    /// Waits until this many such events were received.
     pub async fn until(&self, count: usize, is_meant: impl Fn(&Event) -> bool + Send + Sync) {
         let mut events = self.events.subscribe();
         let heard = events.wait_for(|events| events.iter().filter(|event| is_meant(event)).count() >= count);

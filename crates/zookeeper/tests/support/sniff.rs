@@ -118,8 +118,8 @@ impl AsyncWrite for Sniffed {
 /// How often an ending is tried: its owner may take the session back in between.
 const ENDINGS_MAX: usize = 20;
 
-/// Goes on with somebody's session on a connection of its own and closes it there: to its owner it has expired. Answers
-/// whether it was still there.
+/// Resumes a session on another connection and closes it there: to its owner it has expired. Returns whether it was
+/// still there.
 pub async fn expire(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
     for _ in 0..ENDINGS_MAX {
         if let Ok(was_there) = end(server, session).await {

@@ -1,4 +1,4 @@
-//! The waist's own words on a bench: one session, and what is said to it.
+//! The waist's methods on a bench: one session, and calls on it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
 }
 
-/// Looks again and again until it is so; what is looked at tells nobody when it changes.
+/// Looks again and again until the condition holds; there is no event for it.
 pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
     soon(what, async {

@@ -90,7 +90,7 @@ async fn a_lock_is_taken_and_released_over_tls() {
     assert!(site.relay.handshakes() > 0, "it went through the relay");
 }
 
-/// Whatever the runtime's end cuts short, the session's last bytes are whole records.
+/// At any end of the runtime, the session's last bytes are whole records.
 #[tokio::test]
 async fn a_runtime_that_ends_frees_its_locks_over_tls_too() {
     if !can_start("a_runtime_that_ends_frees_its_locks_over_tls_too") {
@@ -204,7 +204,7 @@ async fn a_server_that_resets_or_keeps_silent_may_be_better_later() {
     let papers = Papers::draw_up();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = |address| format!("zk+tls://{address}?connect_timeout=1s&ca={}", papers.ca.display()).parse().unwrap();
-    // Nobody accepts: the kernel shakes hands for TCP, and nobody does for TLS.
+    // The test does not accept: the kernel does the handshake of TCP, and there is none of TLS.
     let silent = refusal(&url(listener.local_addr().unwrap())).await;
     assert_eq!((silent.kind(), silent.advice()), (ErrorKind::ConnectionLost, Advice::Transient), "{silent}");
     let address = listener.local_addr().unwrap();
@@ -284,7 +284,7 @@ async fn a_file_of_several_authorities_trusts_each_of_them() {
     lock_and_release(&url.parse().unwrap()).await;
 }
 
-/// What a server needs for a TLS port of its own, and `zookeeper.jar` does not name.
+/// What a server needs for a TLS port and `zookeeper.jar` does not name.
 const NETTY: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
 #[tokio::test]
