@@ -6,13 +6,13 @@
 //! - [`jute`]: the primitives of the serialization, bounded by the bytes that are really there;
 //! - [`frame`]: length-prefixed frames with a maximum;
 //! - [`message`]: requests, replies, watch events and what they are made of;
-//! - [`path`]: node paths that cannot be wrong, chroot, sequence numbers;
+//! - [`path`]: node paths that are always valid, chroot, sequence numbers;
 //! - [`watch`]: what one client watches and which of it an event ends;
 //! - [`client`]: the session machine and [`client::Anchor`], which says until when a session may be believed;
-//! - [`time`]: the one notion of time, handed in by the caller.
+//! - [`time`]: the one type for time, whose values the caller supplies.
 //!
-//! What it leaves to others: dialing, choosing servers, backing off, TLS, chroot rewriting of requests, and everything
-//! that knows what a lock is.
+//! Not in this crate: dialing, choosing servers, backing off, TLS, chroot rewriting of requests, and everything that
+//! knows what a lock is.
 
 pub mod client;
 pub mod frame;

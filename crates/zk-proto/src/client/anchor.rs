@@ -137,8 +137,8 @@ impl Anchor {
 
     /// The time until which the service has certainly not ended the session; `None` while nothing is proved.
     ///
-    /// Right under the bounds of [`AnchorConfig`], while the clock of whoever stamps does not stop. It moves back if a
-    /// server grants a shorter timeout than all before it.
+    /// Right under the bounds of [`AnchorConfig`], while the clock of the caller that stamps does not stop. It moves
+    /// back if a server grants a shorter timeout than all before it.
     pub fn safe_until(&self) -> Option<Timestamp> {
         let timeout = self.timeout_least?;
         Some(self.anchored_at?.after(timeout).before(self.config.margin(timeout)))
@@ -154,7 +154,7 @@ impl Anchor {
         self.timeout_least
     }
 
-    /// Takes note of a handshake that made the session or went on with it on a new connection.
+    /// Notes a handshake that made the session or went on with it on a new connection.
     ///
     /// It went through the leader itself, so the write that proves it need not wait for the leader's ping.
     pub fn handle_connected(&mut self, sent_at: Timestamp, received_at: Timestamp, timeout: Duration) {
@@ -163,13 +163,13 @@ impl Anchor {
         self.connect = Some(Sample { sent_at, first_received_at: received_at, received_at });
     }
 
-    /// Takes note that the connection is gone.
+    /// Notes that the connection is gone.
     pub fn handle_disconnected(&mut self) {
         self.samples.clear();
         self.connect = None;
     }
 
-    /// Takes note of a request answered on the present connection.
+    /// Notes a request answered on the present connection.
     pub fn handle_exchange(&mut self, exchange: Exchange) {
         if exchange.proof == Proof::Write {
             self.prove(exchange.sent_at);

@@ -1,24 +1,24 @@
-//! What a session machine is told once, and the limits it keeps.
+//! The settings of a session machine, and the limits it keeps.
 
 use std::time::Duration;
 
 use crate::client::anchor::AnchorConfig;
 use crate::frame::FRAME_BYTES_DEFAULT_MAX;
 
-/// How many requests may wait to be sent: some mebibytes of them; more is a caller who does not wait for answers.
+/// How many requests may wait to be sent: some mebibytes of them; a caller with more does not wait for answers.
 pub const QUEUED_REQUESTS_MAX: usize = 65_536;
 
 /// How many bytes of requests may wait to be sent.
 pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How many requests may be sent and unanswered: a proof that is due waits for the answers to all of them, so there must
-/// not be more than a slow server answers within a small part of the timeout. A quarter of the number from which on
-/// Apache's server stops reading from its clients (`globalOutstandingLimit`). Pings, the restoring of watches and what is
-/// [submitted ahead](super::ClientSession::submit_ahead) come on top.
+/// How many requests may be sent and unanswered: a proof that is due waits for the answers to all of them, so there
+/// must not be more than a slow server answers within a small part of the timeout. A quarter of the number from which
+/// on Apache's server stops reading from its clients (`globalOutstandingLimit`). Pings, the restoring of watches and
+/// what is [submitted ahead](super::ClientSession::submit_ahead) come on top.
 pub const IN_FLIGHT_MAX: usize = 256;
 
-/// How many bytes may be sent and unanswered, the answers' own included as far as they can be foreseen; a single request
-/// may be more. Seven lists of ten thousand children: some ten milliseconds of a server and of a client.
+/// How many bytes may be sent and unanswered, the answers' own included as far as they can be foreseen; a single
+/// request may be more. Seven lists of ten thousand children: some ten milliseconds of a server and of a client.
 pub const IN_FLIGHT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How many requests may wait ahead of all others: each proof of a session waits for the one before.
@@ -117,8 +117,8 @@ impl SessionConfig {
     /// How long the server may leave something unanswered and say nothing before the connection is given up: a third of
     /// the timeout.
     ///
-    /// Idle, that makes two thirds from the last sign of life, as in Apache's client. Engaged, pings are dense, and most
-    /// of the timeout is left to find another server and to prove the session there.
+    /// Idle, that makes two thirds from the last sign of life, as in Apache's client. Engaged, pings are dense, and
+    /// most of the timeout is left to find another server and to prove the session there.
     pub(super) fn silence_max(timeout: Duration) -> Duration {
         timeout / 3
     }

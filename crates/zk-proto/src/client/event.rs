@@ -40,7 +40,7 @@ impl Epoch {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A server has taken us on: requests go out.
+    /// A server has accepted the session: requests go out.
     Connected {
         /// The connection.
         epoch: Epoch,
@@ -64,8 +64,8 @@ pub enum Event {
     Watch(WatchNotice),
     /// The connection is of no more use: drop it, then dial anew. The session may live on.
     ///
-    /// It is about the connection it names: a driver that takes its events late must not drop the next one for it.
-    /// The requests it takes down are told right after this.
+    /// It is about the connection it names: a driver that takes its events late must not drop the next one for it. The
+    /// end of each request that was sent on it follows directly.
     Disconnected {
         /// The connection.
         epoch: Epoch,
@@ -102,7 +102,7 @@ pub struct WatchNotice {
     pub zxid: i64,
     /// What happened.
     pub event: WatcherEvent,
-    /// Which of our watches heard it, in the order of asking; empty if those were forgotten meanwhile.
+    /// Which of our watches saw it, in the order of asking; empty if those were forgotten meanwhile.
     pub fired: Vec<WatchId>,
 }
 
@@ -111,7 +111,7 @@ pub struct WatchNotice {
 pub enum Origin {
     /// It was made on this connection.
     New,
-    /// It was there before.
+    /// It existed before.
     Resumed,
 }
 
@@ -216,12 +216,12 @@ pub enum LossReason {
     AuthFailed,
     /// We closed it.
     Closed,
-    /// No server went on with it for a whole timeout, so that it has most likely ended, and nobody says so: a service whose
-    /// data went back hangs up on whoever has seen more.
+    /// No server went on with it for a whole timeout, so that it has most likely ended, and no server says so: a
+    /// service whose data went back hangs up on a client that has seen more.
     OutOfReach,
 }
 
-/// Tells why a request was not taken on; it took no effect.
+/// Tells why a request was not accepted; it took no effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum SubmitError {

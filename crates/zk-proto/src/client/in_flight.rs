@@ -1,7 +1,7 @@
 //! Requests that were sent on the present connection and not answered yet.
 //!
 //! A server answers in order, but for authentications, which it handles as it reads them. Pings and authentications
-//! share one xid each, so each has a line of its own.
+//! share one xid each, so each has a separate line.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ pub(super) struct Sent {
     pub(super) bytes: usize,
 }
 
-/// What is known of a request somebody waits for.
+/// What is known of a request whose caller waits.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) opcode: OpCode,
@@ -89,7 +89,7 @@ impl InFlight {
         self.auths.pop_front().ok_or(ProtocolError::OutOfOrder { expected: None, found: XID_AUTH })
     }
 
-    /// Stops caring for a request; its reply will find its place in the line all the same.
+    /// Stops waiting for a request; its place in the line stays for its reply.
     pub(super) fn give_up(&mut self, id: RequestId) -> Option<Open> {
         self.open.remove(&id)
     }
@@ -112,7 +112,7 @@ impl InFlight {
         [line, self.pings.front().copied(), auth].into_iter().flatten().min()
     }
 
-    /// Empties all lines; answers the requests somebody waits for, in the order of sending.
+    /// Empties all lines; returns the requests whose callers wait, in the order of sending.
     pub(super) fn take(&mut self) -> Vec<(RequestId, Open)> {
         self.line.clear();
         self.bytes = 0;

@@ -1,13 +1,13 @@
-//! How long the answers to lists were, so that it can be foreseen how long the next ones will be.
+//! How long the answers to lists were, to estimate how long the next ones will be.
 
 use std::collections::BTreeMap;
 
 /// How many nodes are remembered; at this number all are forgotten, and count as unknown.
 const NODES_MAX: usize = 1_024;
 
-/// What the answer to a list counts for of which nothing is known, in bytes: so much that no more than
-/// [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) of them are of
-/// [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX), and as long as the names of two hundred contenders.
+/// What the answer to a list of unknown length counts for, in bytes: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) such
+/// lists make up [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX), and each is as long as the names of two hundred
+/// contenders.
 const UNKNOWN_BYTES: usize = 16 * 1024;
 
 /// What any other answer counts for, in bytes: most are shorter.
@@ -20,7 +20,7 @@ pub(super) struct ListLengths {
 }
 
 impl ListLengths {
-    /// Foresees how many bytes the answer to a request takes, which lists the children of a node or not.
+    /// Estimates how many bytes the answer to a request takes; `lists` is the node whose children it lists, if it does.
     pub(super) fn foresee(&self, lists: Option<&str>) -> usize {
         match lists {
             Some(node) => self.nodes.get(node).copied().unwrap_or(UNKNOWN_BYTES),

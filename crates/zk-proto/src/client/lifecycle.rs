@@ -21,7 +21,7 @@ impl ClientSession {
         self.config.handshake_timeout = handshake_timeout;
     }
 
-    /// Takes note that there is a connection; the handshake is ready to be transmitted.
+    /// Notes that there is a connection; the handshake is ready to be transmitted.
     ///
     /// A connection that was there before is given up. Does nothing once the session is over.
     pub fn handle_connected(&mut self, now: Timestamp) {
@@ -52,18 +52,19 @@ impl ClientSession {
         }
     }
 
-    /// Takes note that the connection is gone.
+    /// Notes that the connection is gone.
     ///
     /// The session is given up a whole timeout later, unless a server goes on with it before.
     pub fn handle_disconnected(&mut self, now: Timestamp) {
         self.fail_connection(now, DisconnectReason::Closed);
     }
 
-    /// Goes on over a new connection, if this process has stood still on the present one; answers whether it does. Requests
-    /// wait meanwhile, and none fails: the connection is given up only when all that was sent is answered.
+    /// Goes on over a new connection, if this process has stood still on the present one; returns whether it does.
+    /// Requests wait meanwhile, and none fails: the connection is given up only when all that was sent is answered.
     ///
     /// After a stall the newest answers are old. On the same connection it takes half a tick until newer ones prove
-    /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at once.
+    /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at
+    /// once.
     pub fn renew(&mut self, now: Timestamp) -> bool {
         match &mut self.phase {
             Phase::Online(online) if online.has_stalled && self.closing == Closing::No => {
@@ -135,7 +136,7 @@ impl ClientSession {
         self.watches.restore(self.last_zxid, frame_bytes_max / 2).into_iter().map(encode).collect()
     }
 
-    /// Gives the connection up, if there is one, and tells what becomes of the requests sent on it.
+    /// Gives up the connection, if there is one, and tells how each request that was sent on it ended.
     pub(super) fn fail_connection(&mut self, now: Timestamp, reason: DisconnectReason) {
         let stage = match &self.phase {
             Phase::Handshake(_) => Stage::Handshake,
@@ -151,12 +152,12 @@ impl ClientSession {
         self.events.push_back(Event::Disconnected { epoch: self.epoch, stage, reason });
         self.fail_in_flight(WhyUnanswered::ConnectionLost);
         if self.closing == Closing::Asked && self.credentials.is_none() {
-            // There never was a session that we know of: nothing is left to close.
+            // There never was a session that we know of: there is nothing to close.
             self.lose(LossReason::Closed);
         }
     }
 
-    /// Ends the session for good, and tells what becomes of all requests.
+    /// Ends the session for good, and tells how each request ended.
     pub(super) fn lose(&mut self, reason: LossReason) {
         if matches!(self.phase, Phase::Over(_)) {
             return;

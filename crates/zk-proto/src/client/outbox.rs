@@ -28,18 +28,18 @@ pub(super) enum Aside {
     Nothing,
     /// It asks for a watch, known in the registry by the request's id.
     Watch,
-    /// It removes watches; nobody may be waiting for the answer.
+    /// It removes watches; there may be no caller that waits for the answer.
     Removal { path: String, kind: WatcherKind, audience: Audience },
-    /// It ends the session; nobody waits for the answer but the machine.
+    /// It ends the session; only the machine waits for the answer.
     Close,
 }
 
-/// Who waits for an answer.
+/// Which side waits for an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Audience {
-    /// Whoever submitted it.
+    /// The caller that submitted it.
     Caller,
-    /// Nobody: the machine cleans up after a forgotten watch.
+    /// No caller: the machine cleans up after a forgotten watch.
     Nobody,
 }
 
@@ -67,7 +67,7 @@ struct Turn {
     number: u64,
 }
 
-/// Before whom a request goes out.
+/// Which requests a request goes out before.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Rank {
     /// Before all that are in their turn.
@@ -116,7 +116,7 @@ impl Outbox {
         self.ahead -= usize::from(turn.rank == Rank::Ahead);
     }
 
-    /// Puts a request behind all others; answers whether it was there.
+    /// Puts a request behind all others; returns whether it was there.
     pub(super) fn postpone(&mut self, id: RequestId) -> bool {
         match self.remove(id) {
             Some(unsent) => {

@@ -1,4 +1,4 @@
-//! The machine: its state, its commands and its getters. Inputs and outputs have files of their own.
+//! The machine: its state, its commands and its getters. Inputs and outputs have separate files.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -23,7 +23,8 @@ use crate::watch::{WatchId, WatchRegistry};
 ///
 /// - *getters*, named by nouns: [`state`](Self::state), [`safe_until`](Self::safe_until), …
 /// - *commands* of the application: [`submit`](Self::submit), [`submit_ahead`](Self::submit_ahead),
-///   [`postpone`](Self::postpone), [`add_auth`](Self::add_auth), [`engage`](Self::engage), [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
+///   [`postpone`](Self::postpone), [`add_auth`](Self::add_auth), [`engage`](Self::engage),
+///   [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
 /// - *inputs*, named `handle_*`, which take the time: [`handle_connected`](Self::handle_connected),
 ///   [`handle_bytes`](Self::handle_bytes), [`handle_disconnected`](Self::handle_disconnected),
 ///   [`handle_timeout`](Self::handle_timeout);
@@ -31,9 +32,9 @@ use crate::watch::{WatchId, WatchRegistry};
 ///   [`poll_event`](Self::poll_event) until there is none, [`poll_transmit`](Self::poll_transmit) while the socket
 ///   takes bytes, then [`poll_timeout`](Self::poll_timeout) for when to call `handle_timeout`.
 ///
-/// Time must not run backwards. Stamps must not flatter: the time given to `poll_transmit` is read before the bytes
-/// are written, the time given to `handle_bytes` after they were read. Bytes that have arrived should be handled before
-/// a timeout that has passed, or a process that was stopped gives up a good connection.
+/// Time must not run backwards. Stamps must err on the safe side: read the time given to `poll_transmit` before the
+/// bytes are written, and the time given to `handle_bytes` after they were read. Bytes that have arrived should be
+/// handled before a timeout that has passed, or a process that was stopped gives up a good connection.
 ///
 /// One object is one session. Once [`Event::Over`] was told it stays over; the next session is another object.
 pub struct ClientSession {
@@ -58,7 +59,8 @@ pub struct ClientSession {
     next_id: u64,
 }
 
-/// Proves to a server that a session is ours. Holds a secret: whoever has it can go on with the session or end it.
+/// Proves to a server that a session is ours. It holds a secret: a client that has it can go on with the session or end
+/// it.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Credentials {
     /// The session.
@@ -115,7 +117,7 @@ pub(super) struct Online {
     pub(super) ping_waits_since: Option<Timestamp>,
     /// How many requests to set watches again are unanswered.
     pub(super) restores_open: usize,
-    /// Whether so long nothing was sent that this process must have stood still.
+    /// Whether nothing was sent for so long that this process must have stood still.
     pub(super) has_stalled: bool,
     /// Whether nothing goes out any more, and the connection is given up once all is answered.
     pub(super) is_leaving: bool,
@@ -135,7 +137,7 @@ pub(super) enum Control {
 #[derive(Debug)]
 pub(super) struct StoredAuth {
     pub(super) auth: Auth,
-    /// Who is to be told of the first answer.
+    /// The request whose caller is to be told of the first answer.
     pub(super) untold: Option<RequestId>,
 }
 
@@ -203,7 +205,7 @@ impl ClientSession {
         self.engagement = engagement;
     }
 
-    /// Drops a watch nobody waits for any more, and has the server drop it too where that hits no other.
+    /// Drops a watch that no caller waits for any more, and has the server drop it too where that hits no other.
     pub fn unwatch(&mut self, watch: WatchId) {
         let removable = self.watches.forget(watch);
         if let (Some((path, kind)), Phase::Online(_), Closing::No) = (removable, &self.phase, self.closing) {
@@ -213,8 +215,8 @@ impl ClientSession {
 
     /// Ends the session once everything submitted so far is sent, over as many connections as it takes.
     ///
-    /// [`Event::Over`] tells when the server has ended it, or at once if there was none. Whoever cannot wait drops the
-    /// object; the service then ends the session at its timeout.
+    /// [`Event::Over`] tells when the server has ended it, or at once if there was none. A caller that cannot wait
+    /// drops the object; the service then ends the session at its timeout.
     pub fn close(&mut self) {
         if matches!(self.phase, Phase::Over(_)) || self.closing == Closing::Asked {
             return;
@@ -320,7 +322,7 @@ impl ClientSession {
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 
-    /// Queues the removal of a forgotten watch; leaves it be if there is no room, since a stray event does no harm.
+    /// Queues the removal of a forgotten watch; skips it if there is no room, since a stray event does no harm.
     fn push_removal(&mut self, path: String, kind: WatcherKind) {
         let request = Request::RemoveWatches { path, kind };
         let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {

@@ -25,12 +25,12 @@ impl ClientSession {
         self.enter(request, deadline, Rank::InTurn)
     }
 
-    /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: a write
-    /// that proves the session in time, whatever else was asked for.
+    /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
+    /// write that proves the session in time under any load.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait so.
+    /// Those of [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait this way.
     pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, Rank::Ahead)
     }
@@ -71,14 +71,14 @@ impl ClientSession {
         Ok(id)
     }
 
-    /// Puts a request that was not sent behind all others; answers whether it was so.
+    /// Puts a request that was not sent behind all others; returns whether it did.
     ///
     /// Not while the session is being closed, for nothing is sent behind that.
     pub fn postpone(&mut self, id: RequestId) -> bool {
         self.check_open().is_ok() && self.outbox.postpone(id)
     }
 
-    /// Takes back a request that was not sent; answers whether it was so. No reply is told of it then.
+    /// Takes back a request that was not sent; returns whether it did. It then has no reply.
     pub fn cancel(&mut self, id: RequestId) -> bool {
         let Some(unsent) = self.outbox.remove(id) else {
             return false;

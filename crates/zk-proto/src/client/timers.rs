@@ -11,7 +11,7 @@ impl ClientSession {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; `None` for not at all as things are.
+    /// When to call [`handle_timeout`](Self::handle_timeout); `None` if there is no timer now.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let connection = match &self.phase {
@@ -22,8 +22,8 @@ impl ClientSession {
         [deadline, connection, self.reach_deadline()].into_iter().flatten().min()
     }
 
-    /// Takes note of the time: gives up requests at their deadlines, connections that have gone silent and a session
-    /// that no server went on with, and has a ping sent when one is due.
+    /// Handles the passing of time: gives up requests at their deadlines, connections that have gone silent and a
+    /// session that no server went on with, and has a ping sent when one is due.
     ///
     /// Calling it early or often does no harm.
     pub fn handle_timeout(&mut self, now: Timestamp) {

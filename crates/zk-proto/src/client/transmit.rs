@@ -51,8 +51,8 @@ impl ClientSession {
         Some(gathered.freeze())
     }
 
-    /// Takes the last bytes of a driver that cannot go on: as much of what waits as fits into [`TRANSMIT_BYTES_MAX`], and the
-    /// request that ends the session; `None` if no server has taken the session on.
+    /// Takes the last bytes of a driver that cannot go on: as much of what waits as fits into [`TRANSMIT_BYTES_MAX`],
+    /// and the request that ends the session; `None` if no server has taken the session on.
     ///
     /// How many requests are unanswered does not count any more. Nothing is told of them: the machine is to be dropped.
     pub fn farewell(&mut self, now: Timestamp) -> Option<Bytes> {

@@ -8,7 +8,7 @@ use crate::jute::error::{DecodeError, DecodeErrorKind};
 ///
 /// Every length is checked against the bytes that are left before anything is allocated, so memory is bounded by the
 /// frame's own size. Buffers are slices of the frame, not copies: one that is kept keeps the whole frame in memory.
-/// Bytes after the last field are nobody's error, since later versions of the protocol append fields.
+/// Bytes after the last field are no error, since later versions of the protocol append fields.
 #[derive(Debug)]
 pub struct Reader {
     bytes: Bytes,
@@ -73,7 +73,7 @@ impl Reader {
 
     /// Reads a string; null is an error.
     ///
-    /// Bytes that are no UTF-8 become U+FFFD, as in Apache's reader; paths with that character are then refused by the
+    /// Bytes that are not UTF-8 become U+FFFD, as in Apache's reader; paths with that character are then refused by the
     /// rules for paths.
     pub fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
         let start = self.position;

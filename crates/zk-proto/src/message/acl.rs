@@ -58,21 +58,21 @@ impl fmt::Debug for Permissions {
     }
 }
 
-/// Names somebody within an authentication scheme.
+/// Names one user or group of users within an authentication scheme.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Id {
     /// The scheme: `world`, `digest`, `ip`, `auth`, `x509`, `sasl`, `super`.
     pub scheme: String,
-    /// Who it is, in the scheme's own form.
+    /// The user, in the scheme's own form.
     pub id: String,
 }
 
-/// Permits something to somebody: one entry of an access list.
+/// Permits something to one user or group: one entry of an access list.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Acl {
     /// What is permitted.
     pub permissions: Permissions,
-    /// To whom.
+    /// Which user or group it is permitted to.
     pub id: Id,
 }
 
@@ -80,17 +80,17 @@ impl Acl {
     /// The fewest bytes an entry takes on the wire.
     pub const ENCODED_BYTES_MIN: usize = 12;
 
-    /// Permits everything to everybody.
+    /// Permits everything to all users.
     pub fn open() -> Self {
         Self::new(Permissions::ALL, "world", "anyone")
     }
 
-    /// Permits everything to whoever this connection has authenticated as.
+    /// Permits everything to the users that this connection has authenticated as.
     pub fn creator() -> Self {
         Self::new(Permissions::ALL, "auth", "")
     }
 
-    /// Permits reading to everybody.
+    /// Permits reading to all users.
     pub fn readable() -> Self {
         Self::new(Permissions::READ, "world", "anyone")
     }

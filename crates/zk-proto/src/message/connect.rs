@@ -37,7 +37,7 @@ impl ReadOnlyFlag {
     }
 }
 
-/// Asks for a session, a new one or one that was had before.
+/// Asks for a session, a new one or one that existed before.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ConnectRequest {
     /// Always 0.
@@ -50,7 +50,7 @@ pub struct ConnectRequest {
     pub session_id: i64,
     /// The session's password; null and 16 zero bytes both stand for none.
     pub password: Option<Bytes>,
-    /// Whether a server that serves reads alone will do.
+    /// Whether a server that only serves reads is accepted.
     pub read_only: ReadOnlyFlag,
 }
 
@@ -65,7 +65,7 @@ pub struct ConnectResponse {
     pub session_id: i64,
     /// Its password, needed to go on with it on another connection.
     pub password: Option<Bytes>,
-    /// Whether this server serves reads alone.
+    /// Whether this server only serves reads.
     pub read_only: ReadOnlyFlag,
 }
 

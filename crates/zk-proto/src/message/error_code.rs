@@ -8,7 +8,7 @@ use std::fmt;
 pub enum ErrorCode {
     /// It was done.
     Ok,
-    /// The server failed in a way it has no word for.
+    /// The server failed in a way it has no code for.
     SystemError,
     /// In a multi: an operation before this one failed, or one after it.
     RuntimeInconsistency,
@@ -48,13 +48,13 @@ pub enum ErrorCode {
     SessionExpired,
     /// A callback was refused.
     InvalidCallback,
-    /// The access list is malformed or names nobody.
+    /// The access list is malformed or names no user.
     InvalidAcl,
     /// The credentials were refused; the session is of no more use.
     AuthFailed,
     /// The session is attached to another server; not done.
     SessionMoved,
-    /// The server serves reads alone.
+    /// The server only serves reads.
     NotReadOnly,
     /// A local session may not own ephemeral nodes.
     EphemeralOnLocalSession,
@@ -70,11 +70,11 @@ pub enum ErrorCode {
     QuotaExceeded,
     /// The server is overloaded and did not do it.
     ThrottledOp,
-    /// A number that ZooKeeper 3.8 has no word for.
+    /// A number that has no name in ZooKeeper 3.8.
     Other(i32),
 }
 
-/// Every code that has a word.
+/// Every code that has a name.
 const KNOWN: [ErrorCode; 32] = [
     ErrorCode::Ok,
     ErrorCode::SystemError,
@@ -155,11 +155,11 @@ impl ErrorCode {
         }
     }
 
-    /// Whether the request was carried to where its kind is decided: the tree of the server for reads, the quorum for
-    /// writes.
+    /// Whether the request reached the place where its kind is decided: the tree of the server for reads, the quorum
+    /// for writes.
     ///
     /// True for success and for the refusals that depend on the state of the tree; Apache gives each failed write a
-    /// transaction of its own. Refusals that a server makes by itself (an unknown operation, an overload, a missing
+    /// separate transaction. Refusals that a server makes by itself (an unknown operation, an overload, a missing
     /// authentication) prove nothing about the quorum.
     pub const fn is_verdict(self) -> bool {
         matches!(

@@ -1,7 +1,7 @@
 //! Transactions of several operations, and several reads in one request.
 //!
-//! On the wire each operation has a header of its own, and a header that says "done" ends the list. A list has no
-//! count, so its length is bounded by the frame's.
+//! On the wire each operation has its own header, and a header that says "done" ends the list. A list has no count, so
+//! its length is bounded by the frame's.
 
 use bytes::Bytes;
 
@@ -186,7 +186,7 @@ impl MultiReadOperation {
         put_end(writer);
     }
 
-    /// Reads the list; a wish to watch is dropped, as Apache drops it.
+    /// Reads the list; a request to watch is dropped, as Apache drops it.
     pub(crate) fn decode_list(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         decode_list(reader, |code, reader| {
             let opcode = OpCode::from_code(code);

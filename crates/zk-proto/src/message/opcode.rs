@@ -42,7 +42,7 @@ pub enum OpCode {
 /// What an operation does to the service; decides what a lost reply means.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Effect {
-    /// It goes through the quorum and may change something: after a lost reply nobody knows whether it did.
+    /// It goes through the quorum and may change something: after a lost reply the client cannot know whether it did.
     Write,
     /// It changes nothing that outlives the connection: it can be asked again.
     Read,

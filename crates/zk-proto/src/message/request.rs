@@ -18,7 +18,7 @@ pub struct Create {
     pub path: String,
     /// The data; null is not the same as empty.
     pub data: Option<Bytes>,
-    /// Who may do what with it.
+    /// Its access list.
     pub acl: Vec<Acl>,
     /// How long it lives.
     pub mode: CreateMode,
@@ -87,7 +87,7 @@ pub enum Request {
     GetEphemerals { prefix: String },
     /// Counts the descendants of a node.
     GetAllChildrenNumber { path: String },
-    /// Asks as whom the server knows this connection.
+    /// Asks for the identities of this connection at the server.
     WhoAmI,
     /// Ends the session: its ephemeral nodes go, then the server closes the connection.
     CloseSession,

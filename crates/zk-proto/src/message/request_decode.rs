@@ -57,7 +57,7 @@ impl Request {
             OpCode::GetAllChildrenNumber => Self::GetAllChildrenNumber { path: reader.string("path")? },
             OpCode::WhoAmI => Self::WhoAmI,
             OpCode::CloseSession => Self::CloseSession,
-            // Between servers alone, or not spoken here: SASL and reconfiguration.
+            // Used between servers only, or not supported here: SASL and reconfiguration.
             OpCode::Check | OpCode::Reconfig | OpCode::DeleteContainer | OpCode::Sasl | OpCode::CreateSession => {
                 return Err(unknown);
             }

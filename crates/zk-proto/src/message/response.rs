@@ -8,12 +8,12 @@ use crate::message::multi::MultiResult;
 use crate::message::opcode::OpCode;
 use crate::message::stat::Stat;
 
-/// Tells as whom the server knows a connection, within one scheme.
+/// The identity of a connection at the server, within one scheme.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientInfo {
     /// The scheme.
     pub scheme: String,
-    /// The user, or what the scheme has for one.
+    /// The user, or the scheme's equivalent.
     pub user: String,
 }
 

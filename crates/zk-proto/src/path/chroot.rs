@@ -1,4 +1,4 @@
-//! The subtree a client takes for its whole world.
+//! The subtree that a client sees as the whole tree.
 
 use crate::path::znode_path::{PathError, SequentialPath, ZnodePath};
 
@@ -45,7 +45,7 @@ impl Chroot {
     ///
     /// # Errors
     ///
-    /// Fails if the server sent what is no path.
+    /// Fails if the server sent a path that is not valid.
     pub fn strip(&self, path: &str) -> Result<Option<ZnodePath>, PathError> {
         let path = ZnodePath::parse(path)?;
         if self.0.is_root() {

@@ -1,4 +1,4 @@
-//! Node paths that cannot be wrong, the chroot a client lives under, and sequence numbers.
+//! Node paths that are always valid, the chroot a client lives under, and sequence numbers.
 
 mod chroot;
 mod sequence;

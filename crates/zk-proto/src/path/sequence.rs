@@ -1,7 +1,7 @@
 //! The numbers the service appends to the names of sequential nodes.
 //!
 //! A number is a 32-bit signed counter of the parent, written with at least ten characters. It wraps to negative
-//! numbers and starts anew with a new parent; whoever orders by it must know both.
+//! numbers and starts anew with a new parent; code that orders by it must allow for both.
 
 /// How many characters a sequence number takes; −1000000000 and below take one more.
 pub const SEQUENCE_DIGITS: usize = 10;
@@ -11,7 +11,7 @@ pub fn format_sequence(sequence: i32) -> String {
     format!("{sequence:0width$}", width = SEQUENCE_DIGITS)
 }
 
-/// Reads what follows a known prefix as a sequence number; `None` if the service would not have written it so.
+/// Reads what follows a known prefix as a sequence number; `None` if the service does not write numbers in that form.
 ///
 /// The prefix has to be known: the minus sign of a negative number looks like the end of a prefix such as `lock-`.
 pub fn parse_sequence(text: &str) -> Option<i32> {

@@ -11,14 +11,14 @@ pub struct ZnodePath(String);
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SequentialPath(String);
 
-/// Says why a string is no path, and where.
+/// Says why a string is not a valid path, and where.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PathError {
     path: String,
     reason: PathErrorReason,
 }
 
-/// Why a string is no path.
+/// Why a string is not a valid path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PathErrorReason {
@@ -219,7 +219,7 @@ impl PathError {
 
 impl fmt::Display for PathError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?} is no node path: {}", self.path, self.reason)
+        write!(formatter, "{:?} is not a valid node path: {}", self.path, self.reason)
     }
 }
 

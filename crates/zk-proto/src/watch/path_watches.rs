@@ -103,7 +103,7 @@ impl PathWatches {
         safe.then_some(kind)
     }
 
-    /// Who hears an event on this path; one-shot watches among them are taken out.
+    /// The watches that an event on this path reaches; one-shot watches among them are taken out.
     pub(super) fn fire(&mut self, event: EventKind, fired: &mut Vec<WatchId>) {
         self.watches.retain(|watch| {
             let Some(family) = watch.family.filter(|family| family.hears(event)) else {
@@ -114,7 +114,7 @@ impl PathWatches {
         });
     }
 
-    /// The recursive watches here, which hear of events below.
+    /// The recursive watches here, which events below also reach.
     pub(super) fn recursive(&self) -> impl Iterator<Item = WatchId> {
         self.of(Family::Recursive)
     }

@@ -36,7 +36,8 @@ pub struct WatchesFull;
 
 /// Keeps account of what a session watches.
 ///
-/// A watch is asked for, then set or not by the server's answer, and ends by its event, by removal or with the session. A connection that drops takes along what was being asked for on it, which the owner forgets here; watches that were
+/// A watch is asked for, then set or not by the server's answer, and ends by its event, by removal or with the session.
+/// A connection that drops takes along what was being asked for on it, which the owner forgets here; watches that were
 /// set can be set again.
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
@@ -153,9 +154,9 @@ impl WatchRegistry {
         true
     }
 
-    /// Who hears an event. One-shot watches among them are over.
+    /// The watches that an event reaches. One-shot watches among them are over.
     ///
-    /// An event for which there is no watch is heard by nobody; that is normal after one was forgotten.
+    /// An event may have no watch; that is normal after one was forgotten.
     pub fn fire(&mut self, event: &WatcherEvent) -> Vec<WatchId> {
         let mut fired = Vec::new();
         if let Some(on_path) = self.paths.get_mut(&event.path) {
@@ -176,10 +177,10 @@ impl WatchRegistry {
         fired
     }
 
-    /// Drops a watch nobody waits for any more.
+    /// Drops a watch that no caller waits for any more.
     ///
-    /// Answers the path and the kind of watches that the server may be asked to remove; `None` if it was not set, or if
-    /// removing it there could hit another watch of ours. An event that comes nevertheless is heard by nobody.
+    /// Returns the path and the kind of watches that the server may be asked to remove; `None` if it was not set, or if
+    /// removing it there could hit another watch of ours. An event that comes nevertheless reaches no watch.
     pub fn forget(&mut self, id: WatchId) -> Option<(String, WatcherKind)> {
         let watch = self.watches.remove(&id)?;
         let on_path = self.paths.get_mut(&watch.path)?;
@@ -192,7 +193,7 @@ impl WatchRegistry {
         Some((watch.path, removable?))
     }
 
-    /// Takes note that the server has removed the watches of a kind on a path; answers which those were.
+    /// Notes that the server has removed the watches of a kind on a path; returns those watches.
     pub fn remove(&mut self, path: &str, kind: WatcherKind) -> Vec<WatchId> {
         let mut removed = Vec::new();
         if let Some(on_path) = self.paths.get_mut(path) {
@@ -217,7 +218,7 @@ impl WatchRegistry {
         restore::batches(&self.paths, last_zxid, bytes_max.min(restore::RESTORE_BYTES_MAX))
     }
 
-    /// Drops everything, the session being over; answers which watches were set or asked for.
+    /// Drops everything, since the session is over; returns the watches that were set or asked for.
     pub fn clear(&mut self) -> Vec<WatchId> {
         self.paths.clear();
         self.recursive_count = 0;

@@ -12,9 +12,9 @@ use crate::ensemble::{Answer, Kind, Outcome, Setup, run};
 #[derive(Debug)]
 struct Beliefs {
     anchor: Option<u64>,
-    /// Of which of our requests the anchor says that the leader has heard.
+    /// The newest of our requests that the leader knows of, by the anchor.
     anchored_at: Option<u64>,
-    /// When the leader last heard of us: without margin and rounding, the sharper thing to compare with.
+    /// When the leader last had a sign of life of us: without margin and rounding, the sharper thing to compare with.
     touched_at: u64,
     /// From the newest answer of any kind: "the server answers, so the session lives".
     any_answer: Option<u64>,

@@ -1,4 +1,4 @@
-//! Bytes that are no message: an error, never a panic, whatever they are.
+//! Bytes that are not a valid message: any of them gives an error, never a panic.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};

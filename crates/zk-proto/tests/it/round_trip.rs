@@ -1,4 +1,4 @@
-//! What was encoded is decoded to the same, for every message in both directions.
+//! Every message is decoded to what was encoded, in both directions.
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};

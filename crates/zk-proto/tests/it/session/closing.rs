@@ -19,7 +19,7 @@ fn closing_waits_for_what_was_submitted_and_takes_nothing_more() {
     pair.answer(2, &Response::Done);
     assert_eq!(pair.event(), Event::Over(LossReason::Closed));
     assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));
-    assert_eq!(pair.hang_up(), [], "the server closing the connection is no news");
+    assert_eq!(pair.hang_up(), [], "the server closing the connection is no event");
 }
 
 #[test]

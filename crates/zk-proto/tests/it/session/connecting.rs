@@ -1,4 +1,4 @@
-//! Handshakes, reconnects, credentials, and servers that are none.
+//! Handshakes, reconnects, credentials, and servers of another kind.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn a_session_that_no_server_goes_on_with_for_a_whole_timeout_is_given_up() {
     pair.advance_to(5_000);
     pair.hang_up();
     let waiting = pair.submit(exists("/a"));
-    // A server that lags behind what we have seen hangs up without a word, and says so to everybody.
+    // A server that lags behind what we have seen closes every connection without a reply.
     for second in 6..17 {
         pair.advance_to(second * 1_000 - 1);
         assert_eq!(pair.dial().session_id, SESSION_ID);

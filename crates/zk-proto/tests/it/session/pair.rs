@@ -1,4 +1,4 @@
-//! A session machine and a server that says what the test tells it to, with a clock of their own.
+//! A session machine and a server that says what the test tells it to, both on the test's clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,12 +54,12 @@ impl Pair {
         Some(Timestamp::from_millis(self.now + millis))
     }
 
-    /// Opens a connection; answers what the handshake asks for.
+    /// Opens a connection; returns what the handshake asks for.
     pub(super) fn dial(&mut self) -> ConnectRequest {
         self.try_dial().expect("the handshake goes out at once")
     }
 
-    /// Opens a connection; answers what the handshake asks for, if the session still wants one.
+    /// Opens a connection; returns what the handshake asks for, if the session still wants one.
     pub(super) fn try_dial(&mut self) -> Option<ConnectRequest> {
         self.deframer = Deframer::new(MAX);
         self.arrived.clear();
@@ -172,7 +172,7 @@ impl Pair {
             self.now = self.now.max(due);
             self.client.handle_timeout(self.time());
             self.pump();
-            assert_ne!(self.client.poll_timeout(), before, "the machine asks for the same time for ever");
+            assert_ne!(self.client.poll_timeout(), before, "the machine asks for the same time forever");
         }
         self.now = until;
     }

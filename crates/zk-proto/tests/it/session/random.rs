@@ -180,13 +180,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn each_request_is_told_exactly_once_whatever_happens(steps in steps()) {
+    fn each_request_is_told_exactly_once_in_any_course_of_events(steps in steps()) {
         let (mut pair, mut audit, mut unanswered) = (Pair::new(), Audit::default(), Vec::new());
         for step in steps {
             apply(&mut pair, &mut audit, &mut unanswered, step);
             audit.check(&mut pair);
         }
-        // The end: whatever is left is told when the session is.
+        // The end: the requests that are left are told when the session is over.
         pair.client.handle_disconnected(pair.time());
         pair.client.close();
         if !matches!(pair.client.state(), SessionState::Over(_)) {

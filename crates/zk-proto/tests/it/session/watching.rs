@@ -31,7 +31,7 @@ fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     pair.submit(exists("/c"));
     let events = pair.go_online();
     assert!(!events.iter().any(|event| matches!(event, Event::WatchesRestored { .. })), "not yet");
-    assert!(!pair.client.watches().is_set(lost.watch()), "nobody knows whether it was set");
+    assert!(!pair.client.watches().is_set(lost.watch()), "it is not known whether it was set");
     let arrived = pair.arrivals();
     let expected =
         SetWatches { relative_zxid: seen, data: vec!["/a".into()], exist: vec!["/b".into()], ..SetWatches::default() };
@@ -96,7 +96,7 @@ fn a_server_that_will_not_set_watches_again_is_left() {
 }
 
 #[test]
-fn a_forgotten_watch_is_removed_at_the_server_and_nobody_is_told() {
+fn a_forgotten_watch_is_removed_at_the_server_without_a_reply_to_a_caller() {
     let mut pair = Pair::online();
     let id = watch(&mut pair, "/a");
     pair.client.unwatch(id.watch());

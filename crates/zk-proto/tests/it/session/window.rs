@@ -11,7 +11,7 @@ fn list(path: &str) -> Request {
     Request::GetChildren { path: path.into(), watch: false }
 }
 
-/// A list of children of so many bytes.
+/// A list of children of this many bytes.
 fn children(bytes: usize) -> Response {
     Response::GetChildren { children: vec!["x".repeat(bytes)] }
 }
