@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ConnectionId(u64);
 
 impl ConnectionId {
-    /// Makes an id from a number; whoever accepts connections counts them.
+    /// Makes an id from a number; the caller that accepts connections counts them.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }

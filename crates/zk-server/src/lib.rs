@@ -1,7 +1,7 @@
 //! An embedded single-node server for ZooKeeper's client protocol, and a test double with fault hooks.
 //!
 //! It serves one machine: tests, a developer's laptop, a single host. It speaks what a standalone Apache ZooKeeper 3.8
-//! speaks, so whatever was written for it goes on to work with an ensemble.
+//! speaks, so a program that was written for it also works with an ensemble.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -20,21 +20,22 @@
 //!
 //! # Where it differs from Apache ZooKeeper 3.8.0
 //!
-//! Compared with Debian's package, which has the cure of CVE-2024-23944: who may not read a node hears nothing of it.
+//! Compared with Debian's package, which has the fix of CVE-2024-23944: a client that may not read a node gets no
+//! events of it.
 //!
 //! - No quotas (the quota nodes are plain nodes), no reconfiguration, no SASL, no TLS, no metrics beyond `mntr`.
 //! - Events to one client about nodes that end with one session come in the order of their paths; lists of children,
 //!   of ephemeral nodes and of identities are in order too. Apache has no order there.
-//! - `checkWatches` says whether *this* connection has the watch; 3.8.0 says whether anybody has one there.
+//! - `checkWatches` says whether *this* connection has the watch; 3.8.0 says whether any connection has one there.
 //! - `checkWatches` on a path without a slash finds no watch; 3.8.0 fails to unmarshal it at times.
 //! - Characters beyond the basic plane, which no path may hold, are echoed as UTF-8; Java writes two halves.
 //! - A wrong password does not end the connection the session is on.
 //! - Times to live are always served; Apache asks for `zookeeper.extendedTypesEnabled`.
-//! - `createTTL` without a mode for it is refused as bad arguments; so is an unknown mode within a multi, there as a
-//!   marshalling error for the whole. Apache stops serving at the former.
-//! - `check` outside a multi, `createSession` and `deleteContainer` from a client are unknown operations.
-//! - Beyond limits of memory: access lists of more than 4096 entries are invalid, nodes beyond a settable size exceed
-//!   a quota, too many connections, sessions or watches end the connection that asked.
+//! - `createTTL` without a mode for it is refused as bad arguments. An unknown mode within a multi is refused the same
+//!   way; Apache answers it with a marshalling error for the whole. Apache stops serving at the former.
+//! - `check` outside a multi, and `createSession` and `deleteContainer` from a client, are unknown operations.
+//! - Limits of memory in addition: access lists of more than 4096 entries are invalid, nodes beyond a settable size
+//!   exceed a quota, too many connections, sessions or watches end the connection that asked.
 //! - Replies to `auth` keep their place among the others.
 //! - The latest transaction number jumps ahead at each start, so that it never goes back.
 

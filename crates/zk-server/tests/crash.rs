@@ -1,7 +1,7 @@
 //! A server that is killed under load, again and again: what was acknowledged is there, and no more than was asked for.
 //!
-//! It is killed two hundred times in `cargo xtask test --long`, a tenth of that otherwise. The server is this test's own
-//! program, started again.
+//! It is killed two hundred times in `cargo xtask test --long`, a tenth of that otherwise. The server is this test's
+//! own program, started again.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,7 +22,7 @@ use lockkeeper_zk_server::EmbeddedServer;
 
 /// How often the server is killed in the long run.
 const KILLS_LONG: u32 = 200;
-/// After how many kills it is told how far it is.
+/// After how many kills the test prints its progress.
 const TOLD_EVERY: u32 = 20;
 /// Tells the program that it is to be the server, and where its data is.
 const DIRECTORY_VARIABLE: &str = "LOCKKEEPER_CRASH_DIRECTORY";
@@ -99,7 +99,7 @@ fn start(directory: &Path) -> (Child, SocketAddr) {
     (child, address)
 }
 
-/// Compares what is there with what must be and what may be; answers what is there.
+/// Compares what is there with what must be and what may be; returns what is there.
 fn check(
     address: SocketAddr,
     acknowledged: &BTreeSet<String>,
@@ -122,7 +122,7 @@ fn check(
     found
 }
 
-/// How many nodes there are at the top, by a client of its own; none if the server is gone.
+/// How many nodes there are at the top, asked by a separate client; none if the server is gone.
 fn count_of(address: SocketAddr) -> usize {
     let Some(mut client) = Client::connect(address) else {
         return usize::MAX;
@@ -134,7 +134,7 @@ fn count_of(address: SocketAddr) -> usize {
     }
 }
 
-/// Writes as fast as it goes until the server is gone; answers what was asked for and what was acknowledged.
+/// Writes as fast as possible until the server is gone; returns what was asked for and what was acknowledged.
 fn write_until_killed(address: SocketAddr, turn: u32, writer: usize) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut asked, mut acknowledged) = (BTreeSet::new(), BTreeSet::new());
     let Some(mut client) = Client::connect(address) else {

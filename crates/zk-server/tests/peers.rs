@@ -1,5 +1,5 @@
-//! Real clients of other makes: Curator and kazoo take and pass on locks here, and come back after a restart with the
-//! same session.
+//! Real clients of other projects: Curator and kazoo take and pass on locks here, and come back after a restart with
+//! the same session.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 const LOCK: &str = "/locks/one";
 const ROUNDS: u32 = 25;
 
-/// Who takes part.
+/// Which client takes part.
 #[derive(Clone, Copy, Debug)]
 enum Make {
     Curator,
@@ -39,7 +39,7 @@ impl Make {
     }
 }
 
-/// One holds, the other waits; the lock is handed over; both survive a restart; nobody is inside with another.
+/// One holds, the other waits; the lock is handed over; both survive a restart; no two are inside at once.
 async fn plays_by_the_rules(make: Make) {
     let server = EmbeddedServer::start().await.unwrap();
     let (mut one, mut other) = (make.start(&server).await.unwrap(), make.start(&server).await.unwrap());

@@ -1,5 +1,5 @@
-//! A Rust client of another make, the crate `zookeeper-client`: takes and passes on locks by its own recipe, and comes
-//! back after a restart with the same session and its watches.
+//! A Rust client of another project, the crate `zookeeper-client`: takes and passes on locks by its own recipe, and
+//! comes back after a restart with the same session and its watches.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn lock(client: &Client) -> LockClient<'_> {
     timeout(WITHIN, client.lock(prefix, b"", options)).await.expect("a turn").unwrap()
 }
 
-/// Looks until the client has come back: what it asks while it has not noticed a loss fails.
+/// Looks until the client has come back: requests fail while it has not noticed a loss.
 async fn look(client: &Client, path: &str) -> Option<Stat> {
     let looking = async {
         loop {
@@ -49,8 +49,8 @@ async fn a_lock_is_passed_on_and_never_held_by_two() {
         let client = connect(&server).await;
         for _ in 0..ROUNDS {
             let held = lock(&client).await;
-            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
-            // A question to the server, so that others get a chance to break in.
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "another client is inside");
+            // A request to the server, so that others get a chance to come in.
             assert!(look(&client, held.lock_path()).await.is_some());
             assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
             turns.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Clients that keep many requests under way and do as little as they can with the answers.
+//! Clients that keep many requests under way and do as little as possible with the answers.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +22,7 @@ const FRAME_BYTES_MAX: usize = 1 << 20;
 /// How much is read at a time, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
-/// What is asked for.
+/// Which requests are made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Load {
     /// Nodes are created and deleted in turn.
@@ -60,7 +60,7 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
     if load == Load::Reads {
         client.round(&encoded(&[create(&path)])?, 1)?;
     }
-    // The same bytes again and again: making them is no part of what is measured.
+    // The same bytes again and again: encoding is not part of what is measured.
     let bytes = encoded(&requests)?;
     let start = Instant::now();
     let mut answered = 0_u32;

@@ -33,7 +33,7 @@ const WATCHES_PER_SESSION: usize = 10;
 /// How many sessions watch one and the same path.
 const SESSIONS_PER_PATH: usize = 10;
 
-/// At least so many times Apache's operations per second.
+/// At least this many times Apache's operations per second.
 const SPEED_BUDGET: f64 = 3.0;
 /// At most this part of Apache's memory.
 const MEMORY_BUDGET: f64 = 1.0 / 20.0;
@@ -98,7 +98,7 @@ fn measure() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints both medians; whether the budget is met.
+/// Prints both medians; returns whether the budget is met.
 fn compare_speed(embedded: &Server, apache: &Server, load: Load, name: &str) -> Result<bool, Box<dyn Error>> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {

@@ -1,4 +1,4 @@
-//! The two servers as processes of their own: Apache with Java's default settings, and this program once more.
+//! The two servers as separate processes: Apache with Java's default settings, and this program once more.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};

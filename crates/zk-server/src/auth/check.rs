@@ -1,4 +1,4 @@
-//! Access lists: completed when they are set, consulted when something is asked for.
+//! Access lists: completed when they are set, checked for each request.
 
 use lockkeeper_zk_proto::message::{Acl, ErrorCode, Id, Permissions};
 
@@ -8,7 +8,7 @@ use crate::auth::{DIGEST, IP, SUPER, digest, ip};
 /// seconds.
 const ENTRIES_MAX: usize = 4096;
 
-/// Whether somebody with these identities may do what one of the wanted permissions permits.
+/// Whether a caller with these identities may do what one of the wanted permissions permits.
 ///
 /// An empty list permits everything, and so does being the super user.
 pub(crate) fn is_permitted(list: &[Acl], wanted: Permissions, identities: &[Id]) -> bool {
@@ -24,7 +24,8 @@ pub(crate) fn is_permitted(list: &[Acl], wanted: Permissions, identities: &[Id])
 ///
 /// # Errors
 ///
-/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, longer than [`ENTRIES_MAX`], or names an unknown scheme or nobody.
+/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, longer than [`ENTRIES_MAX`], or names an unknown scheme or no
+/// user.
 pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<Vec<Acl>, ErrorCode> {
     if list.is_empty() || list.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);
@@ -54,7 +55,7 @@ pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<
     Ok(complete)
 }
 
-/// The list as those may see it who may not change it: without the digests of passwords.
+/// The list as callers see it that may not change it: without the digests of passwords.
 pub(crate) fn masked_digests(list: &[Acl]) -> Vec<Acl> {
     let mask = |acl: &Acl| match acl.id.id.split_once(':') {
         Some((user, _)) if acl.id.scheme == DIGEST => Acl::new(acl.permissions, DIGEST, format!("{user}:x")),
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_mean_nobody_are_refused_and_duplicates_dropped() {
+    fn lists_that_name_no_user_are_refused_and_duplicates_dropped() {
         for (scheme, id) in [("world", "everyone"), ("digest", "nohash"), ("ip", "1.2.3"), ("x509", "a"), ("", "")] {
             let list = vec![Acl::open(), Acl::new(Permissions::ALL, scheme, id)];
             assert_eq!(complete_access_list(list, &[ip()]), Err(ErrorCode::InvalidAcl), "{scheme}:{id}");

@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 use crate::auth::DIGEST;
 
-/// Who `user:password` is: the user, and the SHA-1 of the whole in base64.
+/// The identity of `user:password`: the user, and the SHA-1 of the whole in base64.
 pub(crate) fn digest_identity(credentials: &[u8]) -> Id {
     let text = String::from_utf8_lossy(credentials);
     let user = text.split(':').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Addresses with an optional number of leading bits; of version 4 alone, as in Apache.
+//! Addresses with an optional number of leading bits; version 4 only, as in Apache.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,7 @@ pub(super) fn is_valid(expression: &str) -> bool {
     parse(expression).is_some()
 }
 
-/// Whether an address is meant by what an access list names.
+/// Whether an address is covered by an entry of an access list.
 pub(super) fn matches(address: &str, expression: &str) -> bool {
     let (Some((network, bits)), Some(address)) = (parse(expression), parse_address(address)) else {
         return false;

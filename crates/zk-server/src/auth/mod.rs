@@ -1,4 +1,4 @@
-//! Who may do what: the schemes `world`, `ip`, `digest` and `auth`, and the super user.
+//! Permissions: the schemes `world`, `ip`, `digest` and `auth`, and the super user.
 
 mod check;
 mod digest;
@@ -13,10 +13,10 @@ use lockkeeper_zk_proto::message::{ClientInfo, Id};
 pub(crate) const DIGEST: &str = "digest";
 /// The scheme of addresses; every connection has it from the start.
 pub(crate) const IP: &str = "ip";
-/// The scheme of whoever may do everything.
+/// The scheme of the user who may do everything.
 pub(crate) const SUPER: &str = "super";
 
-/// What a client is told of itself: of a digest the user alone.
+/// What a client is told of its identity: of a digest only the user.
 pub(crate) fn client_info(identity: &Id) -> ClientInfo {
     let user = match identity.scheme.as_str() {
         DIGEST => identity.id.split(':').next().unwrap_or_default(),

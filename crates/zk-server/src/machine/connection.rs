@@ -31,7 +31,7 @@ pub(super) struct Connection {
     pub(super) stage: Stage,
     pub(super) deframer: Deframer,
     pub(super) head: Vec<u8>,
-    /// Whom its requests come from; changed by whole, since each request is judged by what was true when it came.
+    /// Who sends its requests. Replaced as a whole, since each request is judged by the identities at its arrival.
     pub(super) identities: Arc<[Id]>,
     pub(super) session_id: i64,
     /// The timeout negotiated on this connection, which need not be the session's first one.

@@ -16,12 +16,12 @@ use crate::machine::io::{CloseReason, Moment, SeenRequest, SendKind};
 use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
 use crate::machine::settings::IDENTITIES_MAX;
 
-/// The zxid in the reply to what never comes near the nodes, as in Apache.
+/// The zxid in the reply to a request that does not reach the nodes, as in Apache.
 const ZXID_AUTH: i64 = 0;
 /// The zxid in the reply to an unknown operation, as in Apache.
 const ZXID_UNIMPLEMENTED: i64 = -1;
 
-/// Who asks: what a request is judged by.
+/// Where a request comes from: what it is judged by.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) connection: ConnectionId,
@@ -50,7 +50,7 @@ impl ServerMachine {
         if let Ok(Request::Auth(auth)) = &request {
             return self.authenticate(id, header, auth);
         }
-        // Whoever asks for anything is alive, be it nonsense.
+        // A client that asks for anything is alive, even if the request makes no sense.
         if !self.state.sessions.touch(caller.session_id, timeout_ms, moment.now) {
             return self.close(id, CloseReason::SessionExpired);
         }
@@ -78,7 +78,7 @@ impl ServerMachine {
         }
     }
 
-    /// Does what changes something; each attempt takes a transaction number, successful or not.
+    /// Performs a request that changes something; each attempt takes a transaction number, successful or not.
     fn write(&mut self, moment: Moment, caller: &Caller, request: Request) -> Result<Response, ErrorCode> {
         if self.refuses_writes {
             return Err(ErrorCode::SystemError);
@@ -161,13 +161,13 @@ impl ServerMachine {
         self.send_frame(id, frame, SendKind::Reply(header.code));
     }
 
-    /// As whom the server knows a connection.
+    /// The identities of a connection at the server.
     pub(super) fn who_am_i(caller: &Caller) -> Response {
         Response::WhoAmI(caller.identities.iter().map(client_info).collect())
     }
 }
 
-/// The word for an operation in the report on connections.
+/// The name of an operation in the report on connections.
 fn operation_word(code: i32) -> &'static str {
     match OpCode::from_code(code) {
         Some(OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl) => "CREA",

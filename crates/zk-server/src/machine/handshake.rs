@@ -1,4 +1,4 @@
-//! How sessions begin, go on on another connection, and end.
+//! How sessions begin, continue on another connection, and end.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{ConnectRequest, ConnectResponse, ReadOnlyFlag};
@@ -9,7 +9,7 @@ use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
 use crate::machine::settings::SESSIONS_MAX;
 use crate::tree::Change;
 
-/// What a refused client is given for a password: as many zeros as a password has bytes.
+/// The password that a refused client gets: as many zeros as a password has bytes.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
 impl ServerMachine {
@@ -38,10 +38,11 @@ impl ServerMachine {
         self.answer_handshake(id, session_id, timeout_ms, request.read_only);
     }
 
-    /// Ends a session of which nothing was heard in time, and its connection with it.
+    /// Ends a session that was silent for its timeout, and its connection with it.
     pub(super) fn expire(&mut self, moment: Moment, session_id: i64) {
         if self.refuses_writes {
-            // Its end cannot be stored; it is tried again a tick later, and harms nobody meanwhile but who waits.
+            // Its end cannot be stored. It is tried again a tick later; until then only the clients that wait for it
+            // are affected.
             let timeout_ms = i32::try_from(self.settings.tick.as_millis()).unwrap_or(i32::MAX);
             self.state.sessions.touch(session_id, timeout_ms, moment.now);
             return;
@@ -51,7 +52,7 @@ impl ServerMachine {
         }
     }
 
-    /// Ends a session and deletes its nodes, in one transaction; answers the connection it was on.
+    /// Ends a session and deletes its nodes, in one transaction; returns the connection it was on.
     pub(super) fn end_session(&mut self, moment: Moment, session_id: i64) -> Option<ConnectionId> {
         let zxid = self.take_zxid();
         let mut changes: Vec<Change> =
@@ -79,7 +80,7 @@ impl ServerMachine {
         session_id
     }
 
-    /// Goes on with a session if it lives and the password is right; its former connection ends then.
+    /// Continues a session if it lives and the password is right; its former connection then ends.
     fn resume_session(&mut self, moment: Moment, id: ConnectionId, request: &ConnectRequest, timeout_ms: i32) -> bool {
         let session_id = request.session_id;
         let password = request.password.as_deref().unwrap_or_default();

@@ -14,14 +14,14 @@ use crate::connection_id::ConnectionId;
 pub struct Moment {
     /// The clock that never goes back: decides when sessions end.
     pub now: Timestamp,
-    /// The wall clock in milliseconds since 1970: written into nodes, decides nothing but times to live.
+    /// The wall clock in milliseconds since 1970: written into nodes; it decides only about times to live.
     pub wall_ms: i64,
 }
 
 /// Something that happened outside.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Somebody connected; the id must be new.
+    /// A client connected; the id must be new.
     Accepted {
         /// The new connection.
         connection: ConnectionId,
@@ -42,7 +42,7 @@ pub enum Input<'a> {
     },
     /// Time has passed; due at [`super::ServerMachine::next_wake`], harmless at other times.
     Tick,
-    /// The session is to end now, as if nothing had been heard of it.
+    /// The session is to end now, as if it had been silent for its timeout.
     Expire {
         /// Which session.
         session_id: i64,
@@ -52,7 +52,7 @@ pub enum Input<'a> {
 /// Something to be done outside, in the order in which it comes.
 #[derive(Debug)]
 pub enum Output {
-    /// What follows may only be done once this record is safely stored. Only machines that keep records say so.
+    /// What follows may only be done once this record is safely stored. Only machines that keep records use it.
     Persist(Bytes),
     /// Send bytes to a connection.
     Send {
@@ -93,13 +93,13 @@ pub enum CloseReason {
     SessionClosed,
     /// The session expired.
     SessionExpired,
-    /// The session asked for in the handshake is over or is somebody else's.
+    /// The session asked for in the handshake is over or belongs to another client.
     SessionRefused,
     /// The session went on on another connection.
     SessionMoved,
     /// The client has seen a transaction that this server does not know.
     ClientAhead,
-    /// A frame's length is outside what is admitted.
+    /// A frame's length is not allowed.
     FrameLength,
     /// A handshake or a request's header could not be read.
     Malformed,
@@ -149,7 +149,7 @@ impl fmt::Display for CloseReason {
             Self::SessionRefused => "the session asked for is over, or the password is wrong",
             Self::SessionMoved => "the session went on on another connection",
             Self::ClientAhead => "the client has seen a transaction unknown here",
-            Self::FrameLength => "a frame's length is outside what is admitted",
+            Self::FrameLength => "a frame's length is outside the allowed range",
             Self::Malformed => "a handshake or a request's header could not be read",
             Self::Unimplemented => "the operation is unknown or not for clients",
             Self::AuthFailed => "the credentials were refused",

@@ -8,7 +8,7 @@ use crate::machine::server::{Done, ServerMachine};
 use crate::machine::writes::Kind;
 use crate::tree::{Change, Undo};
 
-/// What an operation is answered with when all are done.
+/// The answer to an operation when all of them took effect.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Create,
@@ -40,7 +40,7 @@ impl ServerMachine {
                 }
             }
         }
-        // A transaction that only checks changes nothing, and there is nothing to keep of it.
+        // A transaction that only checks changes nothing, so there is nothing to store.
         if !done.is_empty() {
             self.publish(moment, zxid, done);
         }
@@ -92,7 +92,7 @@ impl ServerMachine {
             | MultiOperation::CreateContainer(create)
             | MultiOperation::CreateTtl { create, .. } => {
                 if create.mode.has_ttl() {
-                    // Apache fails on this in a way that fails the request and not the transaction.
+                    // Apache fails here in a way that fails the request and not the transaction.
                     return Err(ErrorCode::MarshallingError);
                 }
                 let is_container = create.mode == CreateMode::Container;
@@ -112,8 +112,8 @@ impl ServerMachine {
     }
 }
 
-/// The results of a transaction that failed at the operation `at`: the one to blame has the error, those before it say
-/// OK without having been done, those after it were not looked at.
+/// The results of a transaction that failed at the operation `at`: that one has the error, those before it say OK
+/// without having taken effect, those after it were not tried.
 fn failed(count: usize, at: usize, error: ErrorCode) -> Vec<MultiResult> {
     let code = |index: usize| match index.cmp(&at) {
         std::cmp::Ordering::Less => ErrorCode::Ok,

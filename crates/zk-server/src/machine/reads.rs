@@ -9,7 +9,7 @@ use crate::machine::settings::MULTI_READ_BYTES_MAX;
 use crate::tree::Node;
 
 impl ServerMachine {
-    /// Answers what changes nothing but the caller's watches.
+    /// Answers a request that changes only the caller's watches.
     pub(super) fn read(&mut self, caller: &Caller, request: Request) -> Result<Response, ErrorCode> {
         match request {
             Request::Exists { path, watch } => self.exists(caller, &path, watch),
@@ -67,7 +67,7 @@ impl ServerMachine {
         }
     }
 
-    /// Anybody may ask whether a node exists; the watch is set even if it does not.
+    /// Any client may ask whether a node exists; the watch is set even if it does not.
     fn exists(&mut self, caller: &Caller, path: &str, watch: bool) -> Result<Response, ErrorCode> {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
@@ -101,7 +101,7 @@ impl ServerMachine {
         Response::GetEphemerals { ephemerals }
     }
 
-    /// Does several reads, as long as the answers are not too long together.
+    /// Performs several reads, while the answers together are not too long.
     fn multi_read(&self, caller: &Caller, operations: &[MultiReadOperation]) -> Result<Vec<MultiResult>, ErrorCode> {
         let mut results = Vec::with_capacity(operations.len());
         let mut bytes = 0;

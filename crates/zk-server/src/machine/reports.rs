@@ -1,4 +1,4 @@
-//! Four-letter words: what an operator, or a load balancer, asks over a bare connection.
+//! Four-letter words: what an operator, or a load balancer, asks over a plain connection.
 //!
 //! Lines and their order are those of Apache's standalone server, for tools that read them.
 
@@ -51,7 +51,7 @@ impl Word {
 }
 
 impl ServerMachine {
-    /// Answers the first four bytes of a connection if they are a word, and closes it; `false` if they are none.
+    /// Answers the first four bytes of a connection if they are a word, and closes it; `false` if they are not one.
     pub(super) fn report(&mut self, moment: Moment, id: ConnectionId, head: &[u8]) -> bool {
         let text = match Word::parse(head) {
             Some(word) => {

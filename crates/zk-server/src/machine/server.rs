@@ -19,12 +19,12 @@ use crate::record::encode_transaction;
 use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
 use crate::watch::Watches;
 
-/// The zxid in the header of events; clients of 3.8 expect no better.
+/// The zxid in the header of events; clients of 3.8 expect no other.
 const EVENT_ZXID: i64 = -1;
 /// What is sent is never limited here: a list of children may be longer than any request.
 pub(super) const SENT_BYTES_MAX: usize = i32::MAX as usize;
 
-/// A change that was done, and who may hear of it: the access lists of the node and of its parent.
+/// A change that was made, and what decides who may see it: the access lists of the node and of its parent.
 #[derive(Debug)]
 pub(super) struct Done {
     change: Change,
@@ -44,8 +44,8 @@ pub struct Counters {
 /// A ZooKeeper server without I/O.
 ///
 /// Everything is decided in [`ServerMachine::handle`]; afterwards all outputs are to be taken by
-/// [`ServerMachine::poll_output`] and done in order. Time must not run backwards. The same inputs give the same
-/// outputs: the machine reads no clock and rolls no dice.
+/// [`ServerMachine::poll_output`] and performed in order. Time must not run backwards. The same inputs give the same
+/// outputs: the machine reads no clock and uses no randomness.
 pub struct ServerMachine {
     pub(super) settings: Settings,
     pub(super) state: State,
@@ -82,7 +82,7 @@ impl ServerMachine {
         Self::from_state(settings, state, moment)
     }
 
-    /// A server that goes on from a state. Its sessions have their whole timeout again, as after a restart of Apache.
+    /// A server that continues a state. Its sessions have their whole timeout again, as after a restart of Apache.
     pub(crate) fn from_state(settings: Settings, mut state: State, moment: Moment) -> Self {
         let sessions: Vec<_> = state.sessions.iter().map(|(id, session)| (id, session.timeout_ms)).collect();
         for (id, timeout_ms) in sessions {
@@ -105,7 +105,7 @@ impl ServerMachine {
         }
     }
 
-    /// Takes note of what happened. (The one place where inputs come in.)
+    /// Handles an input. (The one place where inputs come in.)
     pub fn handle(&mut self, moment: Moment, input: Input<'_>) {
         match input {
             Input::Accepted { connection, peer } => self.accept(moment, connection, peer),
@@ -148,12 +148,12 @@ impl ServerMachine {
         self.hook = hook;
     }
 
-    /// Has a node count its children from here; says whether there is such a node.
+    /// Has a node count its children from here; returns whether there is such a node.
     pub fn set_children_made(&mut self, path: &str, count: i32) -> bool {
         self.state.tree.set_children_created(path, count)
     }
 
-    /// Says whether changes can be stored at present; while they cannot, writes and new sessions are refused.
+    /// Sets whether changes can be stored at present; while they cannot, writes and new sessions are refused.
     pub fn set_refuses_writes(&mut self, refuses: bool) {
         self.refuses_writes = refuses;
     }
@@ -245,7 +245,7 @@ impl ServerMachine {
 
     fn take_frames(&mut self, moment: Moment, id: ConnectionId) {
         loop {
-            // A frame can end its own connection; the frames after it are nobody's.
+            // A frame can end its own connection; the frames after it are ignored.
             let Some(connection) = self.connections.get_mut(&id) else {
                 return;
             };
@@ -293,13 +293,13 @@ impl ServerMachine {
         self.state.zxid
     }
 
-    /// Does a change that was found to be allowed, in a transaction of its own.
+    /// Makes a change that was found to be allowed, in a separate transaction.
     pub(super) fn commit_one(&mut self, moment: Moment, change: Change) {
         let zxid = self.take_zxid();
         self.commit(moment, zxid, vec![change]);
     }
 
-    /// Does changes that were found to be allowed, in one transaction.
+    /// Makes changes that were found to be allowed, in one transaction.
     pub(super) fn commit(&mut self, moment: Moment, zxid: i64, changes: Vec<Change>) {
         let mut done = Vec::with_capacity(changes.len());
         for change in changes {
@@ -310,7 +310,7 @@ impl ServerMachine {
         self.publish(moment, zxid, done);
     }
 
-    /// Does a change, and notes who may hear of it.
+    /// Makes a change, and notes what decides who may see it.
     pub(super) fn apply(&mut self, moment: Moment, zxid: i64, change: Change) -> Result<(Done, Undo), ChangeError> {
         let tree = &mut self.state.tree;
         let undo = tree.apply(&change, zxid, moment.wall_ms)?;
@@ -325,8 +325,8 @@ impl ServerMachine {
         Ok((Done { change, node, parent }, undo))
     }
 
-    /// Has changes that were done stored, and their watches fired. Who may not read a node hears nothing of it, though
-    /// the watch is over.
+    /// Has changes that were made stored, and their watches fired. A client that may not read a node gets no event of
+    /// it, though its watch is over.
     pub(super) fn publish(&mut self, moment: Moment, zxid: i64, done: Vec<Done>) {
         let mut changes = Vec::with_capacity(done.len());
         let mut events = Vec::new();
@@ -365,7 +365,7 @@ impl ServerMachine {
         }
     }
 
-    /// Sends an event to those it is for.
+    /// Sends an event to the connections it is for.
     pub(super) fn send_event(&mut self, event: &WatcherEvent, to: impl IntoIterator<Item = ConnectionId>) {
         debug_assert_ne!(event.kind, EventKind::None);
         let Ok(frame) = encode_event(EVENT_ZXID, event, SENT_BYTES_MAX) else {
@@ -377,7 +377,7 @@ impl ServerMachine {
         }
     }
 
-    /// Sends a frame; one that could not be closed, being too long, ends the connection.
+    /// Sends a frame; one that could not be built, because it is too long, ends the connection.
     pub(super) fn send_frame(&mut self, id: ConnectionId, frame: Result<BytesMut, FrameError>, kind: SendKind) {
         match frame {
             Ok(frame) => self.send(id, frame.freeze(), kind),

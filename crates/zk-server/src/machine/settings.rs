@@ -1,4 +1,4 @@
-//! What a machine is set to, and its limits.
+//! The settings of a machine, and its limits.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const CONNECTIONS_MAX: usize = 1 << 16;
 /// How many sessions there may be; each takes some hundred bytes.
 pub(crate) const SESSIONS_MAX: usize = 1 << 20;
-/// How much memory all watches may take, as reckoned, in bytes.
+/// How much memory all watches may take, as estimated, in bytes.
 pub(crate) const WATCH_BYTES_MAX: usize = 1 << 30;
-/// How much memory one connection's watches may take, as reckoned, in bytes: a million on short paths.
+/// How much memory one connection's watches may take, as estimated, in bytes: a million on short paths.
 pub(crate) const WATCH_BYTES_PER_CONNECTION_MAX: usize = 256 << 20;
 /// How long the answers to one request may be altogether, in bytes; reading one large node over and over in a single
 /// request would otherwise fill the memory.
 pub(crate) const MULTI_READ_BYTES_MAX: usize = 64 << 20;
-/// How many bytes of answers one push of a connection may bring about, in bytes, before it is cut.
+/// How many bytes of answers one push of a connection may cause before it is cut.
 pub(crate) const ANSWERED_BYTES_MAX: usize = 128 << 20;
-/// How many identities one connection may have; a client that adds more is not in its right mind.
+/// How many identities one connection may have; no sensible client adds more.
 pub(crate) const IDENTITIES_MAX: usize = 64;
 /// How much memory the nodes may take before creating and setting data are refused as exceeding a quota, in bytes.
 const TREE_BYTES_DEFAULT_MAX: usize = 1 << 30;
 
-/// What a [`super::ServerMachine`] is set to.
+/// The settings of a [`super::ServerMachine`].
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The width of the buckets in which sessions expire; session timeouts are between 2 and 20 of it.
@@ -41,9 +41,9 @@ pub struct Settings {
     pub frame_bytes_max: usize,
     /// How often containers and nodes with a time to live are looked at.
     pub container_check: Duration,
-    /// How much memory the nodes may take, as reckoned, in bytes.
+    /// How much memory the nodes may take, as estimated, in bytes.
     pub tree_bytes_max: usize,
-    /// Who is the super user: `super:` and the digest, as Apache's `superDigest` has it.
+    /// The super user: `super:` and the digest, as in Apache's `superDigest`.
     pub super_digest: Option<String>,
     /// Whether records are handed out to be stored.
     pub keeps_records: bool,

@@ -7,7 +7,8 @@ use lockkeeper_zk_proto::time::Timestamp;
 use crate::session::SessionTable;
 use crate::tree::{Change, ChangeError, DataTree, Transaction};
 
-/// How far transaction numbers are apart per millisecond of the clock they start from: more than a server can use up.
+/// How many transaction numbers there are for each millisecond of the clock they start from: more than a server can
+/// use.
 const ZXIDS_PER_MS_SHIFT: u32 = 20;
 /// The wall time that transaction numbers are counted from, in milliseconds since 1970: the start of 2025. 43 bits of
 /// milliseconds are 278 years.
@@ -17,7 +18,7 @@ const ZXIDS_UNRECORDED_MAX: i64 = 1 << 20;
 /// The high byte of session ids, where Apache has the server's number.
 const SESSION_ID_HIGH: i64 = 1 << 56;
 
-/// What a new service is grown from; the machine itself is without chance.
+/// What a new service starts from; the machine itself has no randomness.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Seed {
     /// What session passwords are made from.
@@ -45,14 +46,14 @@ impl State {
         }
     }
 
-    /// Begins a new life of a service that has run before: numbers go on well above those of the last.
+    /// Begins a new life of a service that has run before: its numbers start well above the last ones.
     pub(crate) fn begin_life(&mut self, wall_ms: i64) {
         let recorded = self.zxid.saturating_add(ZXIDS_UNRECORDED_MAX);
         self.zxid = recorded.max(zxid_of(wall_ms));
         self.sessions.begin_life(first_session_id(wall_ms));
     }
 
-    /// Does again what was recorded.
+    /// Applies again what was recorded.
     ///
     /// # Errors
     ///

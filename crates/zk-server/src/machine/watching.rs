@@ -8,7 +8,7 @@ use crate::machine::server::ServerMachine;
 use crate::machine::settings::{WATCH_BYTES_MAX, WATCH_BYTES_PER_CONNECTION_MAX};
 
 impl ServerMachine {
-    /// Sets watches again; what was missed meanwhile is told at once instead, in the order of the wishes.
+    /// Sets watches again. Events that were missed meanwhile are sent at once instead, in the order of the request.
     pub(super) fn set_watches(&mut self, caller: &Caller, wishes: &SetWatches) {
         let since = wishes.relative_zxid;
         for path in &wishes.data {

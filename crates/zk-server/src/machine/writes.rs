@@ -12,11 +12,11 @@ use crate::tree::{Change, Node, Owner, TTL_MS_MAX, is_system_path, split_parent}
 
 /// A version that any node has.
 const ANY_VERSION: i32 = -1;
-/// The time to live of a request that names none.
+/// The time to live of a request without one.
 const NO_TTL: i64 = -1;
 
 impl ServerMachine {
-    /// Does one change in a transaction of its own.
+    /// Makes one change in a separate transaction.
     pub(super) fn write_one(
         &mut self,
         moment: Moment,
@@ -161,7 +161,7 @@ impl ServerMachine {
     }
 }
 
-/// Which of the create requests it is; the request, not the mode, decides whom the node lives for.
+/// Which of the create requests it is; the request, not the mode, decides what the node's life depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Plain,
@@ -170,7 +170,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whom the node lives for, if mode and time to live go together.
+    /// What the node's life depends on, if mode and time to live go together.
     fn owner(self, mode: CreateMode, session_id: i64) -> Result<Owner, ErrorCode> {
         let ttl_ms = match self {
             Self::Ttl(ttl_ms) => ttl_ms,
@@ -202,7 +202,7 @@ const fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {
     if expected == ANY_VERSION || expected == actual { Ok(()) } else { Err(ErrorCode::BadVersion) }
 }
 
-/// A copy of its own: a slice would keep the whole frame it came in.
+/// A separate copy: a slice would keep the whole frame it came in.
 fn owned(data: Bytes) -> Bytes {
     Bytes::copy_from_slice(&data)
 }

@@ -1,6 +1,6 @@
-//! How the state and its changes are written down: the bytes of log records and snapshots.
+//! How the state and its changes are written: the bytes of log records and snapshots.
 //!
-//! What a file is, when it is flushed and what is done about a torn one is the storage's business.
+//! What a file is, when it is flushed and how a torn one is handled is the matter of `storage`.
 
 mod snapshot;
 mod transaction;

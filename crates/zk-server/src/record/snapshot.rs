@@ -19,14 +19,14 @@ const SESSION_BYTES_MIN: usize = 12;
 /// The fewest bytes a node takes.
 const NODE_BYTES_MIN: usize = 72;
 
-/// Says why a snapshot is none.
+/// Says why a snapshot is not valid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum SnapshotError {
     /// It cannot be read.
     Unreadable(DecodeError),
     /// A node has no parent.
     Orphan(Box<str>),
-    /// The secret has not its length.
+    /// The secret has the wrong length.
     Secret,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for SnapshotError {
         match self {
             Self::Unreadable(error) => write!(formatter, "the snapshot cannot be read: {error}"),
             Self::Orphan(path) => write!(formatter, "the snapshot has the node {path} without its parent"),
-            Self::Secret => formatter.write_str("the snapshot's secret has not its length"),
+            Self::Secret => formatter.write_str("the snapshot's secret has the wrong length"),
         }
     }
 }
@@ -62,11 +62,11 @@ pub(crate) fn encode_state(state: &State) -> Bytes {
     writer.into_bytes().freeze()
 }
 
-/// Reads a state. The sessions in it have still to be given their time.
+/// Reads a state. The sessions in it have yet to get their time.
 ///
 /// # Errors
 ///
-/// Fails on what [`encode_state`] would not have written.
+/// Fails on bytes that [`encode_state`] would not have written.
 pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<State, SnapshotError> {
     let mut reader = Reader::new(bytes);
     let zxid = reader.i64("zxid")?;

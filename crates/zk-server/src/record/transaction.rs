@@ -29,7 +29,7 @@ pub(crate) fn encode_transaction(transaction: &Transaction) -> Bytes {
 ///
 /// # Errors
 ///
-/// Fails on what [`encode_transaction`] would not have written.
+/// Fails on bytes that [`encode_transaction`] would not have written.
 pub(crate) fn decode_transaction(bytes: Bytes, tree: &mut DataTree) -> Result<Transaction, DecodeError> {
     let mut reader = Reader::new(bytes);
     let transaction = Transaction {
@@ -107,7 +107,7 @@ fn decode_change(reader: &mut Reader, tree: &mut DataTree) -> Result<Change, Dec
     })
 }
 
-/// Reads data as a copy of its own: a slice would keep the whole file in memory.
+/// Reads data as a separate copy: a slice would keep the whole file in memory.
 pub(super) fn decode_data(reader: &mut Reader) -> Result<Option<Bytes>, DecodeError> {
     Ok(reader.buffer("data")?.map(|data| Bytes::copy_from_slice(&data)))
 }

@@ -59,13 +59,13 @@ impl ServerBuilder {
         self
     }
 
-    /// Listens on no socket: clients come by [`EmbeddedServer::connect_duplex`] alone, as virtual time needs it.
+    /// Listens on no socket: clients only come by [`EmbeddedServer::connect_duplex`], as virtual time needs it.
     pub fn without_listener(mut self) -> Self {
         self.listen = None;
         self
     }
 
-    /// Keeps everything in `directory`, which is made if need be, flushed before it is answered.
+    /// Keeps everything in `directory`, which is created if it does not exist, and flushes it before answers are sent.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
         self
@@ -83,7 +83,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Admits requests of at most this many bytes (`jute.maxbuffer`).
+    /// Accepts requests of at most this many bytes (`jute.maxbuffer`).
     pub fn frame_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.frame_bytes_max = bytes;
         self
@@ -95,14 +95,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets whoever authenticates by `digest` as `super` with this password do everything.
+    /// Lets a client that authenticates by `digest` as `super` with this password do everything.
     pub fn super_password(mut self, password: &str) -> Self {
         let identity = digest_identity(format!("super:{password}").as_bytes());
         self.settings.super_digest = Some(identity.id);
         self
     }
 
-    /// Grows a new service from a seed instead of from chance and the clock: the same inputs then give the same
+    /// Starts a new service from a seed instead of from randomness and the clock: the same inputs then give the same
     /// session ids, passwords and transaction numbers.
     pub fn seed(mut self, seed: Seed) -> Self {
         self.seed = Some(seed);
@@ -115,23 +115,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server on the runtime this is called on; it is up when this returns.
+    /// Starts the server on the runtime this is called on. When this returns, the server accepts clients; if the future
+    /// is dropped before, nothing keeps running.
     ///
     /// # Errors
     ///
     /// Fails if the address or the data directory cannot be used.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped before it is ready, it leaves nothing running.
-    ///
-    /// # Ordering
-    ///
-    /// Clients are let in when this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: it opens no connection.
     pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
         let Self { mut settings, listen, data_dir, seed, hook } = self;
         let listener = match listen {

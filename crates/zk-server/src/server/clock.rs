@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::machine::Moment;
 
-/// Counts from its start: tokio's time for both clocks, so that they agree under paused time. The wall clock is read
+/// Counts from its start. Both clocks use tokio's time, so that they agree under paused time. The wall clock is read
 /// once; setting it back later changes nothing here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {

@@ -1,4 +1,4 @@
-//! How the core is spoken to, besides by clients.
+//! How the core gets commands from others than clients.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use crate::connection_id::ConnectionId;
 use crate::machine::{Counters, RequestHook};
 use crate::server::link::Link;
 
-/// What the core is told or asked.
+/// A command or a question to the core.
 pub(super) enum Control {
-    /// Somebody connected.
+    /// A client connected.
     Accepted { id: ConnectionId, peer: SocketAddr, link: Link },
     /// Show every request to this.
     SetHook(Option<RequestHook>),
-    /// End a session now; says whether there was one.
+    /// End a session now; answers whether there was one.
     ExpireSession(i64, oneshot::Sender<bool>),
     /// Cut the connection instead of sending the next reply to this operation.
     DropNextReply(OpCode),
@@ -27,19 +27,19 @@ pub(super) enum Control {
     Blackhole(bool),
     /// Let nothing happen at all, time included.
     Pause(bool),
-    /// Cut all connections; says how many there were.
+    /// Cut all connections; answers how many there were.
     ResetConnections(oneshot::Sender<usize>),
-    /// Have a node count its children from here; says whether there is such a node.
+    /// Have a node count its children from here; answers whether there is such a node.
     SetChildrenMade(String, i32, oneshot::Sender<bool>),
     /// Begin a new life with the same state.
     Restart(oneshot::Sender<()>),
-    /// Tell how things stand.
+    /// Answer with the state of the server.
     Inspect(oneshot::Sender<Inspection>),
     /// Send what is to be sent, store what is to be stored, and end.
     Shutdown(oneshot::Sender<()>),
 }
 
-/// How things stand in a server.
+/// The state of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Inspection {
     pub(super) counters: Counters,

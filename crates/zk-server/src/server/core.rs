@@ -1,4 +1,4 @@
-//! The one task that owns the machine: takes in what connections and handles say, and lets the answers out.
+//! The one task that owns the machine: it takes inputs from connections and handles, and lets the answers out.
 
 use std::future::pending;
 
@@ -18,7 +18,7 @@ pub(super) const ARRIVALS_MAX: usize = 1024;
 /// How many arrivals are handled before their outputs leave and their records are stored together.
 const BATCH_ARRIVALS_MAX: usize = 256;
 
-/// How many bytes of answers end a batch early, in bytes: they should be on their way instead of in memory.
+/// How many bytes of answers end a batch early: they should be on their way instead of in memory.
 const ANSWERED_BYTES: usize = 1 << 20;
 
 /// The machine and everything around it.
@@ -33,7 +33,7 @@ pub(super) struct Core {
     paused_at: Option<Instant>,
 }
 
-/// What the core woke up for.
+/// Why the core woke up.
 enum Wake {
     Control(Option<Control>),
     Arrivals(Vec<Arrival>),
@@ -60,7 +60,7 @@ impl Core {
         }
     }
 
-    /// Runs until it is told to end, or nobody is left to tell it.
+    /// Runs until it is told to end, or all handles to tell it are gone.
     pub(super) async fn run(mut self) {
         loop {
             match self.wake().await {
@@ -89,7 +89,7 @@ impl Core {
         let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
         let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
         let mut batch = Vec::new();
-        // In this order: whoever holds the handle first, then what is due, then clients.
+        // In this order: the handle first, then what is due, then clients.
         tokio::select! {
             biased;
             control = self.controls.recv() => Wake::Control(control),
@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Stores the records of what was done, and lets answers out as far as they may.
+    /// Stores the records of what was done, and sends the answers that may go out.
     fn let_out(&mut self) {
         let Some(machine) = &mut self.machine else {
             return;
@@ -221,7 +221,7 @@ impl Core {
         }
     }
 
-    /// Takes note of what became of records; `false` if the server cannot go on.
+    /// Handles the result of storing records; `false` if the server cannot go on.
     fn hear_of_storage(&mut self, event: StorageEvent) -> bool {
         match event {
             StorageEvent::Stored(count) => self.delivery.stored(count),
@@ -238,7 +238,7 @@ impl Core {
         true
     }
 
-    /// Goes back to what is stored: what was done since was answered to nobody.
+    /// Goes back to what is stored: no client had an answer to what was done since.
     fn go_back(&mut self) -> bool {
         self.delivery.cut_all();
         let moment = self.moment();
@@ -264,7 +264,7 @@ impl Core {
         }
     }
 
-    /// Ends in order: what was taken in is stored and answered.
+    /// Ends in order: what was accepted is stored and answered.
     async fn finish(&mut self) {
         self.let_out();
         while !self.delivery.is_all_stored() {

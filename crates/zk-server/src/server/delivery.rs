@@ -1,4 +1,4 @@
-//! How outputs leave the core: in order, none before what it depends on is stored, and through the faults asked for.
+//! How outputs leave the core: in order, none before its record is stored, and with the faults that were asked for.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::connection_id::ConnectionId;
 use crate::machine::{CloseReason, Output, SendKind};
 use crate::server::link::Link;
 
-/// How many bytes of answers may wait to be stored before nothing more is taken in, in bytes.
+/// How many bytes of answers may wait to be stored before nothing more is accepted.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// An output, and how many records must be stored before it may leave.
@@ -61,7 +61,7 @@ impl Delivery {
         self.drop_replies.push_back(opcode);
     }
 
-    /// Whether so much waits to be stored that nothing more should be taken in.
+    /// Whether so much waits to be stored that nothing more should be accepted.
     pub(super) const fn is_full(&self) -> bool {
         self.held_bytes > HELD_BYTES_MAX
     }
@@ -88,12 +88,12 @@ impl Delivery {
         None
     }
 
-    /// Notes that so many more records are stored.
+    /// Notes that this many more records are stored.
     pub(super) fn stored(&mut self, count: u64) {
         self.records_stored += count;
     }
 
-    /// Cuts all connections and forgets what was on its way to them; answers which they were.
+    /// Cuts all connections and forgets what was on its way to them; returns those connections.
     pub(super) fn cut_all_links(&mut self) -> Vec<ConnectionId> {
         self.held.clear();
         self.held_bytes = 0;
@@ -104,13 +104,13 @@ impl Delivery {
         self.links.drain().map(cut).collect()
     }
 
-    /// Cuts all connections and forgets the records too: none of what is under way will be stored.
+    /// Cuts all connections and forgets the records too: none of them will be stored.
     pub(super) fn cut_all(&mut self) {
         self.cut_all_links();
         self.records_stored = self.records_out;
     }
 
-    /// Lets everything go that may; answers the connections that were cut on the way.
+    /// Lets everything go that may; returns the connections that were cut on the way.
     pub(super) fn flush(&mut self) -> Vec<ConnectionId> {
         let mut cut = Vec::new();
         while !self.is_blackholed

@@ -27,10 +27,18 @@ const DUPLEX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::I
 
 /// A ZooKeeper server in this process.
 ///
-/// It serves as long as this value lives; dropping it closes all connections at once. With a data directory
+/// It serves while this value lives; dropping it closes all connections at once. With a data directory
 /// [`EmbeddedServer::shutdown`] is the orderly way to end, but no other way loses anything that was answered.
 ///
-/// The faults below take effect in the order of the calls, and no later than an answer to any of the calls that wait.
+/// # What holds for all methods
+///
+/// - The handle talks to the server within this process: there is no connection that can be lost.
+/// - An async method that was polled takes effect even if its future is dropped. It has taken effect when it returns,
+///   before anything that is asked of the server later. A method that only reads changes nothing.
+/// - The faults take effect in the order of the calls, and no later than an answer to any of the async methods.
+/// - A server that has stopped does nothing, and its answers are empty: 0, `false`, or no entries.
+///
+/// # Example
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -49,7 +57,7 @@ pub struct EmbeddedServer {
     listening: Option<AbortHandle>,
 }
 
-/// What a server is put together from.
+/// The parts a server is made of.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) controls: mpsc::UnboundedSender<Control>,
@@ -62,7 +70,7 @@ pub(super) struct Parts {
 #[derive(Clone, Debug)]
 struct Entrance {
     controls: mpsc::WeakUnboundedSender<Control>,
-    /// Held by the handle alone: without it the core ends.
+    /// Held by the handle only: without it the core ends.
     _alive: Option<mpsc::UnboundedSender<Control>>,
     arrivals: mpsc::Sender<Arrival>,
     next_id: Arc<AtomicU64>,
@@ -71,23 +79,12 @@ struct Entrance {
 }
 
 impl EmbeddedServer {
-    /// Starts a server on any free port of the loopback address, in memory.
+    /// Starts a server on any free port of the loopback address, in memory. When this returns, the server accepts
+    /// clients; if the future is dropped before, nothing keeps running.
     ///
     /// # Errors
     ///
-    /// Fails if the system lets it listen on no port.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped before it is ready, it leaves nothing running.
-    ///
-    /// # Ordering
-    ///
-    /// Clients are let in when this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: it opens no connection.
+    /// Fails if the system allows it to listen on no port.
     pub async fn start() -> Result<Self, ServerError> {
         Self::builder().start().await
     }
@@ -118,7 +115,7 @@ impl EmbeddedServer {
         self.address
     }
 
-    /// The URL Lockkeeper connects to; `zk:` alone without a listener.
+    /// The URL that Lockkeeper connects to; only `zk:` without a listener.
     pub fn url(&self) -> String {
         match self.address {
             Some(address) => format!("zk://{address}"),
@@ -133,7 +130,7 @@ impl EmbeddedServer {
         client
     }
 
-    /// Serves a client on any stream, TLS for instance; `peer` is what the scheme `ip` goes by.
+    /// Serves a client on any stream, TLS for instance; the scheme `ip` uses `peer`.
     pub fn serve<S>(&self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -141,23 +138,7 @@ impl EmbeddedServer {
         self.entrance.serve(stream, peer, |_| ());
     }
 
-    /// Ends a session now, as if nothing had been heard of it for its timeout; says whether there was one.
-    ///
-    /// # Errors
-    ///
-    /// None; a server that has stopped does nothing.
-    ///
-    /// # Cancellation
-    ///
-    /// It takes effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// It has taken effect when this returns, before anything that is asked of the server later.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
+    /// Ends a session now, as if it had been silent for its timeout; returns whether there was one.
     pub async fn expire_session(&self, session_id: i64) -> bool {
         self.ask(|done| Control::ExpireSession(session_id, done)).await.unwrap_or_default()
     }
@@ -169,7 +150,7 @@ impl EmbeddedServer {
         self.tell(Control::DropNextReply(operation));
     }
 
-    /// Lets everything it sends leave this much later from now on; zero ends it.
+    /// Delays everything it sends by this much from now on; zero ends it.
     pub fn delay(&self, delay: Duration) {
         self.tell(Control::Delay(delay));
     }
@@ -185,74 +166,25 @@ impl EmbeddedServer {
         self.tell(Control::Pause(true));
     }
 
-    /// Goes on after [`EmbeddedServer::pause`]; no session has come nearer to its end meanwhile.
+    /// Goes on after [`EmbeddedServer::pause`]; no session has come closer to its end meanwhile.
     pub fn resume(&self) {
         self.tell(Control::Pause(false));
     }
 
-    /// Cuts all connections without a farewell; sessions live on. Says how many there were.
-    ///
-    /// # Errors
-    ///
-    /// None; a server that has stopped does nothing.
-    ///
-    /// # Cancellation
-    ///
-    /// It takes effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// It has taken effect when this returns, before anything that is asked of the server later.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
+    /// Cuts all connections without ending their sessions; returns how many there were.
     pub async fn reset_connections(&self) -> usize {
         self.ask(Control::ResetConnections).await.unwrap_or_default()
     }
 
-    /// Restarts: connections and watches end; nodes and sessions are kept, and sessions have their whole timeout
-    /// again.
-    ///
-    /// # Errors
-    ///
-    /// None; a server that has stopped does nothing.
-    ///
-    /// # Cancellation
-    ///
-    /// It takes effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// It has taken effect when this returns, before anything that is asked of the server later.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
+    /// Restarts: connections and watches end; nodes and sessions are kept, and sessions have their whole timeout again.
     pub async fn restart(&self) {
         self.ask(Control::Restart).await;
     }
 
-    /// Has a node count its children as if so many had been made there, as years of use would have it; says whether there
+    /// Has a node count its children as if this many had been made there, as after years of use; returns whether there
     /// is such a node. The next sequence number is this one.
     ///
     /// With a data directory it is stored with the next snapshot, not before.
-    ///
-    /// # Errors
-    ///
-    /// None; a server that has stopped does nothing.
-    ///
-    /// # Cancellation
-    ///
-    /// It takes effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// It has taken effect when this returns, before anything that is asked of the server later.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
     pub async fn set_children_made(&self, path: &str, count: i32) -> bool {
         self.ask(|done| Control::SetChildrenMade(path.to_owned(), count, done)).await.unwrap_or_default()
     }
@@ -262,44 +194,14 @@ impl EmbeddedServer {
         self.tell(Control::SetHook(Some(Box::new(hook))));
     }
 
-    /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Can be dropped and called again.
-    ///
-    /// # Ordering
-    ///
-    /// Nothing is answered any more when this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
+    /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more. It
+    /// then answers no more requests. The future can be dropped and the method called again.
     pub async fn stopped(&self) {
         self.entrance.arrivals.closed().await;
     }
 
-    /// Ends in order: what was taken in is answered and stored, and a snapshot makes the next start short.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped half-way, the server ends as if this value had been dropped.
-    ///
-    /// # Ordering
-    ///
-    /// Everything that was asked of the server before comes first.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose: the handle speaks to the server within this process.
+    /// Ends in order: everything that was asked before is answered and stored, and a snapshot makes the next start
+    /// short. If the future is dropped half-way, the server ends as if this value had been dropped.
     pub async fn shutdown(mut self) {
         if let Some(listening) = self.listening.take() {
             listening.abort();
@@ -331,7 +233,7 @@ impl Drop for EmbeddedServer {
 impl Entrance {
     fn tell(&self, control: Control) {
         if let Some(controls) = self.controls.upgrade() {
-            // A core that has stopped is told nothing more.
+            // A core that has stopped gets no more commands.
             let _ = controls.send(control);
         }
     }

@@ -1,4 +1,4 @@
-//! Why a server could not be started, or is no more.
+//! Why a server could not be started, or has stopped.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// The data directory could not be used.

@@ -16,10 +16,11 @@ use crate::connection_id::ConnectionId;
 const READ_BYTES: usize = 16 << 10;
 /// How much of what is ready is written at a time, in bytes; one larger chunk still goes out whole.
 const WRITE_BYTES: usize = 64 << 10;
-/// How much may wait for a client before nothing more is read from it, in bytes: whoever asks must read the answers.
+/// How much may wait for a client before nothing more is read from it, in bytes: a client that asks must read the
+/// answers.
 const UNREAD_BYTES: usize = 1 << 20;
-/// How much may wait for a client, in bytes, before its connection is cut: what others do can be told to a client that
-/// does not read, too.
+/// How much may wait for a client, in bytes, before its connection is cut. Events of other clients' changes also reach
+/// a client that does not read.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
 /// How much may wait for all clients together, in bytes, before the connection that would add to it is cut.
 const QUEUED_BYTES_TOTAL_MAX: usize = 2 << 30;
@@ -35,7 +36,7 @@ pub(super) enum Arrival {
     Closed(ConnectionId),
 }
 
-/// Bytes to be sent, and not before when.
+/// Bytes to be sent, and the earliest time for it.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) bytes: Bytes,
@@ -59,7 +60,7 @@ pub(super) struct Link {
     reset: oneshot::Sender<()>,
 }
 
-/// The task's end.
+/// The task's end of it.
 #[derive(Debug)]
 pub(super) struct LinkTask {
     id: ConnectionId,
@@ -116,7 +117,7 @@ impl Link {
     /// Queues bytes; `false` if too many are queued already.
     pub(super) fn send(&self, bytes: Bytes, due: Option<Instant>) -> bool {
         let is_admitted = self.queue.add(bytes.len());
-        // A task that has ended tells so itself.
+        // A task that has ended reports so itself.
         let _ = self.chunks.send(Chunk { bytes, due });
         is_admitted
     }
@@ -138,7 +139,7 @@ impl LinkTask {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let reading = async {
             read_all(id, &mut reader, &arrivals, &queue).await;
-            // What was asked for before is still answered: whoever sends a word may close its side at once.
+            // What was asked for before is still answered: a client that sends a word may close its side at once.
             pending::<()>().await;
         };
         let ending = async {

@@ -1,8 +1,8 @@
 //! The server with its sockets: what tests start, and what `lockkeeper server` runs.
 //!
-//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it says of itself;
+//! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it tells of its state;
 //! - `builder`: how one is set up;
-//! - `core`: the one task that owns the machine; `control` is how it is spoken to, `delivery` how outputs leave;
+//! - `core`: the one task that owns the machine; `control` has its commands, `delivery` says how outputs leave;
 //! - `link`: one task a connection, over any byte stream;
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
 

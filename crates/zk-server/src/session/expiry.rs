@@ -23,7 +23,7 @@ impl ExpiryQueue {
         }
     }
 
-    /// Puts a session's end to the first tick after `now + timeout_ms`, sooner or later than it was.
+    /// Moves a session's end to the first tick after `now + timeout_ms`, sooner or later than it was.
     pub(crate) fn touch(&mut self, session_id: i64, now: Timestamp, timeout_ms: u64) {
         let bucket = self.bucket_after(now, timeout_ms);
         match self.bucket_of.insert(session_id, bucket) {
@@ -56,7 +56,7 @@ impl ExpiryQueue {
         expired
     }
 
-    /// When the next sessions end, if nothing is heard of them.
+    /// When the next sessions end, if they stay silent.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.buckets.keys().next().map(|bucket| Timestamp::from_millis(*bucket))
     }

@@ -1,4 +1,4 @@
-//! Sessions: who they are, until when they live, and which connection they are on.
+//! Sessions: their ids and passwords, until when they live, and which connection they are on.
 
 mod expiry;
 mod table;

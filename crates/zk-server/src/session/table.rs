@@ -57,13 +57,13 @@ impl SessionTable {
         self.touch(id, timeout_ms, now);
     }
 
-    /// Ends a session; answers what it was.
+    /// Ends a session; returns it.
     pub(crate) fn close(&mut self, id: i64) -> Option<Session> {
         self.expiry.remove(id);
         self.sessions.remove(&id)
     }
 
-    /// Says that a session was heard of; `false` if there is none.
+    /// Notes a sign of life of a session; `false` if there is no such session.
     pub(crate) fn touch(&mut self, id: i64, timeout_ms: i32, now: Timestamp) -> bool {
         let is_there = self.sessions.contains_key(&id);
         if is_there {
@@ -73,7 +73,7 @@ impl SessionTable {
         is_there
     }
 
-    /// Notes which connection a session is on; answers the one it was on.
+    /// Notes which connection a session is on; returns the one it was on.
     pub(crate) fn attach(&mut self, id: i64, connection: Option<ConnectionId>) -> Option<ConnectionId> {
         let session = self.sessions.get_mut(&id)?;
         std::mem::replace(&mut session.connection, connection)
@@ -111,7 +111,7 @@ impl SessionTable {
         &self.secret
     }
 
-    /// The password of a session: nobody can tell it without the secret.
+    /// The password of a session: it cannot be computed without the secret.
     pub(crate) fn password(&self, id: i64) -> Bytes {
         let hash = Sha256::new().chain_update(self.secret).chain_update(id.to_be_bytes()).finalize();
         Bytes::copy_from_slice(&hash[..PASSWORD_BYTES])

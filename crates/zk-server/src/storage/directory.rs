@@ -27,11 +27,11 @@ pub(super) struct Files {
 }
 
 impl Directory {
-    /// Makes the directory if need be, and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be made, or another server has it.
+    /// Fails if it cannot be created, or another server has it.
     pub(super) fn open(path: &Path) -> Result<Self, StorageError> {
         fs::create_dir_all(path).map_err(|error| StorageError::io(path, error))?;
         let lock_path = path.join(LOCK_NAME);
@@ -106,8 +106,8 @@ impl Directory {
         Ok(files)
     }
 
-    /// Removes what the snapshot and log that begin at `zxid` have made superfluous. What cannot be removed is left;
-    /// it is older and harms nobody.
+    /// Removes what the snapshot and log that begin at `zxid` have made superfluous. What cannot be removed is left; it
+    /// is older and does no harm.
     pub(super) fn remove_before(&self, zxid: i64) {
         let Ok(files) = self.files() else {
             return;

@@ -19,10 +19,10 @@ pub enum StorageError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: Arc<io::Error>,
     },
-    /// A file is damaged where nothing but a failing disk or a foreign hand damages it: going on would lose what was
+    /// A file is damaged where only a failing disk or another program can damage it: going on would lose what was
     /// acknowledged. Restore the directory from a copy, or remove it to begin anew.
     Damaged {
         /// The file.

@@ -1,4 +1,4 @@
-//! How the core speaks to the writing thread.
+//! How the core uses the writing thread.
 
 use std::path::Path;
 use std::sync::mpsc as std_mpsc;
@@ -18,7 +18,7 @@ use crate::storage::writer::LogWriter;
 /// After how many bytes of records a snapshot is taken: reading them back takes well under a second.
 const SNAPSHOT_AFTER_BYTES: usize = 64 << 20;
 
-/// What the writing thread is told.
+/// A command to the writing thread.
 #[derive(Debug)]
 pub(super) enum StorageCommand {
     /// Write and flush these.
@@ -31,21 +31,21 @@ pub(super) enum StorageCommand {
     Close,
 }
 
-/// What became of records.
+/// The result of storing records.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum StorageEvent {
-    /// So many more are stored for good.
+    /// This many more are stored for good.
     Stored(u64),
     /// Some could not be stored, and neither will any that came after them before [`Storage::reload`].
     Refused {
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
     /// There is room again.
     Room,
-    /// Nobody knows what the disk holds.
+    /// It is not known what the disk holds.
     Failed {
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
 }
@@ -116,7 +116,7 @@ impl Storage {
         self.tell(StorageCommand::Snapshot { zxid: state.zxid, state: encode_state(state) });
     }
 
-    /// What became of records, in their order; waits for it.
+    /// Returns the result of storing records, in their order; waits for it.
     pub(crate) async fn next_event(&mut self) -> StorageEvent {
         self.events
             .recv()
@@ -124,7 +124,7 @@ impl Storage {
             .unwrap_or_else(|| StorageEvent::Failed { reason: "the writing thread has ended".to_owned() })
     }
 
-    /// Reads back what is stored, after records were refused. Events on records from before are over.
+    /// Reads back what is stored, after records were refused. Events about earlier records do not come any more.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Storage {
     }
 
     fn tell(&self, command: StorageCommand) {
-        // A thread that has ended has said so in an event.
+        // A thread that has ended has reported so in an event.
         let _ = self.commands.send(command);
     }
 }

@@ -1,7 +1,7 @@
 //! The form of a log: records one after the other, each with a checksum that holds at its place in its file alone.
 //!
-//! A record says how far the log was flushed when it was written. So a hole that a crash left, behind which nothing was
-//! acknowledged, can be told from one that was torn into what had been flushed.
+//! A record says how far the log was flushed when it was written. So two kinds of holes can be told apart: one that a
+//! crash left, behind which nothing was acknowledged, and one in what had been flushed.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ const MAGIC: &[u8; 8] = b"LKZKLOG1";
 pub(super) const HEADER_BYTES: usize = 16;
 /// Length, checksum, and how far the log was flushed.
 const RECORD_HEADER_BYTES: usize = 16;
-/// The longest record believed, in bytes: the end of a session with a million nodes fits.
+/// The longest record that is accepted, in bytes: the end of a session with a million nodes fits.
 const RECORD_BYTES_MAX: usize = 1 << 30;
 /// The record that ends a log after which another begins.
 const END: &[u8] = b"end";
@@ -104,7 +104,7 @@ fn record_at(bytes: &Bytes, zxid: i64, offset: usize) -> Option<(Bytes, usize)> 
     (header[4..8] == expected).then(|| (bytes.slice(start..start + length), flushed))
 }
 
-/// Looks for records behind the end; answers how far the log was flushed when the last of them was written.
+/// Looks for records behind the end; returns how far the log was flushed when the last of them was written.
 fn latest_flushed_behind(bytes: &Bytes, zxid: i64, end: usize) -> Option<usize> {
     let used = bytes.iter().rposition(|byte| *byte != 0)? + 1;
     let mut latest = None;

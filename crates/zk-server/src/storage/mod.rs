@@ -1,13 +1,13 @@
 //! What is kept on disk: a log of transactions, flushed before anything is answered, and snapshots.
 //!
-//! A directory holds at most one snapshot that counts, the newest, and the logs written since, each beginning where the
-//! last ended. It is locked while a server uses it.
+//! A directory holds at most one valid snapshot, the newest, and the logs written since, each beginning where the last
+//! ended. It is locked while a server uses it.
 //!
 //! - `directory`: the files and the lock;
 //! - `log`: the form of a log, and how it is read back;
 //! - `snapshot_file`: the form of a snapshot's file;
 //! - `recovery`: from files to a state;
-//! - `writer`: the thread that writes; `handle` is how the core speaks to it.
+//! - `writer`: the thread that writes; `handle` is how the core uses it.
 
 mod directory;
 mod error;

@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 20;
 ///
 /// # Errors
 ///
-/// Fails if the system does; what was there before is as it was.
+/// Fails if the system does; the earlier files are unchanged.
 pub(super) fn write(directory: &Directory, path: &Path, state: &[u8]) -> io::Result<()> {
     let unfinished = Directory::unfinished(path);
     let written = File::create(&unfinished).and_then(|mut file| {
@@ -32,7 +32,7 @@ pub(super) fn write(directory: &Directory, path: &Path, state: &[u8]) -> io::Res
         file.sync_all()
     });
     if let Err(error) = written {
-        // Room is likely what is missing; what cannot be removed now is overwritten by the next attempt.
+        // Probably there is no room; what cannot be removed now is overwritten by the next attempt.
         let _ = fs::remove_file(&unfinished);
         return Err(error);
     }

@@ -115,7 +115,7 @@ async fn a_log_cut_at_any_byte_gives_back_the_records_before_it() {
     }
 }
 
-/// Opens again once the thread of the storage before has let go of the directory.
+/// Opens again once the previous storage's thread has released the directory.
 fn reopen(folder: &Path) -> State {
     loop {
         match open(folder) {

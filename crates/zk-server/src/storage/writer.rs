@@ -1,4 +1,4 @@
-//! The thread that writes: what came together is written and flushed together.
+//! The thread that writes: records that came together are written and flushed together.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -39,7 +39,7 @@ pub(super) struct LogWriter {
     directory: Directory,
     log: Log,
     events: UnboundedSender<StorageEvent>,
-    /// Set when records were refused: those that follow stand on what was not stored, and are refused with them until
+    /// Set when records were refused: those that follow build on what was not stored, and are refused with them until
     /// the core has gone back.
     is_refusing: bool,
     lacks_room: bool,
@@ -54,7 +54,7 @@ impl LogWriter {
     ///
     /// # Errors
     ///
-    /// Fails if the system does; the directory can still be recovered from then.
+    /// Fails if the system does; the directory can still be recovered then.
     pub(super) fn begin(
         directory: Directory,
         zxid: i64,
@@ -67,7 +67,7 @@ impl LogWriter {
         Ok(Self { directory, log, events, is_refusing: false, lacks_room: false })
     }
 
-    /// Writes what it is told to until it is told to end.
+    /// Executes commands until it is told to end.
     pub(super) fn run(mut self, commands: &Receiver<StorageCommand>) {
         while let Some(command) = self.next_command(commands) {
             let mut next = Some(command);
@@ -92,10 +92,10 @@ impl LogWriter {
         }
     }
 
-    /// The next command; looks for room meanwhile if there is none. `None` when nobody is left to command.
+    /// The next command; looks for room meanwhile if there is none. `None` when all senders of commands are gone.
     fn next_command(&mut self, commands: &Receiver<StorageCommand>) -> Option<StorageCommand> {
         loop {
-            // Before the core has gone back it would not know what to make of room.
+            // Before the core has gone back it cannot use an event that there is room.
             if !self.lacks_room || self.is_refusing {
                 return commands.recv().ok();
             }
@@ -112,14 +112,15 @@ impl LogWriter {
         }
     }
 
-    /// Writes and flushes records. If there is no room it is as if they had never come.
+    /// Writes and flushes records. Without room it is as if they had never come.
     fn append(&mut self, records: &[Bytes]) -> Result<(), Untrustworthy> {
         if self.is_refusing {
             return Ok(());
         }
         match self.log.write(records) {
             Ok(end) => {
-                // After a failed flush nobody knows what the disk holds, and asking again would be answered with a lie.
+                // After a failed flush it is not known what the disk holds, and another flush could report success
+                // falsely.
                 self.log.file.sync_data().map_err(Untrustworthy)?;
                 self.log.end = end;
                 let _ = self.events.send(StorageEvent::Stored(records.len() as u64));
@@ -134,7 +135,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log, begins the next and writes the state between them. If anything fails, what there is goes on.
+    /// Ends the log, begins the next and writes the state between them. If anything fails, the present log goes on.
     fn snapshot(&mut self, zxid: i64, state: &[u8]) {
         if self.is_refusing || zxid == self.log.zxid {
             return;
@@ -184,7 +185,7 @@ impl Log {
         }
     }
 
-    /// Writes records behind the last; answers where they end. They count once they are flushed.
+    /// Writes records behind the last; returns where they end. They count once they are flushed.
     fn write(&mut self, records: &[Bytes]) -> io::Result<usize> {
         let size: usize = records.iter().map(|record| record_bytes(record)).sum();
         let mut buffer = Vec::with_capacity(size);

@@ -1,4 +1,4 @@
-//! The changes a transaction is made of; what the log holds and what is done again after a restart.
+//! The changes a transaction is made of: what the log holds and what is applied again after a restart.
 
 use bytes::Bytes;
 

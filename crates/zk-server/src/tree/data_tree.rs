@@ -12,7 +12,7 @@ use crate::tree::change::Change;
 use crate::tree::node::{Node, NodeRecord, Owner};
 use crate::tree::paths::{ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA, key, split_parent};
 
-/// What a node is reckoned to take in memory besides its path twice and its data, in bytes.
+/// The estimate of a node's memory besides its path twice and its data, in bytes.
 const NODE_BYTES: usize = 256;
 
 /// The nodes of the service.
@@ -26,7 +26,7 @@ pub(crate) struct DataTree {
     containers: BTreeSet<Box<str>>,
     ttls: BTreeSet<Box<str>>,
     access_lists: AccessLists,
-    /// Paths and data together: what is reported, as Apache reckons it.
+    /// Paths and data together: the reported figure, as Apache computes it.
     data_bytes: usize,
 }
 
@@ -41,18 +41,18 @@ pub(crate) enum ChangeError {
     HasChildren,
 }
 
-/// What it takes to take one change back; to be used in the reverse order of the changes.
+/// What is needed to take one change back; to be used in the reverse order of the changes.
 #[derive(Debug)]
 pub(crate) enum Undo {
     /// Nothing was changed here.
     Nothing,
-    /// The node is to go again, and the parent's account to be as it was.
+    /// The node is removed again, and the parent's record is restored.
     Created { path: Box<str>, parent: NodeRecord },
-    /// The node is to come back, and the parent's account to be as it was.
+    /// The node comes back, and the parent's record is restored.
     Deleted { path: Box<str>, node: Box<Node>, parent: NodeRecord },
-    /// The data and the account are to be as they were.
+    /// The data and the record are restored.
     DataSet { path: Box<str>, data: Option<Bytes>, record: NodeRecord },
-    /// The access list and the account are to be as they were.
+    /// The access list and the record are restored.
     AccessSet { path: Box<str>, access: AccessList, record: NodeRecord },
 }
 
@@ -97,13 +97,13 @@ impl DataTree {
         }
     }
 
-    /// Puts a node in as it was saved; [`DataTree::link_children`] makes it its parent's child.
+    /// Inserts a node as it was saved; [`DataTree::link_children`] makes it its parent's child.
     pub(crate) fn restore(&mut self, path: Box<str>, data: Option<Bytes>, access: AccessList, record: NodeRecord) {
         let node = Node { data, access, record, children: BTreeSet::new() };
         self.insert(path, node);
     }
 
-    /// Enters all nodes in their parents; answers the path of one that has no parent.
+    /// Enters all nodes in their parents; returns the path of one that has no parent.
     pub(crate) fn link_children(&mut self) -> Option<Box<str>> {
         let paths: Vec<Box<str>> = self.nodes.keys().filter(|path| &***path != ROOT).cloned().collect();
         for path in paths {
@@ -123,7 +123,7 @@ impl DataTree {
         self.access_lists.share(list)
     }
 
-    /// Does one change. Nothing is changed if it fails.
+    /// Makes one change. Nothing is changed if it fails.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl DataTree {
         self.nodes.get(key(path))
     }
 
-    /// Has a node count its children from here; says whether there is such a node.
+    /// Has a node count its children from here; returns whether there is such a node.
     pub(crate) fn set_children_created(&mut self, path: &str, count: i32) -> bool {
         let node = self.nodes.get_mut(key(path));
         node.map(|node| node.record.children_created = count).is_some()
@@ -200,7 +200,7 @@ impl DataTree {
         self.data_bytes
     }
 
-    /// What the tree is reckoned to take in memory, in bytes.
+    /// The estimated memory of the tree, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.data_bytes * 2 + self.nodes.len() * NODE_BYTES
     }

@@ -1,6 +1,6 @@
-//! The nodes and what they hold: pure data, changed by [`Change`]s alone.
+//! The nodes and what they hold: pure data, changed only by [`Change`]s.
 //!
-//! What a client may do is decided elsewhere; here a change that makes no sense is an error, never a half-done change.
+//! What a client may do is decided elsewhere; here a change that makes no sense is an error, never a half-made change.
 
 mod access;
 mod change;

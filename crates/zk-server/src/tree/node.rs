@@ -1,4 +1,4 @@
-//! One node: its data, its children's names and its account of itself.
+//! One node: its data, its children's names and its record.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,20 @@ const EXTENDED_TYPE_MASK: i64 = 0xffff << 40;
 /// The largest time to live, in milliseconds: what fits into the field.
 pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
 
-/// Whom a node lives for; one field on disk and in Apache's own files.
+/// What a node's life depends on; one field on disk and in Apache's own files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Owner {
-    /// Nobody: it lives until it is deleted.
+    /// On nothing: it lives until it is deleted.
     Nobody,
-    /// The session with this id.
+    /// On the session with this id.
     Session(i64),
-    /// Its children.
+    /// On its children.
     Container,
-    /// Its children, or this many milliseconds.
+    /// On its children, or this many milliseconds.
     Ttl(i64),
 }
 
-/// What a node keeps of its own history.
+/// A node's own history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct NodeRecord {
     pub(crate) czxid: i64,
@@ -65,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// Reads the field as it is stored; `None` for an extended type that nobody knows.
+    /// Reads the field as it is stored; `None` for an unknown extended type.
     pub(crate) const fn from_field(field: i64) -> Option<Self> {
         match field {
             0 => Some(Self::Nobody),

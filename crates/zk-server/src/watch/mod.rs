@@ -1,4 +1,4 @@
-//! Watches: which connection hears of what.
+//! Watches: which connection gets which events.
 
 mod table;
 mod watches;

@@ -15,7 +15,7 @@ pub(super) enum WatchMode {
     Recursive,
 }
 
-/// What a watch is reckoned to take in memory besides its path twice, in bytes.
+/// The estimate of a watch's memory besides its path twice, in bytes.
 const WATCH_BYTES: usize = 160;
 
 /// What one connection watches.
@@ -31,7 +31,7 @@ pub(crate) struct WatchTable {
     by_path: BTreeMap<Box<str>, BTreeMap<ConnectionId, WatchMode>>,
     by_connection: HashMap<ConnectionId, Watched>,
     len: usize,
-    /// What all watches are reckoned to take in memory.
+    /// The estimated memory of all watches.
     bytes: usize,
     /// How many recursive watches there are: without any, events need not look at ancestors.
     recursive_count: usize,
@@ -78,12 +78,12 @@ impl WatchTable {
         self.len
     }
 
-    /// What all watches are reckoned to take in memory, in bytes.
+    /// The estimated memory of all watches, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What a connection's watches are reckoned to take in memory, in bytes.
+    /// The estimated memory of a connection's watches, in bytes.
     pub(super) fn bytes_of(&self, connection: ConnectionId) -> usize {
         self.by_connection.get(&connection).map_or(0, |watched| watched.bytes)
     }
@@ -93,13 +93,13 @@ impl WatchTable {
         self.by_connection.len()
     }
 
-    /// Each path watched, and by whom.
+    /// Each path watched, and by which connections.
     pub(crate) fn paths(&self) -> impl ExactSizeIterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
         self.by_path.iter().map(|(path, watchers)| (&**path, watchers.keys().copied()))
     }
 
-    /// Whom an event on a path is for; one-shot watches on it are over. `reaches_ancestors` says whether it is for the
-    /// recursive watches on the path and above it too.
+    /// The connections that an event on a path is for; one-shot watches on it are over. `reaches_ancestors` says
+    /// whether it is also for the recursive watches on the path and above it.
     pub(super) fn trigger(&mut self, path: &str, reaches_ancestors: bool) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();
         let mut over = Vec::new();
@@ -131,7 +131,7 @@ impl WatchTable {
         told
     }
 
-    /// Strikes a path from what these connections watch.
+    /// Removes a path from what these connections watch.
     fn forget(&mut self, path: &str, over: &[ConnectionId]) {
         for connection in over {
             if let Some(watched) = self.by_connection.get_mut(connection) {

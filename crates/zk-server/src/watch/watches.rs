@@ -1,7 +1,7 @@
-//! What connections watch, and whom an event is for.
+//! What connections watch, and which connections an event is for.
 //!
 //! As in Apache there are two tables, one for data and existence and one for sets of children. A persistent watch
-//! stands in both. In each table a connection has at most one watch on a path, and the latest wish decides its mode.
+//! stands in both. In each table a connection has at most one watch on a path, and the latest request decides its mode.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ impl Watches {
         (data && self.data.contains(path, connection)) || (children && self.children.contains(path, connection))
     }
 
-    /// Removes such watches of the connection; says whether there were any.
+    /// Removes such watches of the connection; returns whether there were any.
     pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
         let (data, children) = tables(kind);
         let was_in_children = children && self.children.remove(path, connection);
@@ -72,12 +72,12 @@ impl Watches {
         self.data.len() + self.children.len()
     }
 
-    /// What all watches are reckoned to take in memory, in bytes.
+    /// The estimated memory of all watches, in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.data.bytes() + self.children.bytes()
     }
 
-    /// What a connection's watches are reckoned to take in memory, in bytes.
+    /// The estimated memory of a connection's watches, in bytes.
     pub(crate) fn bytes_of(&self, connection: ConnectionId) -> usize {
         self.data.bytes_of(connection) + self.children.bytes_of(connection)
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_told_once_to_whoever_watches_data_and_children() {
+    fn a_deletion_is_told_once_to_a_watcher_of_data_and_children() {
         let mut watches = Watches::default();
         watches.watch_data("/a", ONE);
         watches.watch_children("/a", ONE);

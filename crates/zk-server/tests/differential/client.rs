@@ -1,4 +1,4 @@
-//! A client of few words: one socket, requests out, frames in.
+//! A minimal client: one socket, requests out, frames in.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -78,7 +78,7 @@ impl Client {
         (response.session_id != 0).then_some(client)
     }
 
-    /// Sends requests at once; answers their xids.
+    /// Sends requests at once; returns their xids.
     pub(crate) fn send(&mut self, requests: &[Request]) -> Vec<i32> {
         let mut bytes = Vec::new();
         let mut xids = Vec::new();
@@ -97,7 +97,7 @@ impl Client {
         xids
     }
 
-    /// Sends a request in bytes of its own.
+    /// Sends a request with the given bytes.
     pub(crate) fn send_raw(&mut self, code: i32, body: &[u8]) -> i32 {
         let xid = self.take_xid();
         let length = i32::try_from(body.len() + 8).unwrap();

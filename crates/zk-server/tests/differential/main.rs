@@ -1,8 +1,8 @@
 //! Random scripts of several clients against Apache ZooKeeper and the embedded server: everything a client can see is
 //! the same, but for times, absolute transaction numbers, session ids, and what `lib.rs` states as differences.
 //!
-//! Twenty thousand operations are tried in `cargo xtask test --long`, a tenth otherwise. A difference is printed with what
-//! went before it and its seed, which `LOCKKEEPER_SEED` repeats.
+//! Twenty thousand operations are tried in `cargo xtask test --long`, a tenth otherwise. A difference is printed with
+//! what went before it and its seed, which `LOCKKEEPER_SEED` repeats.
 
 mod client;
 mod normal;
@@ -71,7 +71,7 @@ async fn random_scripts_look_the_same_on_apache_and_on_the_embedded_server() {
     figures::tell(&text);
 }
 
-/// Runs a script on both servers; answers how many lines were compared.
+/// Runs a script on both servers; returns how many lines were compared.
 async fn compare(seed: u64, script: Script, apache: SocketAddr, embedded: SocketAddr) -> usize {
     let other = script.clone();
     let on_apache = tokio::task::spawn_blocking(move || run(&script, apache));

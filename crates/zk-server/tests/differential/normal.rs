@@ -1,4 +1,4 @@
-//! What is different by nature is made the same: times go, transaction numbers count from the beginning of the run,
+//! Makes equal what differs by nature: times are removed, transaction numbers count from the beginning of the run,
 //! sessions have the number of the client, and what has no order is sorted.
 
 use lockkeeper_zk_proto::message::{MultiResult, Response, Stat};
@@ -11,7 +11,7 @@ pub(crate) struct Origin {
     pub(crate) sessions: Vec<i64>,
 }
 
-/// The number of the first transaction by which a run can be told from what was there before it.
+/// The number for transactions before this run.
 const ZXID_BEFORE: i64 = -1;
 
 impl Origin {

@@ -1,4 +1,4 @@
-//! Does a script on one server and writes down what the clients see.
+//! Runs a script on one server and writes down what the clients see.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::normal::Origin;
 use crate::script::{CLIENTS, Script, Step};
 use crate::{SUPER_PASSWORD, TICK};
 
-/// The longest session timeout of this tick: nobody expires by chance.
+/// The longest session timeout of this tick: no session expires by chance.
 const TIMEOUT_LONG_MS: i32 = 1_000_000;
 /// The shortest one.
 const TIMEOUT_SHORT_MS: i32 = 0;
@@ -37,7 +37,7 @@ pub(crate) struct Line {
 impl Line {
     /// Whether a line of the embedded server is the same as this of Apache, or differs as stated.
     pub(crate) fn admits(&self, ours: &Self) -> bool {
-        // Apache finds a watch of anybody's, and stumbles over a path without a slash.
+        // Apache finds a watch of any connection, and fails on a path without a slash.
         let is_theirs_alone = self.text.contains("Done") || self.text.contains("MarshallingError");
         let lacks = self.may_lack_watch && ours.text.contains("NoWatcher") && is_theirs_alone;
         lacks || self == ours
@@ -123,7 +123,7 @@ impl Run {
             Step::Reopen { client } => {
                 let first = self.lines.len();
                 self.send(*client, &[Request::CloseSession]);
-                // Its own nodes go, and it hears of them, in no particular order before it is answered.
+                // Its own nodes are deleted, and it gets their events, in no particular order before its answer.
                 let answer = self.lines.len().saturating_sub(1);
                 self.lines[first..answer].sort_by(|a, b| a.text.cmp(&b.text));
                 let closed = self.clients[*client].next().is_none();
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// A new session, with a node by which one can tell that it lives.
+    /// A new session, with a node that shows that it lives.
     fn open(&mut self) -> Client {
         let client = Client::connect(self.address, &Session::none(), TIMEOUT_LONG_MS).unwrap();
         self.origin.sessions.push(client.session.id);
@@ -174,9 +174,10 @@ impl Run {
     }
 
     fn send(&mut self, client: usize, requests: &[Request]) {
-        // Where Apache's own answer depends on how fast it is: an authentication is answered at once, whatever was asked
-        // before it; what comes right behind a change of rights is let in by the old ones while the change is under way;
-        // and a sequential node right behind a transaction that failed may count the children that it would have made.
+        // Where Apache's own answer depends on how fast it is. An authentication is answered at once, before what was
+        // asked for earlier. What comes right behind a change of rights is allowed by the old ones while the change is
+        // under way. And a sequential node right behind a transaction that failed may count the children that it would
+        // have made.
         let is_apart =
             |request: &Request| matches!(request, Request::Auth(_) | Request::SetAcl { .. } | Request::Multi(_));
         let batches: Vec<&[Request]> =
@@ -237,7 +238,7 @@ impl Run {
         self.reattach(client);
     }
 
-    /// Everybody pings, and notes what came before the answer.
+    /// All clients ping, and note what came before the answer.
     fn barrier(&mut self) {
         for client in 0..CLIENTS {
             self.clients[client].send(&[Request::Ping]);
@@ -335,7 +336,7 @@ fn wipe(observer: &mut Client) {
     delete_below(observer, "/");
 }
 
-/// The number of the latest transaction, learned by one of its own.
+/// The number of the latest transaction, learned by making one.
 fn newest_zxid(observer: &mut Client) -> i64 {
     let created = observer.ask(Request::Create2(Create {
         path: "/origin".into(),

@@ -1,4 +1,4 @@
-//! What the clients do, made from a seed alone.
+//! What the clients do, made from a seed only.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{
@@ -24,7 +24,7 @@ pub(crate) struct Script {
 pub(crate) enum Step {
     /// Requests sent at once.
     Send { client: usize, requests: Vec<Request> },
-    /// A request in bytes of its own.
+    /// A request with the given bytes.
     Raw { client: usize, code: i32, body: Vec<u8> },
     /// The connection is lost and the session resumed.
     Reattach { client: usize },
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Reopen { client: usize },
     /// The session expires and another is begun.
     Expire { client: usize },
-    /// Everybody says what they have heard.
+    /// All clients report what they have received.
     Barrier,
     /// Everything is deleted.
     Wipe,
@@ -53,7 +53,7 @@ impl Script {
     }
 }
 
-/// The script of a seed, with at least so many operations.
+/// The script of a seed, with at least this many operations.
 pub(crate) fn script(seed: u64, operations: usize) -> Script {
     let mut random = Random::new(seed);
     let mut script = Script { steps: Vec::new() };
@@ -73,7 +73,7 @@ pub(crate) fn script(seed: u64, operations: usize) -> Script {
                 Step::Send { client, requests }
             }
         };
-        // Who hears what of a session's end is told in no particular order: it has a window of its own.
+        // The events of a session's end come to the clients in no particular order: it has a separate window.
         let is_end = matches!(step, Step::Reopen { .. } | Step::Expire { .. });
         if is_end {
             script.steps.push(Step::Barrier);

@@ -1,4 +1,4 @@
-//! A client of few words over any stream.
+//! A minimal client over any stream.
 
 use std::io;
 
@@ -41,7 +41,7 @@ impl Client {
         Self::open(server.connect_duplex(), 0, None).await.unwrap()
     }
 
-    /// The same session over a stream of its own.
+    /// The same session over a separate stream.
     pub(crate) async fn resume(&self, stream: impl Stream + 'static) -> io::Result<Self> {
         Self::open(stream, self.session_id, self.password.clone()).await
     }
@@ -86,7 +86,7 @@ impl Client {
         self.stream.write_all(bytes).await
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) async fn ask(&mut self, request: Request) -> io::Result<Result<Response, ErrorCode>> {
         self.send(&request).await?;
         self.answer(request.opcode()).await

@@ -55,7 +55,7 @@ async fn nodes_and_sessions_outlive_an_orderly_end_and_a_sudden_one() {
     assert_eq!(last.nodes_count().await, 4 + 1 + 4);
 }
 
-/// Starts anew as soon as the server before, which was only dropped, has let go of the directory.
+/// Starts anew as soon as the previous server, which was only dropped, has released the directory.
 async fn reopened(folder: &Path) -> EmbeddedServer {
     loop {
         match EmbeddedServer::builder().data_dir(folder).start().await {
@@ -97,7 +97,7 @@ async fn a_damaged_snapshot_is_refused_by_name() {
     }
 }
 
-/// A file system of its own with little room; gone with this value.
+/// A separate file system with little room; it ends with this value.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -147,7 +147,7 @@ async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
         }
         assert!(acknowledged.len() < 1_000, "the disk is full at some point");
     };
-    assert_eq!(refused, None, "what could not be stored is answered to nobody");
+    assert_eq!(refused, None, "what could not be stored has no answer");
     let unstored = format!("/n{}", acknowledged.len());
     let mut client = resumed(&server, &client).await;
     assert!(client.ask(exists(&unstored, false)).await.unwrap().is_err(), "it did not take effect");

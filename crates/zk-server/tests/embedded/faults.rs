@@ -92,7 +92,7 @@ async fn a_dropped_server_closes_its_connections_and_its_port() {
     let mut client = Client::tcp(&server).await;
     drop(server);
     assert!(client.frame().await.is_err());
-    // The listening task ends in its own time, which is at its next turn.
+    // The listening task ends at its next turn.
     while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! The server as its users meet it: over sockets and in memory, with its faults, and on disk.
+//! The server as its users see it: over sockets and in memory, with its faults, and on disk.
 
 mod client;
 mod disk;

@@ -1,6 +1,6 @@
-//! Data directories: a snapshot and the logs since, as a crash, a bad disk or a stranger left them.
+//! Data directories: a snapshot and the logs since, as a crash, a bad disk or another program left them.
 //!
-//! A directory of the corpus is what a server left that ended without farewell, and a file `paths` of every path that
+//! A directory of the corpus is what a server left that was stopped suddenly, and a file `paths` of every path that
 //! ever was in it.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ fn load(directory: &Path) -> Result<BTreeSet<String>, ServerError> {
         let server = loop {
             let builder = EmbeddedServer::builder().without_listener().data_dir(directory);
             match builder.start().await {
-                // One that was dropped lets go of it a moment later.
+                // A server that was dropped releases it a moment later.
                 Err(ServerError::Storage(StorageError::InUse { .. })) => tokio::task::yield_now().await,
                 started => break started?,
             }

@@ -22,10 +22,10 @@ pub(crate) enum Mutation {
     CutAt(usize),
 }
 
-/// So many cases, unless the environment says otherwise.
+/// This many cases, unless the environment says otherwise.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").map_or(cases, |text| text.parse().expect("a number"));
-    // What fails belongs into the corpus, not into a file of seeds.
+    // A failing input belongs into the corpus, not into a file of seeds.
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 

@@ -28,7 +28,7 @@ fn check(body: &[u8]) {
     let fate = service.end();
     match fate.answers.as_slice() {
         [] => assert!(fate.closed.is_some() || looks_like_event, "{fate:?} of {decoded:?}"),
-        // Pings have an xid of their own, whatever the client called them.
+        // Pings have the xid of pings, with any xid from the client.
         [answer] if is_ping => assert!(answer.starts_with(&XID_PING.to_be_bytes()), "{decoded:?}"),
         [answer] => assert_eq!(answer[..XID_BYTES], body[..XID_BYTES], "{decoded:?}"),
         more => panic!("{more:?} of {decoded:?}"),

@@ -1,4 +1,4 @@
-//! A machine with two clients: one that sends what it likes, and one that must not notice.
+//! A machine with two clients: one that sends anything, and one that must not notice.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ const WALL_MS: i64 = 1_800_000_000_000;
 const GOOD: ConnectionId = ConnectionId::new(1);
 const BAD: ConnectionId = ConnectionId::new(2);
 
-/// What became of the bad one.
+/// What happened to the bad one.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Fate {
     /// The answers but for events, each a frame without its length, or a text.
@@ -30,7 +30,7 @@ pub(crate) struct Service {
     machine: ServerMachine,
     bad_bytes: Vec<u8>,
     bad_closed: Option<CloseReason>,
-    /// The kinds of what the good one was sent.
+    /// The kinds of what was sent to the good one.
     good_kinds: Vec<SendKind>,
 }
 
@@ -67,7 +67,7 @@ impl Service {
         self.send(BAD, bytes);
     }
 
-    /// Looks whether the good one is served as before, and says what became of the other.
+    /// Checks that the good one is served as before, and tells what happened to the other.
     pub(crate) fn end(mut self) -> Fate {
         self.good_kinds.clear();
         self.send(GOOD, &framed(&Request::Exists { path: "/".to_owned(), watch: false }));
@@ -102,7 +102,7 @@ impl Service {
                 }
                 Output::Send { kind, .. } => self.good_kinds.push(kind),
                 Output::Close { connection, reason } => {
-                    // A good one's session may be taken by whoever knows its password; chance does not.
+                    // A good client's session may be taken by a client that knows its password; chance does not.
                     assert_eq!(connection, BAD, "another client's connection is closed: {reason}");
                     self.bad_closed = Some(reason);
                 }

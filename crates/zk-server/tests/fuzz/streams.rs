@@ -33,7 +33,7 @@ fn fate(pieces: &[&[u8]]) -> (Fate, i64) {
     (service.end(), zxid)
 }
 
-/// However the bytes are cut, the same comes of them, and nobody else notices.
+/// In any pieces, the same bytes have the same result, and no other client notices.
 fn check(bytes: &[u8], piece_bytes: usize) {
     let pieces: Vec<_> = bytes.chunks(piece_bytes).collect();
     assert_eq!(frames(&[bytes]), frames(&pieces));

@@ -76,7 +76,7 @@ impl Host {
         }
     }
 
-    /// Stops it and takes all its data away.
+    /// Stops it and removes all its data.
     pub(crate) async fn wipe(&mut self) {
         self.stop().await;
         match self {

@@ -1,4 +1,4 @@
-"""A pytest plugin: one server, run by whoever started pytest, in the place of the cluster kazoo's own tests start.
+"""A pytest plugin: one server, run by the process that started pytest, in the place of the cluster kazoo's own tests start.
 
 The server is asked for over a connection to KAZOO_SUITE_CONTROL (a port on loopback): one of the words run, stop and
 wipe on a line, answered by a line. Each test's outcome goes to the file KAZOO_SUITE_OUTCOMES, as outcome, tab, name;

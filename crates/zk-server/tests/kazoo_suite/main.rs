@@ -1,6 +1,6 @@
 //! kazoo's own tests, which its package contains, on the embedded server and on Apache, side by side.
 //!
-//! What is left out on both, and why, stands in `kazoo_cluster.py`; `host` runs the servers, `run` the tests.
+//! What is left out on both, and why, is in `kazoo_cluster.py`; `host` runs the servers, `run` the tests.
 
 mod host;
 mod run;
@@ -12,12 +12,12 @@ use host::Host;
 
 /// kazoo with its tests, and what they need.
 const PACKAGES: Packages = Packages::new("kazoo-suite", include_str!("requirements.txt"));
-const NAME: &str = "whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here";
+const NAME: &str = "what_kazoos_own_tests_find_right_on_apache_they_find_right_here";
 /// How many of the tests pass at least on either; fewer means that they were not found.
 const PASSED_MIN: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_kazoos_own_tests_find_right_on_apache_they_find_right_here() {
+async fn what_kazoos_own_tests_find_right_on_apache_they_find_right_here() {
     if !zookeeper::availability().and(|| PACKAGES.availability()).or_skip(NAME) {
         return;
     }

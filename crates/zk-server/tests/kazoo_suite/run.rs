@@ -1,4 +1,4 @@
-//! One run of kazoo's tests on one server, and what came of each.
+//! One run of kazoo's tests on one server, and the outcome of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ const TEST_SECONDS_MAX: &str = "90";
 /// How much of what pytest wrote is shown when a run cannot be read.
 const TAIL_BYTES: usize = 4_000;
 
-/// What came of the tests.
+/// The outcome of the tests.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     pub(crate) passed: BTreeSet<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Outcomes {
     pub(crate) left_out: BTreeMap<String, usize>,
 }
 
-/// What of the tests one pytest runs.
+/// Which of the tests one pytest runs.
 enum Which<'a> {
     /// Every second test, from this one on.
     Half(usize),
@@ -36,7 +36,7 @@ enum Which<'a> {
     Named(&'a [String]),
 }
 
-/// Runs all tests, each half on a server of its own, since most of their time is spent in waiting; those that fail once
+/// Runs all tests, each half on a separate server, since most of their time is spent waiting. Those that fail run once
 /// more, alone: many wait for a second and hope.
 pub(crate) async fn run(mut hosts: [Host; 2]) -> Outcomes {
     let [first, second] = &mut hosts;
@@ -125,7 +125,7 @@ fn read(text: &str) -> Outcomes {
             _ => panic!("not an outcome: {line:?}"),
         }
     }
-    // One that passed and could not be cleared up behind has failed.
+    // A test that passed and could not be cleaned up has failed.
     outcomes.passed.retain(|name| !outcomes.failed.contains(name));
     outcomes
 }

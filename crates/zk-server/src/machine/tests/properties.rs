@@ -1,4 +1,4 @@
-//! What holds whatever clients do.
+//! Properties that hold for all behaviour of clients.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{

@@ -1,4 +1,4 @@
-//! What the tests speak to the machine with.
+//! How the tests use the machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ impl Service {
         }
     }
 
-    /// A connection that has said nothing yet.
+    /// A connection that has sent nothing yet.
     pub(super) fn accept(&mut self) -> ConnectionId {
         self.connections_count += 1;
         let connection = ConnectionId::new(self.connections_count);
@@ -132,7 +132,7 @@ impl Service {
         (peer.session_id != 0).then_some(peer)
     }
 
-    /// Asks and takes the answer; the events before it must have been taken.
+    /// Sends a request and takes the answer; the events before it must have been taken.
     pub(super) fn ask(&mut self, peer: &Peer, request: Request) -> Result<Response, ErrorCode> {
         self.ask_seen(peer, request).1
     }

@@ -48,14 +48,14 @@ fn a_session_goes_on_on_another_connection_without_its_watches() {
     assert_eq!((second.session_id, &second.password), (first.session_id, &first.password));
     service.ask(&other, delete("/mine")).unwrap();
     assert_eq!(service.events(&second), []);
-    // The late news that the first connection is gone takes nothing from the second.
+    // The late event that the first connection is gone takes nothing from the second.
     service.handle(Input::Closed { connection: first.connection });
     service.handle(Input::Expire { session_id: second.session_id });
     assert_eq!(service.closed(second.connection), Some(CloseReason::SessionExpired));
 }
 
 #[test]
-fn a_wrong_password_is_refused_and_harms_nobody() {
+fn a_wrong_password_is_refused_and_harms_no_session() {
     let mut service = Service::new();
     let peer = service.connect();
     let (connection, response) = service.shake_hands(&ConnectRequest {

@@ -1,4 +1,4 @@
-//! Watches: who hears what, and when in the order of things.
+//! Watches: which client sees which event, and when in the order of events and answers.
 
 use lockkeeper_zk_proto::message::{
     Acl, AddWatchMode, Create, CreateMode, ErrorCode, EventKind, Permissions, Request, SetWatches, WatcherKind,
