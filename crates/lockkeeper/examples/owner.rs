@@ -1,4 +1,4 @@
-//! Locking again what one has, and several locks at once.
+//! Locking again what the owner already holds, and several locks at once.
 
 use lockkeeper::{Keeper, Member, MultiLock, OwnerKey, Result};
 
@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
     add_entry(&keeper, &owner, "wages").await?;
     ledger.release().await?; // the last one gives the lock back
 
-    // All or none, in one order for everybody, whatever order they are named in.
+    // All or none. They are taken in one order, however they are listed here.
     let transfer = MultiLock::new([
         Member::from(keeper.mutex("account-7")?),
         Member::from(keeper.mutex("account-3")?),

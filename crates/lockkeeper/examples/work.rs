@@ -1,4 +1,4 @@
-//! Work that must not outlive its lock, and a resource that refuses whoever was overtaken.
+//! Work that must not outlive its lock, and a resource that refuses a holder that was overtaken.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn main() -> Result<(), lockkeeper::Error> {
 async fn write_report(hold: Hold) -> usize {
     let mut ledger = Ledger::default();
     if hold.is_held() {
-        ledger.append(hold.fencing_token(), "report".to_owned()).expect("nobody has a greater token");
+        ledger.append(hold.fencing_token(), "report".to_owned()).expect("no writer has a greater token");
     }
     ledger.lines.len()
 }

@@ -12,7 +12,7 @@
 //! | [`moving`] | from Curator, kazoo or flock |
 //! | [`choosing_a_service`] | files or ZooKeeper, by case |
 //! | [`zookeeper`] | how to run an ensemble for locks, and what happens when it fails |
-//! | [`peers`] | what others have |
+//! | [`peers`] | a comparison with other libraries |
 
 #[doc = include_str!("../guide/which-lock.md")]
 pub mod which_lock {}

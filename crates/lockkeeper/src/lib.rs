@@ -13,10 +13,12 @@
 //!
 //! # What it gives
 //!
-//! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a release.
+//! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a
+//!   release.
 //! - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare.
 //! - A [`Hold`] that answers whether, and until when, the lock may be believed to be held.
-//! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left behind.
+//! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left
+//!   behind.
 //!
 //! What a service promises is data: [`Keeper::capabilities`].
 //!
@@ -24,19 +26,19 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Mutex`], [`RwLock`], [`Semaphore`] | one at a time; readers or a writer; so many at a time |
+//! | [`Mutex`], [`RwLock`], [`Semaphore`] | one at a time; readers or a writer; a given number at a time |
 //! | [`MultiLock`] | several of them, all or none |
-//! | [`OwnerKey`] | locking again what one has; so do nested [`Mutex::run`] closures |
+//! | [`OwnerKey`] | locking again what the owner holds; nested [`Mutex::run`] closures do that too |
 //! | [`Waiting`] | a place in line whose position can be asked for |
-//! | [`Election`], [`LeaderLatch`], [`LeaderSelector`] | one that leads |
+//! | [`Election`], [`LeaderLatch`], [`LeaderSelector`] | one leader |
 //! | [`Barrier`], [`DoubleBarrier`] | waiting until a way is open; starting and ending together |
 //! | [`SharedCounter`], [`SharedValue`] | one small value, compared and set |
-//! | [`blocking`] | locks for threads, with no runtime of one's own |
+//! | [`blocking`] | locks for threads, in programs without a runtime |
 //!
 //! # Ending a program
 //!
-//! [`Keeper::close`] ends the session and says whether the service has heard of it: the last thing that a program does with its
-//! keeper. Without it, this is what becomes of locks that are held, or whose guards were just dropped:
+//! [`Keeper::close`] ends the session and reports whether the service has confirmed it: the last thing that a program
+//! does with its keeper. Without it, this happens to locks that are held, or whose guards were just dropped:
 //!
 //! | how the program ends | when the next in line is granted the lock |
 //! | --- | --- |
@@ -44,22 +46,23 @@
 //! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
 //! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper when the session's timeout is over |
 //!
-//! What ends with the process alone cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A guard that
-//! is dropped after its runtime has ended is given up with the session. In programs of threads the [`blocking`] keeper closes its
-//! session when the last of its users is dropped.
+//! What ends only with the process cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A
+//! guard that is dropped after its runtime has ended is given up with the session. In programs of threads the
+//! [`blocking`] keeper closes its session when the last of its users is dropped.
 //!
 //! # Passwords
 //!
-//! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are kept apart
-//! from the URL need no escapes: see [`builder_of`].
+//! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are
+//! kept apart from the URL need no escapes: see [`builder_of`].
 //!
 //! # Stopping what waits
 //!
-//! Dropping a future stops it, at any point and without a contender left behind: that is what has become of Java's
-//! `Thread.interrupt()` and `InterruptedException`. A wait is dropped by `tokio::select!`, by `tokio::time::timeout`, or by
-//! aborting its task; work within [`Mutex::run`] is dropped with it, and the lock given back. For a wait with an end there are
-//! [`Mutex::lock_timeout`] and [`Mutex::run_timeout`], whose `None` says that the time was up. In [`blocking`] nothing
-//! interrupts a thread: give the wait a timeout, or close the keeper, which ends all of its waits with [`ErrorKind::Closed`].
+//! Dropping a future stops it, at any point and without a contender left behind; it replaces Java's
+//! `Thread.interrupt()` and `InterruptedException`. A wait is dropped by `tokio::select!`, by `tokio::time::timeout`,
+//! or by aborting its task; work within [`Mutex::run`] is dropped with it, and the lock given back. For a wait with an
+//! end there are [`Mutex::lock_timeout`] and [`Mutex::run_timeout`], whose `None` says that the time was over. In
+//! [`blocking`] nothing interrupts a thread: give the wait a timeout, or close the keeper, which ends all of its waits
+//! with [`ErrorKind::Closed`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -84,7 +87,7 @@
 //! | `file:DIRECTORY` | this machine's file system; nothing to install, nothing to start | `file` (default) |
 //! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default) |
 //! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
-//! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, say whom to trust and who we are | `zookeeper` and `tls` |
+//! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, give the trusted authorities and our certificate and key | `zookeeper` and `tls` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -108,23 +111,23 @@ pub use lockkeeper_core::{
 };
 pub use lockkeeper_core::{clock, decide, memory, retry};
 
-/// The one memory service of this process, which every `memory:` URL means.
+/// The one memory service of this process, for every `memory:` URL.
 static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(RuntimeClock::new())));
 
 /// Opens a way to the service that `url` names.
 ///
-/// Nothing is sent yet: a service that cannot be reached shows when the first lock is asked for.
+/// Nothing is sent yet: if the service cannot be reached, the first lock fails.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not compiled
-/// in, and whatever stands in the way on this machine: a directory that may not be written ([`ErrorKind::Refused`]), or a
+/// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not
+/// compiled in, and the reasons on this machine: a directory that may not be written ([`ErrorKind::Refused`]), or a
 /// file of certificates that cannot be used ([`ErrorKind::InvalidConfig`]).
 pub fn connect(url: &str) -> Result<Keeper> {
     builder(url).map(KeeperBuilder::build)
 }
 
-/// Starts a keeper for the service that `url` names, for settings of one's own.
+/// Starts a keeper for the service that `url` names, with other settings. Its errors are those of [`connect`].
 ///
 /// ```
 /// use lockkeeper::retry::RetryPolicy;
@@ -133,16 +136,13 @@ pub fn connect(url: &str) -> Result<Keeper> {
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper::Error>(())
 /// ```
-///
-/// # Errors
-///
-/// As [`connect`].
 pub fn builder(url: &str) -> Result<KeeperBuilder> {
     builder_of(&ServiceUrl::parse(url)?)
 }
 
 /// Starts a keeper for the service of a URL that was parsed before, such as one that got
-/// [defaults](ServiceUrl::with_default) from elsewhere, or whose credentials are kept apart from it.
+/// [defaults](ServiceUrl::with_default) from elsewhere, or whose credentials are kept apart from it. Its errors are
+/// those of [`connect`].
 ///
 /// ```no_run
 /// use lockkeeper::ServiceUrl;
@@ -155,10 +155,6 @@ pub fn builder(url: &str) -> Result<KeeperBuilder> {
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-///
-/// As [`connect`].
 pub fn builder_of(url: &ServiceUrl) -> Result<KeeperBuilder> {
     match url.scheme() {
         "file" => file(url),

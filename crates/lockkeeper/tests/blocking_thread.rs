@@ -1,5 +1,5 @@
-//! The thread that serves blocking locks: one for all keepers, and none without one. Alone in its process, so that it can
-//! count the threads.
+//! The thread that serves blocking locks: one for all keepers, and none without a keeper. The test is alone in its
+//! process, so that it can count the threads.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn threads() -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn all_keepers_share_one_thread_which_ends_with_the_last_user() {
-    // A thread takes its name after it was started, and goes after it was told to.
+    // A thread gets its name after it was started, and ends after it was told to.
     let wait_for = |count: usize| {
         let deadline = SystemClock.now().saturating_add(SOON);
         while threads() != count {

@@ -1,4 +1,4 @@
-//! The thread that does what calling threads wait for, and keeps their sessions alive.
+//! The thread that does the work of waiting callers, and keeps their sessions alive.
 
 use std::pin::{Pin, pin};
 use std::sync::mpsc::sync_channel;
@@ -13,24 +13,24 @@ use tokio::sync::oneshot;
 use crate::{Error, ErrorKind, Operation, Result};
 
 /// How long the last user of a keeper waits for the session's end: long enough for a service that answers at all, and
-/// short enough for a program that ends while its service does not.
+/// short enough for a program that ends while its service does not answer.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// The engine of this process, for as long as somebody uses it.
+/// The engine of this process, while it has users.
 static RUNNING: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
 
-/// A runtime on a thread of its own, which ends when the engine is dropped.
+/// A runtime on a separate thread, which ends when the engine is dropped.
 pub(super) struct Engine {
     runtime: Handle,
     thread: ThreadId,
-    /// Ends the thread by being dropped.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
 impl Engine {
     /// Returns the engine that is running, or starts one.
     pub(super) fn start() -> Result<Arc<Self>> {
-        // Nothing panics while it is locked.
+        // No code panics while it is locked.
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = running.upgrade() {
             return Ok(engine);
@@ -52,7 +52,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Does this, and keeps the calling thread waiting for it.
+    /// Does this work, and keeps the calling thread waiting for it.
     pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let mut work = Box::pin(work);
         if let Some(done) = self.at_once(work.as_mut()) {
@@ -64,7 +64,7 @@ impl Engine {
         }
         let (answer, answered) = sync_channel(1);
         self.runtime.spawn(async move {
-            // The caller waits without end, so somebody takes it.
+            // The caller waits without end, so the answer is always received.
             let _ = answer.send(work.await);
         });
         answered.recv().unwrap_or_else(|_| {
@@ -73,7 +73,8 @@ impl Engine {
         })
     }
 
-    /// Does what needs no waiting on the calling thread, such as to lock again what it has: no thread is woken for it.
+    /// Does work that needs no waiting on the calling thread, such as locking again what it holds: no thread is woken
+    /// for it.
     fn at_once<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let _context = self.runtime.enter();
         match work.poll(&mut Context::from_waker(Waker::noop())) {
@@ -82,18 +83,18 @@ impl Engine {
         }
     }
 
-    /// Has something done without waiting for it, but for a thread that may be kept waiting: those of runtimes may not.
+    /// Has work done without waiting for it, except on a thread that may be kept waiting: those of runtimes may not.
     pub(super) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let may_wait = !self.is_current() && Handle::try_current().is_err();
         let (done, finished) = sync_channel::<()>(1);
         let engine = self.clone();
         self.runtime.spawn(async move {
-            // Whatever is unfinished then is the service's to end.
+            // The service ends what is unfinished then.
             let _ = tokio::time::timeout(CLOSE_WAIT, pin!(work)).await;
             drop((done, engine));
         });
         if may_wait {
-            // Nothing is ever sent: this ends when the work has, or after the time.
+            // Nothing is ever sent: this ends with the work, or when the time is over.
             let _ = finished.recv_timeout(CLOSE_WAIT);
         }
     }
@@ -109,7 +110,7 @@ mod tests {
     use crate::clock::{Clock, SystemClock};
 
     #[test]
-    fn work_that_panics_is_an_error_for_its_caller_and_hurts_nobody_else() {
+    fn work_that_panics_is_an_error_for_its_caller_alone() {
         let engine = Engine::start().unwrap();
         let error = engine
             .call(async {

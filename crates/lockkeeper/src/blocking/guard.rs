@@ -12,10 +12,10 @@ use crate::{FencingToken, Hold, Reentrant, Result};
 /// Proof that this thread holds a lock; `Kind` says which. One of several, if the thread locked it more than once.
 ///
 /// Dropping the thread's last one gives the lock back in the background; [`Guard::release`] does the same, waits and
-/// reports. It stays on its thread. Whether the lock is held still is the [`Hold`]'s to say.
+/// reports. It stays on its thread. The [`Hold`] says whether the lock is still held.
 #[must_use = "the lock is given back when its last guard is dropped"]
 pub struct Guard<Kind> {
-    /// Before the user, so that the session does not end before the lock is given back.
+    /// Dropped before the user, so that the session does not end before the lock is given back.
     held: Reentrant<crate::Guard<Kind>>,
     user: Arc<User>,
     stays: StaysOnItsThread,
@@ -41,7 +41,7 @@ impl<Kind: 'static> Guard<Kind> {
         Self { held, user: user.clone(), stays: PhantomData }
     }
 
-    /// Returns what answers for the hold; a cheap clone that may go anywhere and never releases.
+    /// Returns the hold; a cheap clone that may go anywhere and never releases.
     pub fn hold(&self) -> &Hold {
         self.held.hold()
     }
@@ -51,11 +51,8 @@ impl<Kind: 'static> Guard<Kind> {
         self.held.fencing_token()
     }
 
-    /// Gives up this guard; if it is the thread's last one, gives the lock back and waits until that is certain.
-    ///
-    /// # Errors
-    ///
-    /// As [`Reentrant::release`].
+    /// Gives up this guard; if it is the thread's last one, gives the lock back and waits until that is certain. Its
+    /// errors are those of [`Reentrant::release`].
     pub fn release(self) -> Result<()> {
         let Self { held, user, stays: PhantomData } = self;
         user.call(held.release())
@@ -78,7 +75,7 @@ impl<Kind: 'static> Guard<Kind> {
 #[doc(alias = "Lease")]
 #[must_use = "the permit is given back when it is dropped"]
 pub struct Permit {
-    /// Before the user, so that the session does not end before the permit is given back.
+    /// Dropped before the user, so that the session does not end before the permit is given back.
     permit: crate::Permit,
     user: Arc<User>,
 }
@@ -88,7 +85,7 @@ impl Permit {
         Self { permit, user: user.clone() }
     }
 
-    /// Returns what answers for this permit; a cheap clone that may go anywhere and never releases.
+    /// Returns the hold of this permit; a cheap clone that may go anywhere and never releases.
     pub fn hold(&self) -> &Hold {
         self.permit.hold()
     }
@@ -98,11 +95,8 @@ impl Permit {
         self.permit.fencing_token()
     }
 
-    /// Gives the permit back and waits until that is certain.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Guard::release`](crate::Guard::release).
+    /// Gives the permit back and waits until that is certain. Its errors are those of
+    /// [`lockkeeper::Guard::release`](crate::Guard::release).
     pub fn release(self) -> Result<()> {
         let Self { permit, user } = self;
         user.call(permit.release())
@@ -115,33 +109,30 @@ impl Permit {
 /// [`MultiGuard::release`] does the same, waits and reports. It stays on its thread.
 #[must_use = "the locks are given back when the guard is dropped"]
 pub struct MultiGuard {
-    /// Before the users, so that no session ends before its lock is given back.
+    /// Dropped before the users, so that no session ends before its lock is given back.
     held: crate::MultiGuard,
     users: Vec<Arc<User>>,
     stays: StaysOnItsThread,
 }
 
 impl MultiGuard {
-    /// Has users of all members, and at least one.
+    /// Takes the users of all members; there is at least one.
     pub(super) fn new(held: crate::MultiGuard, users: Vec<Arc<User>>) -> Self {
         Self { held, users, stays: PhantomData }
     }
 
-    /// Returns what answers for each hold, in the order of the multi-lock: by service and name.
+    /// Returns the hold of each lock, in the order of the multi-lock: by service and name.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.held.holds()
     }
 
-    /// Tells whether all locks are held now. Once it said no, it never says yes again.
+    /// Tells whether all locks are held now. Once it has returned `false`, it never returns `true` again.
     pub fn is_held(&self) -> bool {
         self.held.is_held()
     }
 
-    /// Gives all locks back and waits until that is certain. One that fails does not keep the others.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::MultiGuard::release`](crate::MultiGuard::release).
+    /// Gives all locks back and waits until that is certain. One that fails does not keep the others. Its errors are
+    /// those of [`lockkeeper::MultiGuard::release`](crate::MultiGuard::release).
     pub fn release(self) -> Result<()> {
         let Self { held, users, stays: PhantomData } = self;
         users[0].call(held.release())

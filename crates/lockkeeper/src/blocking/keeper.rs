@@ -16,20 +16,23 @@ thread_local! {
 
 /// Opens a way to the service that `url` names, for threads.
 ///
-/// Nothing is sent yet: a service that cannot be reached shows when the first lock is asked for.
+/// Nothing is sent yet: if the service cannot be reached, the first lock fails.
 ///
 /// # Errors
 ///
-/// As [`lockkeeper::connect`](crate::connect) and [`Keeper::start`].
+/// Those of [`lockkeeper::connect`](crate::connect) and [`Keeper::start`].
 pub fn connect(url: &str) -> Result<Keeper> {
     Keeper::start(crate::builder(url)?)
 }
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
-/// The session ends when the keeper, its clones, and all its locks and guards are dropped, or on [`Keeper::close`]. Whoever
-/// drops the last of them, on a thread without a runtime, waits for the session's end for up to 5 seconds, so that a
+/// The session ends when the keeper, its clones, and all its locks and guards are dropped, or on [`Keeper::close`]. A
+/// thread that drops the last of them, and has no runtime, waits for the session's end for up to 5 seconds, so that a
 /// program that ends then leaves no lock behind.
+///
+/// Errors are those of the methods of [`lockkeeper::Keeper`](crate::Keeper) with the same names, and [those of all
+/// blocking calls](crate::blocking#errors).
 ///
 /// ```
 /// # fn main() -> Result<(), lockkeeper::Error> {
@@ -52,7 +55,7 @@ pub(super) struct User {
 }
 
 impl Keeper {
-    /// Makes a keeper with settings of one's own.
+    /// Makes a keeper with its own settings.
     ///
     /// # Errors
     ///
@@ -62,41 +65,25 @@ impl Keeper {
         Ok(Self { user: Arc::new(User { keeper: builder.build(), engine }) })
     }
 
-    /// Returns the mutex of this name. Asking costs nothing; the service hears of it at the first lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::mutex`](crate::Keeper::mutex).
+    /// Returns the mutex of this name. This costs nothing; the service learns of it at the first lock.
     pub fn mutex(&self, name: &str) -> Result<Mutex> {
         Ok(Mutex::new(self.user.keeper.mutex(name)?, self.user.clone()))
     }
 
-    /// Returns the read/write lock of this name. Asking costs nothing; the service hears of it at the first lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::rw_lock`](crate::Keeper::rw_lock).
+    /// Returns the read/write lock of this name. This costs nothing; the service learns of it at the first lock.
     #[doc(alias = "InterProcessReadWriteLock")]
     pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
         Ok(RwLock::new(self.user.keeper.rw_lock(name)?, self.user.clone()))
     }
 
-    /// Returns the semaphore of this name, with so many permits. Asking costs nothing; the service hears of it when the
-    /// first permit is acquired.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::semaphore`](crate::Keeper::semaphore).
+    /// Returns the semaphore of this name, with this number of permits. This costs nothing; the service learns of it
+    /// when the first permit is acquired.
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
         Ok(Semaphore::new(self.user.keeper.semaphore(name, permits)?, self.user.clone()))
     }
 
-    /// Shows who holds and who waits, first contender first; empty if nobody does.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::contenders`](crate::Keeper::contenders).
+    /// Shows the holders and waiters, first contender first; empty if there are none.
     #[doc(alias = "getParticipantNodes")]
     pub fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let (keeper, name) = (self.user.keeper.clone(), name.to_owned());
@@ -104,10 +91,6 @@ impl Keeper {
     }
 
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::queues`](crate::Keeper::queues).
     pub fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let (keeper, prefix) = (self.user.keeper.clone(), prefix.to_owned());
         self.user.call(async move { keeper.queues(&prefix).await })
@@ -129,46 +112,38 @@ impl Keeper {
         self.user.keeper.holds()
     }
 
-    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; answers what is held
-    /// still. For a service that is told to stop.
+    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; returns what is
+    /// still held. For a service that is told to stop.
     ///
     /// New calls through this keeper and its clones, and calls that wait, end with
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed). Then [`Keeper::close`] tells the service.
-    ///
-    /// # Errors
-    ///
-    /// As every call here, if the keeper's own thread has ended.
     pub fn drain(&self, deadline: Duration) -> Result<Vec<OwnContender>> {
         let draining = self.user.keeper.drain(deadline);
         self.user.call(async move { Ok(draining.await) })
     }
 
-    /// Ends the session: holders lose their locks, waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), and nothing
-    /// can be locked through this keeper or its clones any more.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Keeper::close`](crate::Keeper::close).
+    /// Ends the session: holders lose their locks, waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), and
+    /// nothing can be locked through this keeper or its clones any more.
     pub fn close(&self) -> Result<()> {
         self.user.call(self.user.keeper.close())
     }
 
-    /// Returns the keeper underneath, for async code: it has the same session, and counts for the same owners.
+    /// Returns the keeper underneath, for async code: it has the same session and the same owners.
     pub fn as_async(&self) -> &crate::Keeper {
         &self.user.keeper
     }
 }
 
 impl User {
-    /// Does this on the engine, and keeps the calling thread waiting for it.
+    /// Does this work on the engine, and keeps the calling thread waiting for it.
     pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         self.engine.call(work)
     }
 }
 
-/// Returns the owner that this thread is.
+/// Returns the owner key of this thread.
 pub(super) fn this_thread() -> OwnerKey {
-    // A thread that is ending has given up its own; what it locks then counts for nothing else.
+    // A thread that is ending has given up its key; what it locks then has a new owner.
     THREAD.try_with(OwnerKey::clone).unwrap_or_default()
 }
 
@@ -176,7 +151,7 @@ impl Drop for User {
     fn drop(&mut self) {
         let keeper = self.keeper.clone();
         self.engine.finish(async move {
-            // What could not be told, the service finds out by itself.
+            // If this fails, the service ends the session at its timeout.
             let _ = keeper.close().await;
         });
     }

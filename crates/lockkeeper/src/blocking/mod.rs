@@ -1,4 +1,4 @@
-//! Locks for threads, with no runtime of one's own; a lock's owner is the thread that locked it.
+//! Locks for threads, in programs without a runtime; a lock's owner is the thread that locked it.
 //!
 //! ```
 //! # fn main() -> Result<(), lockkeeper::Error> {
@@ -16,11 +16,11 @@
 //!
 //! # The thread is the owner
 //!
-//! A thread that has a lock may lock it again, through any clone of its keeper; the lock is given back with the last of the
-//! thread's guards, in whatever order they go. A thread that has a read/write lock alone may read too, and keeps that share,
-//! without a gap, when it gives up writing first; one that only reads and asks to write gets
-//! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay on
-//! their thread. Permits of a semaphore belong to nobody and may be given back by any thread.
+//! A thread that has a lock may lock it again, through any clone of its keeper; the lock is given back with the last of
+//! the thread's guards, in any order of their drops. A thread that has a read/write lock alone may read too, and keeps
+//! that share, without a gap, when it gives up writing first; a thread that only reads and asks to write gets
+//! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay
+//! on their thread. Permits of a semaphore have no owner and may be given back by any thread.
 //!
 //! ```compile_fail,E0277
 //! let keeper = lockkeeper::blocking::connect("memory:").unwrap();
@@ -31,19 +31,28 @@
 //! # Where the work is done
 //!
 //! The sessions of all blocking keepers of a process live on one thread, `lockkeeper`, that the first keeper starts and
-//! that ends with the last user: keeper, lock or guard. Heartbeats go on there whatever the callers do.
+//! that ends with the last user: keeper, lock or guard. Proof writes go on there while the callers work.
 //!
-//! A call keeps its thread waiting and needs no runtime around it. Within an async task it works too and does no harm but
-//! to keep that task's thread from other tasks; all tasks on a thread are the same owner there, so async code is better off
-//! with the locks of the crate's root. Called from the thread `lockkeeper` itself, by an
-//! [`Observer`](crate::Observer), what would have to wait is refused as
-//! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
+//! A call keeps its thread waiting and needs no runtime around it. Within an async task it works too; its only harm is
+//! that it keeps that task's thread from other tasks. All tasks on a thread are the same owner there, so async code is
+//! better off with the locks of the crate's root.
+//!
+//! # Errors
+//!
+//! The errors of a method are those of its async counterpart. For mutexes, read/write locks and multi-locks that is the
+//! method of [`OwnerKey`](crate::OwnerKey) with the same name (`lock_all` for `lock` of a [`MultiLock`]), for all
+//! others the method of the async type with the same name. In addition:
+//!
+//! - [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) for a call on the thread `lockkeeper` itself, by an
+//!   [`Observer`](crate::Observer), that would have to wait;
+//! - [`ErrorKind::Backend`](crate::ErrorKind::Backend), unknown, if the work on that thread panicked or the thread has
+//!   ended.
 //!
 //! # Coming from Curator
 //!
 //! | Curator | here |
 //! | --- | --- |
-//! | `CuratorFramework`, `CuratorFrameworkFactory` | [`Keeper`], [`connect`]; [`Keeper::start`] for settings of one's own |
+//! | `CuratorFramework`, `CuratorFrameworkFactory` | [`Keeper`], [`connect`]; [`Keeper::start`] with other settings |
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `acquire()`, `acquire(time, unit)` | [`Mutex::lock`], [`Mutex::lock_timeout`]; [`Mutex::try_lock`] for a time of 0 |
 //! | `release()` | [`Guard::release`], or drop the guard |

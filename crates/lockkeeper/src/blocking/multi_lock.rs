@@ -8,7 +8,7 @@ use crate::Result;
 use crate::blocking::keeper::{User, this_thread};
 use crate::blocking::{MultiGuard, Mutex, RwLock};
 
-/// One of the locks of a [`MultiLock`], and what is wanted of it.
+/// One of the locks of a [`MultiLock`], and how it is to be locked.
 #[derive(Clone)]
 pub struct Member {
     member: crate::Member,
@@ -16,13 +16,13 @@ pub struct Member {
 }
 
 impl Member {
-    /// Wants a share of this lock.
+    /// Asks for a share of this lock.
     pub fn read(rw_lock: RwLock) -> Self {
         let (rw_lock, user) = rw_lock.parts();
         Self { member: crate::Member::read(rw_lock), user }
     }
 
-    /// Wants this lock alone.
+    /// Asks for this lock alone.
     pub fn write(rw_lock: RwLock) -> Self {
         let (rw_lock, user) = rw_lock.parts();
         Self { member: crate::Member::write(rw_lock), user }
@@ -36,9 +36,10 @@ impl From<Mutex> for Member {
     }
 }
 
-/// Several locks, of one service or of many, that are had all together or not at all.
+/// Several locks, of one service or of many, that are taken all together or not at all.
 ///
-/// They are taken in one order, whatever order they are given in. Those that the thread has already count.
+/// They are taken in one order, however they are listed here. Those that the thread already holds count.
+/// Errors: see [the module](crate::blocking#errors).
 ///
 /// ```
 /// # fn main() -> Result<(), lockkeeper::Error> {
@@ -55,16 +56,16 @@ impl From<Mutex> for Member {
 #[doc(alias = "InterProcessMultiLock")]
 pub struct MultiLock {
     locks: crate::MultiLock,
-    /// Those of all members: at least one.
+    /// The users of all members: at least one.
     users: Vec<Arc<User>>,
 }
 
 impl MultiLock {
-    /// Puts these locks together. Asking costs nothing.
+    /// Puts these locks together. This costs nothing.
     ///
     /// # Errors
     ///
-    /// As [`lockkeeper::MultiLock::new`](crate::MultiLock::new).
+    /// Those of [`lockkeeper::MultiLock::new`](crate::MultiLock::new).
     pub fn new<M: Into<Member>>(members: impl IntoIterator<Item = M>) -> Result<Self> {
         let members = members.into_iter().map(|member| {
             let Member { member, user } = member.into();
@@ -74,11 +75,7 @@ impl MultiLock {
         Ok(Self { locks: crate::MultiLock::new(members)?, users })
     }
 
-    /// Waits until all locks are had, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::lock_all`](crate::OwnerKey::lock_all).
+    /// Waits until all locks are taken, however long it takes.
     #[doc(alias = "acquire")]
     pub fn lock(&self) -> Result<MultiGuard> {
         let (thread, locks) = (this_thread(), self.locks.clone());
@@ -86,23 +83,15 @@ impl MultiLock {
         Ok(MultiGuard::new(held, self.users.clone()))
     }
 
-    /// Takes all locks if all are free or this thread's; `None` otherwise, and then none more is held.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::try_lock_all`](crate::OwnerKey::try_lock_all).
+    /// Takes all locks if each is free or this thread's; `None` otherwise, and then it holds no more than before.
     pub fn try_lock(&self) -> Result<Option<MultiGuard>> {
         let (thread, locks) = (this_thread(), self.locks.clone());
         let held = self.users[0].call(async move { thread.try_lock_all(&locks).await })?;
         Ok(held.map(|held| MultiGuard::new(held, self.users.clone())))
     }
 
-    /// Waits until all locks are had, at most for `timeout` in all; `None` if the time was up first, and then none more is
-    /// held.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::lock_all_timeout`](crate::OwnerKey::lock_all_timeout).
+    /// Waits until all locks are taken, at most for `timeout` in all; `None` if the time was over first, and then it
+    /// holds no more than before.
     #[doc(alias = "acquire")]
     pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MultiGuard>> {
         let (thread, locks) = (this_thread(), self.locks.clone());

@@ -10,7 +10,10 @@ use crate::{Hold, QueueName, Result};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
-/// The thread that locks it may lock it again. Made by [`Keeper::mutex`](crate::blocking::Keeper::mutex); cheap to clone.
+/// The thread that locks it may lock it again. Made by [`Keeper::mutex`](crate::blocking::Keeper::mutex); cheap to
+/// clone.
+///
+/// Errors: see [the module](crate::blocking#errors).
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 pub struct Mutex {
@@ -28,17 +31,13 @@ impl Mutex {
         self.mutex.name()
     }
 
-    /// Tells whether this keeper, or a clone of it, holds this mutex now, on whichever thread; costs no request.
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, on any thread; costs no request.
     #[doc(alias = "isAcquiredInThisProcess")]
     pub fn is_held_here(&self) -> bool {
         self.mutex.is_held_here()
     }
 
-    /// Waits for the lock, however long it takes; at once if this thread has it.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::lock`](crate::OwnerKey::lock).
+    /// Waits for the lock, however long it takes; returns at once if this thread has it.
     #[doc(alias = "acquire")]
     pub fn lock(&self) -> Result<MutexGuard> {
         let (thread, mutex) = (this_thread(), self.mutex.clone());
@@ -46,11 +45,7 @@ impl Mutex {
         Ok(Guard::new(held, &self.user))
     }
 
-    /// Takes the lock if this thread has it or it is free; `None` if somebody else has it, or anybody queues for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::try_lock`](crate::OwnerKey::try_lock).
+    /// Takes the lock if this thread has it or it is free; `None` if another contender holds it or waits for it.
     #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> Result<Option<MutexGuard>> {
         let (thread, mutex) = (this_thread(), self.mutex.clone());
@@ -58,11 +53,7 @@ impl Mutex {
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::lock_timeout`](crate::OwnerKey::lock_timeout).
+    /// Waits for the lock, at most for `timeout`; `None` if the time was over first.
     #[doc(alias = "acquire")]
     pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
         let (thread, mutex) = (this_thread(), self.mutex.clone());
@@ -70,21 +61,19 @@ impl Mutex {
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Runs `work` under the lock. It is not stopped if the lock is lost: where it matters, it asks the hold.
+    /// Runs `work` under the lock. The work is not stopped if the lock is lost: where that matters, it must ask the
+    /// hold.
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done.
+    /// Those of [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work
+    /// was done.
     pub fn run<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
         self.lock()?.run(work)
     }
 
-    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the time
-    /// was up first, and then the work was not begun.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::run`] and [`Mutex::lock_timeout`].
+    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the
+    /// time was over first, and then the work was not begun.
     pub fn run_timeout<Output>(&self, timeout: Duration, work: impl FnOnce(&Hold) -> Output) -> Result<Option<Output>> {
         self.lock_timeout(timeout)?.map(|guard| guard.run(work)).transpose()
     }

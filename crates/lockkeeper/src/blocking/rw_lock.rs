@@ -10,8 +10,8 @@ use crate::{Hold, QueueName, Result};
 
 /// A lock with one queue for readers and writers: first come, first served between them.
 ///
-/// A thread that reads may read again, also while a writer waits. A thread that writes may write and read again; to share
-/// what it wrote without a gap, it reads and then gives up writing:
+/// A thread that reads may read again, also while a writer waits. A thread that writes may write and read again; to
+/// share what it wrote without a gap, it reads and then gives up writing:
 ///
 /// ```
 /// # fn main() -> Result<(), lockkeeper::Error> {
@@ -25,6 +25,8 @@ use crate::{Hold, QueueName, Result};
 /// ```
 ///
 /// Made by [`Keeper::rw_lock`](crate::blocking::Keeper::rw_lock); cheap to clone.
+///
+/// Errors: see [the module](crate::blocking#errors).
 #[derive(Clone)]
 #[doc(alias = "InterProcessReadWriteLock")]
 pub struct RwLock {
@@ -42,11 +44,7 @@ impl RwLock {
         self.rw_lock.name()
     }
 
-    /// Waits for a share of the lock, however long it takes; for nobody if this thread has one or writes.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::read`](crate::OwnerKey::read).
+    /// Waits for a share of the lock, however long it takes; returns at once if this thread has a share or writes.
     #[doc(alias = "readLock")]
     pub fn read(&self) -> Result<ReadGuard> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
@@ -56,32 +54,20 @@ impl RwLock {
 
     /// Takes a share of the lock if this thread has one or writes, or no writer has the lock or waits for it; `None`
     /// otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::try_read`](crate::OwnerKey::try_read).
     pub fn try_read(&self) -> Result<Option<ReadGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
         let held = self.user.call(async move { thread.try_read(&rw_lock).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::read_timeout`](crate::OwnerKey::read_timeout).
+    /// Waits for a share of the lock, at most for `timeout`; `None` if the time was over first.
     pub fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
         let held = self.user.call(async move { thread.read_timeout(&rw_lock, timeout).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Waits to have the lock alone, however long it takes; at once if this thread has it so.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::write`](crate::OwnerKey::write).
+    /// Waits to have the lock alone, however long it takes; returns at once if this thread has it alone.
     #[doc(alias = "writeLock")]
     pub fn write(&self) -> Result<WriteGuard> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
@@ -89,43 +75,33 @@ impl RwLock {
         Ok(Guard::new(held, &self.user))
     }
 
-    /// Takes the lock alone if this thread has it so, or it is free; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::try_write`](crate::OwnerKey::try_write).
+    /// Takes the lock alone if this thread has it alone, or it is free; `None` otherwise.
     pub fn try_write(&self) -> Result<Option<WriteGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
         let held = self.user.call(async move { thread.try_write(&rw_lock).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`OwnerKey::write_timeout`](crate::OwnerKey::write_timeout).
+    /// Waits to have the lock alone, at most for `timeout`; `None` if the time was over first.
     pub fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
         let held = self.user.call(async move { thread.write_timeout(&rw_lock, timeout).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
-    /// Runs `work` while sharing the lock. It is not stopped if the share is lost: where it matters, it asks the hold.
+    /// Runs `work` while sharing the lock. The work is not stopped if the share is lost: where that matters, it must
+    /// ask the hold.
     ///
     /// # Errors
     ///
-    /// As [`RwLock::read`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the share was lost before the work was done.
+    /// Those of [`RwLock::read`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the share was lost before the work
+    /// was done.
     pub fn run_read<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
         self.read()?.run(work)
     }
 
-    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None` if the
-    /// time was up first, and then the work was not begun.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::run_read`] and [`RwLock::read_timeout`].
+    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None`
+    /// if the time was over first, and then the work was not begun.
     pub fn run_read_timeout<Output>(
         &self,
         timeout: Duration,
@@ -134,21 +110,19 @@ impl RwLock {
         self.read_timeout(timeout)?.map(|guard| guard.run(work)).transpose()
     }
 
-    /// Runs `work` while having the lock alone. It is not stopped if the lock is lost: where it matters, it asks the hold.
+    /// Runs `work` while having the lock alone. The work is not stopped if the lock is lost: where that matters, it
+    /// must ask the hold.
     ///
     /// # Errors
     ///
-    /// As [`RwLock::write`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done.
+    /// Those of [`RwLock::write`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work
+    /// was done.
     pub fn run_write<Output>(&self, work: impl FnOnce(&Hold) -> Output) -> Result<Output> {
         self.write()?.run(work)
     }
 
-    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`; `None` if the
-    /// time was up first, and then the work was not begun.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::run_write`] and [`RwLock::write_timeout`].
+    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`;
+    /// `None` if the time was over first, and then the work was not begun.
     pub fn run_write_timeout<Output>(
         &self,
         timeout: Duration,

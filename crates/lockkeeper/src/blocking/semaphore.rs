@@ -1,4 +1,4 @@
-//! The lock of which several may hold a part at a time, for threads.
+//! The lock of which several threads may hold a part at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::blocking::Permit;
 use crate::blocking::keeper::User;
 use crate::{QueueName, Result};
 
-/// A semaphore: so many permits, and one queue of those who wait for some. Permits belong to no thread.
+/// A semaphore: a number of permits, and one queue of those that wait for some. Permits belong to no thread.
 ///
 /// ```
 /// # fn main() -> Result<(), lockkeeper::Error> {
@@ -23,6 +23,8 @@ use crate::{QueueName, Result};
 /// ```
 ///
 /// Made by [`Keeper::semaphore`](crate::blocking::Keeper::semaphore); cheap to clone.
+///
+/// Errors: see [the module](crate::blocking#errors).
 #[derive(Clone)]
 #[doc(alias = "InterProcessSemaphoreV2")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
@@ -42,65 +44,41 @@ impl Semaphore {
     }
 
     /// Waits for one permit, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::acquire`](crate::Semaphore::acquire).
     pub fn acquire(&self) -> Result<Permit> {
         let semaphore = self.semaphore.clone();
         let permit = self.user.call(async move { semaphore.acquire().await })?;
         Ok(Permit::new(permit, &self.user))
     }
 
-    /// Takes one permit if one is free and nobody waits; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    /// Takes one permit if one is free and no contender waits; `None` otherwise.
     pub fn try_acquire(&self) -> Result<Option<Permit>> {
         let semaphore = self.semaphore.clone();
         let permit = self.user.call(async move { semaphore.try_acquire().await })?;
         Ok(permit.map(|permit| Permit::new(permit, &self.user)))
     }
 
-    /// Waits for one permit, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::acquire_timeout`](crate::Semaphore::acquire_timeout).
+    /// Waits for one permit, at most for `timeout`; `None` if the time was over first.
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Permit>> {
         let semaphore = self.semaphore.clone();
         let permit = self.user.call(async move { semaphore.acquire_timeout(timeout).await })?;
         Ok(permit.map(|permit| Permit::new(permit, &self.user)))
     }
 
-    /// Waits for so many permits, granted all at once; each may be given back by itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    /// Waits for this many permits, granted all at once; each may be given back by itself.
     pub fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>> {
         let semaphore = self.semaphore.clone();
         let granted = self.user.call(async move { semaphore.acquire_many(permits).await })?;
         Ok(self.permits(granted))
     }
 
-    /// Takes so many permits if they are free and nobody waits; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
+    /// Takes this many permits if they are free and no contender waits; `None` otherwise.
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>> {
         let semaphore = self.semaphore.clone();
         let granted = self.user.call(async move { semaphore.try_acquire_many(permits).await })?;
         Ok(granted.map(|granted| self.permits(granted)))
     }
 
-    /// Waits for so many permits, at most for `timeout`; `None` if the time was up first, and then none is held.
-    ///
-    /// # Errors
-    ///
-    /// As [`lockkeeper::Semaphore::acquire_many_timeout`](crate::Semaphore::acquire_many_timeout).
+    /// Waits for this many permits, at most for `timeout`; `None` if the time was over first, and then none is held.
     pub fn acquire_many_timeout(&self, permits: u32, timeout: Duration) -> Result<Option<Vec<Permit>>> {
         let semaphore = self.semaphore.clone();
         let granted = self.user.call(async move { semaphore.acquire_many_timeout(permits, timeout).await })?;

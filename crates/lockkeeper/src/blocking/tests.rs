@@ -1,4 +1,4 @@
-//! What threads are promised, on the memory service.
+//! The promises to threads, on the memory service.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier};
@@ -15,7 +15,7 @@ use crate::{ErrorKind, Hold, LossReason};
 /// How long anything may take that must happen.
 const SOON: Duration = Duration::from_secs(20);
 
-/// How long a wait lasts that must end in vain.
+/// How long a wait lasts that must not succeed.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn service() -> MemoryService {
@@ -193,7 +193,7 @@ fn work_with_a_wait_is_not_begun_when_the_time_is_up_first() {
         }
     });
     assert!(elsewhere_in_vain.recv_timeout(SOON).unwrap());
-    // The thread that has them counts on what it has.
+    // The thread that has it locks it again.
     assert_eq!(mutex.run_timeout(SOON, Hold::is_held).unwrap(), Some(true));
     assert_eq!(book.run_write_timeout(SOON, Hold::is_held).unwrap(), Some(true));
     drop((held, written));
