@@ -16,7 +16,7 @@
 //! - First come, first served, across tasks, processes and, where the service spans them, machines; one wake-up a
 //!   release.
 //! - A [`FencingToken`] with each grant that is greater than all before it, for resources that can compare.
-//! - A [`Hold`] that answers whether, and until when, the lock may be believed to be held.
+//! - A [`Hold`] that says whether, and until when, the lock may be believed to be held.
 //! - Futures that may be dropped at any point, and guards that may be dropped anywhere, without a contender left
 //!   behind.
 //!

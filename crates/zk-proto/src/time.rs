@@ -1,4 +1,4 @@
-//! The one notion of time in this crate: a point on the caller's clock, handed in with every input.
+//! The time type of this crate: a point on the caller's clock, which the caller passes with every input.
 //!
 //! The crate reads no clock. The caller should use one that goes on while the machine sleeps (CLOCK_BOOTTIME), since a
 //! session ends at the server whether or not this machine was awake.

@@ -8,7 +8,7 @@ use crate::config::{Config, Server};
 /// The first pause, after every way was tried once.
 const PAUSE_BASE: Duration = Duration::from_millis(100);
 
-/// The longest pause: short beside any session timeout, so that a session is not lost by waiting.
+/// The longest pause: short compared with any session timeout, so that a session is not lost by waiting.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// After this many doublings a pause has reached its maximum.

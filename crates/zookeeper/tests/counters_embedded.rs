@@ -1,4 +1,4 @@
-//! What becomes of queues whose node has counted very many children: years of use, within one process.
+//! Queues whose node has counted very many children: years of use, within one process.
 
 mod support;
 

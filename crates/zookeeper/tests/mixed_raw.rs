@@ -17,7 +17,7 @@ const KEPT_OUT: Duration = Duration::from_millis(300);
 /// How often the server looks for empty containers: at once, where a real one takes a minute.
 const REAPING_INTERVAL_MS: &str = "100";
 
-/// How a raw queue finds out who is first.
+/// How a raw queue finds out which contender is first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Reads {
     /// By the number at the end of every name.
@@ -117,7 +117,7 @@ async fn a_raw_queue_and_ours_meet_as_the_table_says() {
         return;
     }
     let server = Server::standalone(Setup::new()).await.unwrap();
-    // What becomes of ours when the raw one holds, and of the raw one when ours holds.
+    // What happens to ours when the raw one holds, and to the raw one when ours holds.
     let table = [
         ("", Reads::Numbers, Refused, KeptOut),
         ("", Reads::WholeNames, Refused, KeptOut),

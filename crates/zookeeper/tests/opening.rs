@@ -15,7 +15,7 @@ use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
 /// How long a connection takes to open.
 const HANDSHAKE: Duration = Duration::from_millis(400);
 
-/// What becomes of attempts at a connection.
+/// How attempts at a connection end.
 #[derive(Debug)]
 enum Dialling {
     /// They succeed after a while.

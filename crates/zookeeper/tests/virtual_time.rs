@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 type Asked = Arc<Mutex<BTreeMap<i32, u32>>>;
 
-/// A server without sockets, the clock that all go by, and what clients asked for.
+/// A server without sockets, the clock of all parts, and what clients asked for.
 struct World {
     server: Arc<EmbeddedServer>,
     clock: Arc<TestClock>,

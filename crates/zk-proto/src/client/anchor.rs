@@ -1,8 +1,8 @@
 //! Until when a session may be believed to live: the anchor.
 //!
 //! A reply to a ping proves nothing about the ensemble: a follower that is cut off from its leader goes on answering
-//! pings and reads for several ticks, while the leader, which alone ends sessions, hears nothing and ends ours. An
-//! acknowledged write proves that the path from the follower to the quorum stood, but a forwarded write is not taken
+//! pings and reads for several ticks, while the leader, which alone ends sessions, gets no sign of life and ends ours.
+//! An acknowledged write proves that the path from the follower to the quorum stood, but a forwarded write is not taken
 //! by the leader for a sign of life. Signs of life travel in the follower's answers to the leader's pings, one each
 //! half tick.
 //!
@@ -13,7 +13,7 @@
 //! not end it earlier than a full timeout after that.
 //!
 //! Everything is counted from when a request was *sent*, and answers from when they were *read*: late stamps of either
-//! kind only make the result earlier. The file knows nothing of connections and requests but what it is told.
+//! kind only make the result earlier. This file knows of connections and requests only what its callers pass to it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -113,7 +113,7 @@ pub struct Anchor {
     config: AnchorConfig,
     /// The least timeout ever negotiated: a restarted server goes back to it.
     timeout_least: Option<Duration>,
-    /// The newest sending time of which the leader is known to have heard.
+    /// The newest sending time that the leader certainly knows of.
     anchored_at: Option<Timestamp>,
     /// The handshake of this connection, until a write proves it.
     connect: Option<Sample>,
@@ -144,7 +144,7 @@ impl Anchor {
         Some(self.anchored_at?.after(timeout).before(self.config.margin(timeout)))
     }
 
-    /// The newest sending time of which the leader is known to have heard.
+    /// The newest sending time that the leader certainly knows of.
     pub const fn anchored_at(&self) -> Option<Timestamp> {
         self.anchored_at
     }

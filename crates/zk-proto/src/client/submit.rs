@@ -1,4 +1,4 @@
-//! Requests of the application: taken on, put off, taken back.
+//! Requests of the application: accepted, put off, taken back.
 
 use crate::client::event::{RequestId, SubmitError};
 use crate::client::outbox::{Aside, Audience, Rank, Unsent};

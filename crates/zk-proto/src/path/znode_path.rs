@@ -186,7 +186,7 @@ impl SequentialPath {
     ///
     /// # Errors
     ///
-    /// Fails if the path with a digit appended is none, as Apache checks it.
+    /// Fails if the path with a digit appended is not valid, as Apache checks it.
     pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
         let path = path.into();
         match validate_path(&format!("{path}1")) {

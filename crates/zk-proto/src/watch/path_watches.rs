@@ -50,7 +50,7 @@ impl Family {
 
     /// The kind that asks the server to remove watches of this family.
     ///
-    /// For persistent ones that is "any", since ZooKeeper 3.8 has no narrower word.
+    /// For persistent ones that is "any", since ZooKeeper 3.8 has no narrower kind.
     const fn kind(self) -> WatcherKind {
         match self {
             Self::Data | Self::Exist => WatcherKind::Data,
@@ -84,7 +84,7 @@ impl PathWatches {
         }
     }
 
-    /// Takes a watch out; answers the family it had.
+    /// Takes a watch out; returns the family it had.
     pub(super) fn forget(&mut self, id: WatchId) -> Option<Family> {
         let at = self.watches.iter().position(|watch| watch.id == id)?;
         self.watches.remove(at).family

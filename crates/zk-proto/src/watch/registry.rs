@@ -123,7 +123,7 @@ impl WatchRegistry {
         self.watches.get(&id).is_some_and(|watch| watch.is_set)
     }
 
-    /// Takes note that a watch is being asked for.
+    /// Notes that a watch is being asked for.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl WatchRegistry {
         Ok(())
     }
 
-    /// Takes note of the server's answer; says whether the watch is set.
+    /// Notes the server's answer; returns whether the watch is set.
     pub fn answer(&mut self, id: WatchId, answer: ErrorCode) -> bool {
         let Some(watch) = self.watches.get_mut(&id) else {
             return false;

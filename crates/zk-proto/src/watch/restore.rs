@@ -6,7 +6,7 @@ use crate::message::SetWatches;
 use crate::watch::path_watches::{Family, PathWatches};
 
 /// How many bytes of paths one request carries at most, as in Apache's client: far below the frame maximum, so that
-/// the server is not kept from others for long. A single path may be longer.
+/// the server stays free for other clients. A single path may be longer.
 pub const RESTORE_BYTES_MAX: usize = 128 * 1024;
 
 /// Cuts the watches that are set into requests; empty if there are none.

@@ -44,12 +44,12 @@ pub(crate) struct Answer {
     pub(crate) received_at: u64,
 }
 
-/// What became of it all.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Answers in the order in which they arrived.
     pub(crate) answers: Vec<Answer>,
-    /// When the leader last heard a sign of life of the session.
+    /// When the leader last had a sign of life of the session.
     pub(crate) touched_at: u64,
     /// When the leader ended the session.
     pub(crate) expired_at: u64,
@@ -194,7 +194,7 @@ impl Model<'_> {
         let kind = self.requests[request].1;
         match kind {
             Kind::Connect => {
-                // The client gave its old connection up: nothing of it is answered any more.
+                // The client gave up its old connection: its requests have no more answers.
                 self.pending.clear();
                 self.send_quorum(now, follower, Happening::ConnectAtLeader { follower, request });
             }

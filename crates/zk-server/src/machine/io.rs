@@ -25,7 +25,7 @@ pub enum Input<'a> {
     Accepted {
         /// The new connection.
         connection: ConnectionId,
-        /// From where; the scheme `ip` goes by the address.
+        /// Its address, which the scheme `ip` uses.
         peer: SocketAddr,
     },
     /// Bytes came, cut anywhere.

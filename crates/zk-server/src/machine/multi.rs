@@ -85,8 +85,8 @@ impl ServerMachine {
             MultiOperation::CreateTtl { create, ttl_ms } if create.mode.has_ttl() => {
                 (self.allow_create(caller, create, Kind::Ttl(ttl_ms))?, Answer::Create2)
             }
-            // Within a transaction 3.8 goes by the mode, not by which of the requests it was, and never answers a plain
-            // creation with a Stat.
+            // Within a transaction the mode decides in 3.8, not which of the requests it was, and the answer to a plain
+            // creation never has a Stat.
             MultiOperation::Create(create)
             | MultiOperation::Create2(create)
             | MultiOperation::CreateContainer(create)

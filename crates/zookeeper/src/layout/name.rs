@@ -92,7 +92,7 @@ pub(crate) fn bare_ticket(name: &str) -> Option<Ticket> {
 }
 
 /// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper
-/// does, or the 32 digits alone as kazoo does.
+/// does, or the 32 digits only as kazoo does.
 fn ticket_before(text: &str) -> Option<Ticket> {
     let digits = match text.strip_prefix("_c_") {
         Some(rest) => rest.strip_suffix('-')?,

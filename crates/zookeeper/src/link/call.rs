@@ -61,7 +61,7 @@ impl Call {
         self.submitted.as_ref().ok().copied().flatten().map(RequestId::watch)
     }
 
-    /// Waits for the response alone.
+    /// Waits for the response only.
     pub(crate) async fn response(self) -> Result<Response, ClientError> {
         self.await.result
     }

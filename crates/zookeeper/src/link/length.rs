@@ -12,7 +12,7 @@ pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// connection on a longer one.
 const REQUEST_BYTES_MAX: usize = FRAME_BYTES_DEFAULT_MAX;
 
-/// What a request takes beside its paths and its data, in bytes; generously.
+/// What a request takes besides its paths and its data, in bytes; generously.
 const REQUEST_OVERHEAD_BYTES: usize = 1024;
 
 /// Refuses a request that servers would not take.

@@ -233,7 +233,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, then tells all who wait what has come of it.
+    /// Changes the state, then tells the waiting callers about it.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let result = act(&mut state);
@@ -243,7 +243,7 @@ impl Link {
     }
 }
 
-/// What the driver alone does.
+/// What only the driver does.
 impl Link {
     pub(crate) fn handle_connected(&self, handshake_max: Duration) {
         let now = self.now();

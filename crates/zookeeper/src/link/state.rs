@@ -41,7 +41,7 @@ pub(crate) enum Then {
     Done,
     /// No caller wants the answer: a watch that was set is removed again.
     Unwanted,
-    /// This goes on by itself, run by the driver.
+    /// This goes on in the background, run by the driver.
     Chore(BoxFuture<()>),
 }
 

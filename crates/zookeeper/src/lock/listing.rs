@@ -44,7 +44,7 @@ pub(super) struct Listing {
 /// What a list says of a queue.
 #[derive(Debug)]
 struct Reading {
-    /// The queue, as far as this list alone shows it.
+    /// The queue, as far as this list shows it.
     view: QueueView,
     foreign: Option<String>,
     parts: Vec<Part>,
@@ -198,7 +198,7 @@ impl Inner {
     }
 
     async fn look_into_parts_once(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
-        // The parts below a line are Curator's, in any layout of our own.
+        // The parts below a line are Curator's, also if our own layout is another.
         let list = |&part: &Part| {
             let request = Request::GetChildren { path: path.part_on_server(part, Layout::Curator), watch: false };
             (part, self.link.call(&request, path.shown()))

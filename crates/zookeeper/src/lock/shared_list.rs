@@ -43,11 +43,11 @@ pub(super) struct SharedList {
     listing: SetOnce<Result<Arc<Listing>, ClientError>>,
 }
 
-/// What has come of a list so far.
+/// The answers and steps of a list so far.
 #[derive(Debug)]
 struct Gathering {
     freshness: Freshness,
-    /// One for each request that was taken on, in their order.
+    /// One for each request that was accepted, in their order.
     answers: Vec<Option<Answer>>,
     /// Whether all requests were handed over; or why one was not.
     handed_over: Option<Result<(), ClientError>>,

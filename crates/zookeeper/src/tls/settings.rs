@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVeri
 
 use crate::config::invalid;
 
-/// The keys that a `zk+tls:` URL may have beside those of `zk:`.
+/// The keys that a `zk+tls:` URL may have besides those of `zk:`.
 pub(crate) const KEYS: [&str; 4] = ["ca", "cert", "key", "server_name"];
 
 /// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million bytes.

@@ -64,7 +64,7 @@ impl BareHolder {
             if session.keep_busy(traffic, &node, moment.saturating_sub(stall), wanted).await {
                 session.prove(&node).await;
                 let _ = acknowledge.send(());
-                // Pings go on for as long as the server answers.
+                // Pings go on while the server answers.
                 session.serve_until(std::future::pending::<()>()).await;
             }
         };

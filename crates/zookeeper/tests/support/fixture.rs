@@ -292,7 +292,7 @@ impl ZooKeeperClient {
             Operation::Wait => proxy::Operation::GET_DATA,
             Operation::View => proxy::Operation::GET_CHILDREN,
             Operation::Value | Operation::Request => proxy::Operation::SET_DATA,
-            other => panic!("{other:?} has no request of its own"),
+            other => panic!("{other:?} has no separate request"),
         };
         for proxy in self.way.proxies.iter() {
             // Dropping the handle would take it back.
