@@ -50,8 +50,8 @@ async fn until_queued(keeper: &Keeper, path: &str, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curators_revoker_is_heard_by_our_holder_and_curator_is_let_in() {
-    let test = "curators_revoker_is_heard_by_our_holder_and_curator_is_let_in";
+async fn curators_revoker_reaches_our_holder_and_curator_is_let_in() {
+    let test = "curators_revoker_reaches_our_holder_and_curator_is_let_in";
     let Some(server) = server(test, &[curator::availability]).await else { return };
     let (mut curator, keeper) = (curator(&server).await, keeper(&server, ""));
     let guard = keeper.mutex(PATH).unwrap().lock().await.unwrap();
@@ -65,8 +65,8 @@ async fn curators_revoker_is_heard_by_our_holder_and_curator_is_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_of_curators_that_is_revocable_hears_ours_and_gives_up() {
-    let test = "a_holder_of_curators_that_is_revocable_hears_ours_and_gives_up";
+async fn a_revocable_holder_of_curators_sees_our_request_and_gives_up() {
+    let test = "a_revocable_holder_of_curators_sees_our_request_and_gives_up";
     let Some(server) = server(test, &[curator::availability]).await else { return };
     let (mut curator, keeper) = (curator(&server).await, keeper(&server, ""));
     curator.make_revocable(Kind::Mutex, PATH).await.unwrap();
@@ -81,8 +81,8 @@ async fn a_holder_of_curators_that_is_revocable_hears_ours_and_gives_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_hears_no_requests_just_stays() {
-    let test = "a_holder_that_hears_no_requests_just_stays";
+async fn a_holder_that_sees_no_requests_just_stays() {
+    let test = "a_holder_that_sees_no_requests_just_stays";
     let Some(server) = server(test, &[curator::availability, kazoo::availability]).await else { return };
     let keeper = keeper(&server, "");
     for (mut peer, path) in [(curator(&server).await, "/orders/curators"), (kazoo(&server).await, "/orders/kazoos")] {

@@ -51,8 +51,8 @@ async fn one_of_curators_is_asked_in_curators_way_and_ours_keeps_its_owner() {
 }
 
 #[tokio::test]
-async fn ours_hears_curators_way_of_asking() {
-    if !can_start("ours_hears_curators_way_of_asking") {
+async fn our_holder_sees_a_request_in_curators_form() {
+    if !can_start("our_holder_sees_a_request_in_curators_form") {
         return;
     }
     let bench = Bench::start().await;
@@ -165,8 +165,8 @@ async fn a_downgraded_reader_of_curators_is_shown_with_its_writers_token_and_bro
 }
 
 #[tokio::test]
-async fn a_break_that_may_not_leave_a_note_breaks_all_the_same() {
-    if !can_start("a_break_that_may_not_leave_a_note_breaks_all_the_same") {
+async fn a_break_that_may_not_leave_a_note_still_breaks() {
+    if !can_start("a_break_that_may_not_leave_a_note_still_breaks") {
         return;
     }
     let bench = Bench::start().await;

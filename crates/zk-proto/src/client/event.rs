@@ -175,7 +175,7 @@ pub enum DisconnectReason {
     Silent,
     /// The server speaks another protocol, or speaks it wrongly.
     Protocol(ProtocolError),
-    /// The server serves reads alone: nothing can be held through it.
+    /// The server only serves reads: nothing can be held through it.
     ReadOnlyServer,
     /// The server says that the session is attached elsewhere.
     SessionMoved,
@@ -270,7 +270,7 @@ impl fmt::Display for DisconnectReason {
             Self::HandshakeTimeout => formatter.write_str("the server did not answer the handshake in time"),
             Self::Silent => formatter.write_str("the server has gone silent"),
             Self::Protocol(error) => write!(formatter, "not ZooKeeper's protocol: {error}"),
-            Self::ReadOnlyServer => formatter.write_str("the server serves reads alone"),
+            Self::ReadOnlyServer => formatter.write_str("the server only serves reads"),
             Self::SessionMoved => formatter.write_str("the session is attached to another server"),
             Self::Renewed => formatter.write_str("the connection was given up for a new one"),
         }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_nodes_are_remembered_and_no_more() {
+    fn the_number_of_remembered_nodes_has_a_maximum() {
         let mut lengths = ListLengths::default();
         for node in 0..3 * NODES_MAX {
             lengths.note(node.to_string().into(), 1);

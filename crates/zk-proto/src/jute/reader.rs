@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_utf8_become_the_replacement_character() {
+    fn bytes_that_are_not_utf8_become_the_replacement_character() {
         assert_eq!(reader(&[0, 0, 0, 3, b'/', 0xff, b'a']).string("path").unwrap(), "/\u{fffd}a");
     }
 }

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_sequence_numbers() {
+    fn other_texts_are_not_sequence_numbers() {
         for text in
             ["", "1", "000000001", "00000000001", "+000000001", "2147483648", "000000000a", "-0000000005", " 000000001"]
         {

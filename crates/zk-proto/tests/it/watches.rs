@@ -42,7 +42,7 @@ fn one_of_each() -> Watches {
 }
 
 #[test]
-fn each_event_is_heard_by_the_watches_apache_sorts_it_to() {
+fn each_event_reaches_the_watches_apache_sorts_it_to() {
     for (kind, heard) in [
         (EventKind::NodeCreated, vec![1, 2, 4, 5]),
         (EventKind::NodeDataChanged, vec![1, 2, 4, 5]),
@@ -56,7 +56,7 @@ fn each_event_is_heard_by_the_watches_apache_sorts_it_to() {
 }
 
 #[test]
-fn one_shot_watches_are_heard_once_and_persistent_ones_again() {
+fn one_shot_watches_fire_once_and_persistent_ones_again() {
     let mut watches = one_of_each();
     watches.fire(EventKind::NodeDeleted, "/a");
     assert_eq!(watches.fire(EventKind::NodeDeleted, "/a"), [4, 5]);
@@ -64,7 +64,7 @@ fn one_shot_watches_are_heard_once_and_persistent_ones_again() {
 }
 
 #[test]
-fn a_recursive_watch_hears_of_everything_below_but_of_sets_of_children() {
+fn a_recursive_watch_sees_everything_below_but_sets_of_children() {
     let mut watches = Watches::default();
     watches.set(WatchWish::PersistentRecursive, "/a");
     watches.set(WatchWish::PersistentRecursive, "/");
@@ -77,7 +77,7 @@ fn a_recursive_watch_hears_of_everything_below_but_of_sets_of_children() {
 }
 
 #[test]
-fn all_watches_on_a_path_hear_its_event_in_the_order_of_asking() {
+fn all_watches_on_a_path_see_its_event_in_the_order_of_asking() {
     let mut watches = Watches::default();
     for _ in 0..3 {
         watches.set(WatchWish::Data, "/a");

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_address_is_refused() {
         for expression in ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2.3.4/33", "1.2.3.4/", "a", "1.2.3.-1"] {
             assert!(!is_valid(expression), "{expression:?}");
         }

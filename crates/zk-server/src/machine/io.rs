@@ -95,7 +95,7 @@ pub enum CloseReason {
     SessionExpired,
     /// The session asked for in the handshake is over or belongs to another client.
     SessionRefused,
-    /// The session went on on another connection.
+    /// The session went on over another connection.
     SessionMoved,
     /// The client has seen a transaction that this server does not know.
     ClientAhead,
@@ -147,7 +147,7 @@ impl fmt::Display for CloseReason {
             Self::SessionClosed => "the client ended its session",
             Self::SessionExpired => "the session expired",
             Self::SessionRefused => "the session asked for is over, or the password is wrong",
-            Self::SessionMoved => "the session went on on another connection",
+            Self::SessionMoved => "the session went on over another connection",
             Self::ClientAhead => "the client has seen a transaction unknown here",
             Self::FrameLength => "a frame's length is outside the allowed range",
             Self::Malformed => "a handshake or a request's header could not be read",

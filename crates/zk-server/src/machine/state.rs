@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_out_of_its_mind_gives_no_negative_numbers() {
+    fn a_senseless_clock_gives_no_negative_numbers() {
         for wall_ms in [i64::MIN, 0, i64::MAX] {
             assert_eq!(zxid_of(wall_ms), 0);
         }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recursive_watch_hears_of_descendants_but_not_of_sets_of_children() {
+    fn a_recursive_watch_sees_events_of_descendants_but_not_of_sets_of_children() {
         let mut watches = Watches::default();
         watches.add("/a", ONE, AddWatchMode::PersistentRecursive);
         for _ in 0..2 {

@@ -73,7 +73,7 @@ impl TlsSettings {
         let chain = certificates(cert)?;
         let secret = PrivateKeyDer::from_pem_slice(&read(key)?)
             .map_err(|error| unusable(key, "holds no usable private key in PEM form").caused_by(error))?;
-        let message = format!("is not the certificate of the key in {}, or not one at all", key.display());
+        let message = format!("is not the certificate of the key in {}, or not a certificate", key.display());
         builder.with_client_auth_cert(chain, secret).map_err(|error| unusable(cert, &message).caused_by(error))
     }
 }

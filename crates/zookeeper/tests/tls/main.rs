@@ -288,8 +288,8 @@ async fn a_file_of_several_authorities_trusts_each_of_them() {
 const NETTY: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
 #[tokio::test]
-async fn a_real_server_with_a_tls_port_of_its_own_gives_locks_to_those_it_knows() {
-    const TEST: &str = "a_real_server_with_a_tls_port_of_its_own_gives_locks_to_those_it_knows";
+async fn a_real_server_with_its_own_tls_port_gives_locks_to_clients_it_trusts() {
+    const TEST: &str = "a_real_server_with_its_own_tls_port_gives_locks_to_clients_it_trusts";
     let netty = || match NETTY.iter().find(|jar| !Path::new(jar).exists()) {
         None => Availability::Present,
         Some(jar) => Availability::Missing(format!("{jar} is not there (Debian: libnetty-java)")),

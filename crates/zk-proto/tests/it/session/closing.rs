@@ -114,7 +114,7 @@ fn a_farewell_is_what_waits_and_the_end_of_the_session_however_much_is_unanswere
 }
 
 #[test]
-fn a_farewell_is_short_enough_for_a_socket_and_ends_the_session_all_the_same() {
+fn a_farewell_is_short_enough_for_a_socket_and_still_ends_the_session() {
     let mut pair = Pair::online();
     for _ in 0..50 {
         pair.submit(Request::SetData { path: "/a".into(), data: Some(vec![0; 10_000].into()), version: -1 });

@@ -216,7 +216,7 @@ fn the_queue_has_a_maximum_in_requests_and_in_bytes() {
 }
 
 #[test]
-fn so_many_requests_are_in_flight_and_no_more_but_pings_go_out_all_the_same() {
+fn requests_in_flight_have_a_maximum_but_pings_still_go_out() {
     let mut pair = Pair::online();
     for _ in 0..IN_FLIGHT_MAX + 5 {
         pair.submit(Request::WhoAmI);

@@ -63,7 +63,7 @@ fn nothing_is_put_off_behind_the_end_of_the_session() {
 }
 
 #[test]
-fn so_few_may_wait_ahead_and_they_have_room_in_a_full_queue() {
+fn few_may_wait_ahead_and_they_have_room_in_a_full_queue() {
     let mut pair = Pair::new();
     for _ in 0..QUEUED_REQUESTS_MAX {
         pair.submit(Request::WhoAmI);

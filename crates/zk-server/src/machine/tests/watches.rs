@@ -84,7 +84,7 @@ fn persistent_watches_stay_until_they_are_removed() {
 }
 
 #[test]
-fn who_may_not_read_a_node_hears_nothing_of_it() {
+fn a_client_that_may_not_read_a_node_gets_no_event_of_it() {
     let mut service = Service::new();
     let (peer, writer) = (service.connect(), service.connect());
     service.ask(&peer, exists("/secret", true)).unwrap_err();
