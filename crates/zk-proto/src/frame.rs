@@ -13,7 +13,7 @@ pub const FRAME_BYTES_DEFAULT_MAX: usize = 0xf_ffff;
 /// The length in front of each frame, in bytes.
 const HEADER_BYTES: usize = size_of::<i32>();
 
-/// Says that a frame's length is outside what is admitted; the stream cannot be read on.
+/// Says that a frame's length is outside the allowed range; the rest of the stream cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FrameError {
     length: i64,

@@ -135,7 +135,7 @@ async fn where_the_counter_sticks_nothing_is_granted_twice() {
         assert!(refused.load(Ordering::SeqCst) >= expected_refusals);
     };
     rush(40).await;
-    assert!(held.hold().is_held(), "a holder of before holds still");
+    assert!(held.hold().is_held(), "an earlier holder still holds");
     assert_eq!(
         parties.iter().map(|party| party.journal.count(|event| matches!(event, Event::Granted { .. }))).sum::<usize>(),
         0

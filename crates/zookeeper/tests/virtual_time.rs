@@ -119,7 +119,7 @@ async fn a_session_that_nothing_depends_on_costs_no_write_and_grants_at_once_aft
 }
 
 #[tokio::test(start_paused = true)]
-async fn freezing_a_lock_costs_no_proof() {
+async fn a_frozen_lock_costs_the_session_that_froze_it_no_proof() {
     let world = World::new().await;
     let keeper = world.keeper("");
     keeper.freeze("door", LockKind::Mutex, "moving house", None).await.unwrap().expect("no other client wants it");

@@ -22,8 +22,8 @@ use crate::dial::Failure;
 use crate::link::length::ANSWER_BYTES_MAX;
 use crate::link::state::State;
 
-/// What a proof is worth less than the timeout, besides its own bounds, as a part of the timeout: the time between two
-/// pings, and as much again for the way.
+/// By how much a proof is worth less than the timeout, besides its own bounds: this part of the timeout, for the time
+/// between two pings and as much again for the way.
 const WORTH_DIVISOR: u32 = 5;
 
 /// How a session stands with the service; callers wait for a change of it.
