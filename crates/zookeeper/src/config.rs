@@ -125,8 +125,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::Unsupported`] for a `zk+tls:` URL without
-    /// the feature.
+    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::Unsupported`] for a `zk+tls:` URL
+    /// without the feature.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         match url.scheme() {
             "zk" => url.refuse_unknown_keys(&KEYS)?,

@@ -3,8 +3,8 @@
 //! Most programs use the crate `lockkeeper` and give it a URL. This crate is for programs that want the parts:
 //!
 //! - [`ZooKeeperBackend`]: a backend of `lockkeeper-core`. Its queues are byte for byte those of Apache Curator (or of
-//!   kazoo, see [`Layout`]), so that programs in Java, Go, Python and Rust exclude one another on one path. An uncontended
-//!   lock costs one round trip, and a hand-off one notification.
+//!   kazoo, see [`Layout`]), so that programs in Java, Go, Python and Rust exclude one another on one path. An
+//!   uncontended lock costs one round trip, and a hand-off one notification.
 //! - [`Client`]: the client below it. One session, kept alive over lost connections; typed requests that are on their
 //!   way when they are called; one-shot watches as futures; errors that say whether trying again can help.
 //! - [`Dial`]: how servers are reached: TCP, TLS with the feature `tls`, or a test's own connections.

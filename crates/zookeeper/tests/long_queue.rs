@@ -104,8 +104,8 @@ async fn looks_under_way_share_a_list_that_shows_all_that_was_there_before_each(
 }
 
 #[tokio::test]
-async fn a_proof_is_written_before_whatever_is_not_written_yet() {
-    if !can_start("a_proof_is_written_before_whatever_is_not_written_yet") {
+async fn a_proof_is_written_before_all_that_is_not_written_yet() {
+    if !can_start("a_proof_is_written_before_all_that_is_not_written_yet") {
         return;
     }
     const READS: usize = 3_000;

@@ -65,8 +65,8 @@ async fn our_holder_sees_a_request_in_curators_form() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_for_requests_that_nobody_waits_for() {
-    if !can_start("nothing_is_read_for_requests_that_nobody_waits_for") {
+async fn nothing_is_read_for_requests_that_no_caller_waits_for() {
+    if !can_start("nothing_is_read_for_requests_that_no_caller_waits_for") {
         return;
     }
     let bench = Bench::start().await;

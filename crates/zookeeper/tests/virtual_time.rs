@@ -227,7 +227,7 @@ async fn a_lock_asked_for_after_a_stall_waits_until_it_may_be_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_dropped_while_nobody_answers_leaves_no_task_behind() {
+async fn a_session_dropped_while_no_server_answers_leaves_no_task_behind() {
     let world = World::new().await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let without_clients = tasks();
