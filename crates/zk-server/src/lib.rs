@@ -31,8 +31,8 @@
 //! - Characters beyond the basic plane, which no path may hold, are echoed as UTF-8; Java writes two halves.
 //! - A wrong password does not end the connection the session is on.
 //! - Times to live are always served; Apache asks for `zookeeper.extendedTypesEnabled`.
-//! - `createTTL` without a mode for it is refused as bad arguments. An unknown mode within a multi is refused the same
-//!   way; Apache answers it with a marshalling error for the whole. Apache stops serving at the former.
+//! - `createTTL` without a mode for it is refused as bad arguments, where Apache stops serving. So is an unknown mode
+//!   within a multi, where Apache answers with a marshalling error for the whole.
 //! - `check` outside a multi, and `createSession` and `deleteContainer` from a client, are unknown operations.
 //! - Limits of memory in addition: access lists of more than 4096 entries are invalid, nodes beyond a settable size
 //!   exceed a quota, too many connections, sessions or watches end the connection that asked.
