@@ -1,4 +1,4 @@
-//! Asking for a lock of any kind in one of several ways, by chance, and what is granted.
+//! Random requests for a lock of any kind, in one of several ways, and what they are granted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::history::Asks;
 use crate::polls::at_most;
 use crate::random::Random;
 
-/// The one lock that all ask for.
+/// The one lock that all requests are for.
 const LOCK: &str = "door";
 
 /// How many permits it has, if it is a semaphore.
@@ -34,13 +34,13 @@ impl Kind {
     }
 }
 
-/// For how long somebody asks.
+/// How long a request waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     Endless,
     None,
     Within(Duration),
-    /// Without end, but dropped after so many polls.
+    /// Without end, but dropped after this many polls.
     Polls(usize),
 }
 
@@ -56,7 +56,7 @@ impl Patience {
     }
 }
 
-/// Whatever was granted.
+/// What was granted.
 #[derive(Debug)]
 pub(crate) enum Held {
     Mutex(MutexGuard),
@@ -107,14 +107,14 @@ async fn within(keeper: &Keeper, kind: Kind, asks: Asks, timeout: Duration) -> R
 }
 
 impl Held {
-    /// Returns its token; of several permits the least.
+    /// Returns its token; for several permits the least.
     pub(crate) fn token(&self) -> FencingToken {
         match self {
             Self::Mutex(guard) => guard.fencing_token(),
             Self::Read(guard) => guard.fencing_token(),
             Self::Write(guard) => guard.fencing_token(),
             Self::Permits(permits) => {
-                permits.iter().map(Permit::fencing_token).min().expect("whoever is granted permits has one")
+                permits.iter().map(Permit::fencing_token).min().expect("a caller that is granted permits has one")
             }
         }
     }
@@ -129,7 +129,7 @@ impl Held {
         }
     }
 
-    /// Gives it back, and says if it could not or if it had been lost.
+    /// Gives it back; an error says that this failed or that it had been lost.
     pub(crate) async fn release(self) -> Result<()> {
         match self {
             Self::Mutex(guard) => guard.release().await,

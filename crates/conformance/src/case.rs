@@ -1,4 +1,4 @@
-//! One case of the suite: a sentence, a function, and what it needs.
+//! One case of the suite: a sentence, a function, and its needs.
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub struct Case {
 /// The runtime that a case runs in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Runtime {
-    /// Two worker threads, so that tasks truly run at the same time.
+    /// Two worker threads, so that tasks really run at the same time.
     TwoWorkers,
     /// One thread, for cases that count polls.
     CurrentThread,
@@ -43,7 +43,7 @@ impl Case {
         self
     }
 
-    /// Has the case run in this runtime.
+    /// Makes the case run in this runtime.
     #[must_use]
     pub const fn runtime(mut self, runtime: Runtime) -> Self {
         self.runtime = runtime;

@@ -1,4 +1,4 @@
-//! Attempts dropped at each of their await points, counted and not guessed.
+//! Attempts dropped at each of their await points, which are counted and not guessed.
 //!
 //! Each attempt is made again and again, with a new session each time, and dropped after 0, 1, 2, … polls until it
 //! completes. The backend yields in every call, so that every await of a recipe suspends at least once.
@@ -16,23 +16,24 @@ use crate::tap::Pace;
 /// More await points than any attempt has, so that one that never completes is a failure and not a hang.
 pub(crate) const AWAIT_POINTS_MAX: usize = 500;
 
-/// How often a holder lets others run after somebody queued up behind it, so that the waiter truly waits for it.
+/// How often a holder lets others run after a waiter queued up behind it, so that the waiter truly waits for it.
 const YIELDS_BEFORE_RELEASE: usize = 40;
 
 /// How the lock stands before an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Before {
     Free,
-    /// Another holds it, to the end.
+    /// Another client holds it, to the end.
     Taken,
-    /// Another holds it until the attempt has queued up and waits.
+    /// Another client holds it until the attempt has queued up and waits.
     ReleasedOnceQueued,
-    /// The same, with another waiter for the mutex in between that goes first.
+    /// The same, with another waiter for the mutex in between, which goes first.
     SecondInLine,
 }
 
-/// Makes the attempt at the lock `door` again and again, dropped one await point later each time, until it completes, and
-/// prints how many await points there were: `least` of them at least. `hold` takes what is to be held before.
+/// Makes the attempt at the lock `door` again and again, and drops it one await point later each time, until it
+/// completes. Prints how many await points there were, and fails if they were fewer than `least`. `hold` takes the lock
+/// beforehand.
 pub(crate) async fn drop_at_every_await_point<Held, Granted>(
     fixture: &dyn Fixture,
     what: &str,
@@ -50,7 +51,7 @@ pub(crate) async fn drop_at_every_await_point<Held, Granted>(
         let holder = Holder::take(held, &prober, &party, before).await;
         let outcome = soon("an answer or a drop", at_most(polls_max, attempt(party.clone()))).await;
         let completed = outcome.is_some();
-        // A guard is given back here; what was dropped earlier is to be gone as well.
+        // A guard is given back here; what was dropped earlier must be gone as well.
         drop(outcome.map(|outcome| outcome.expect("it does not fail")));
         let held_before = holder.stay().await;
         prober.until_contenders("door", usize::from(held_before.is_some())).await;
@@ -69,7 +70,7 @@ pub(crate) async fn drop_at_every_await_point<Held, Granted>(
     panic!("it did not complete after {AWAIT_POINTS_MAX} polls");
 }
 
-/// Whoever holds the lock before the attempt.
+/// The holder of the lock before the attempt.
 struct Holder<Held> {
     guard: Arc<Mutex<Option<Held>>>,
     leaving: JoinHandle<()>,
@@ -98,7 +99,7 @@ impl<Held: Send + 'static> Holder<Held> {
         Self { guard, leaving }
     }
 
-    /// Has the holder stay if it has not left yet.
+    /// Makes the holder stay if it has not left yet.
     async fn stay(self) -> Option<Held> {
         self.leaving.abort();
         // It was cancelled, or had ended before.
@@ -107,7 +108,7 @@ impl<Held: Send + 'static> Holder<Held> {
     }
 }
 
-/// A waiter that goes when whoever lets it go does.
+/// A waiter that is aborted when this is dropped.
 struct AbortOnDrop(Option<Waiting>);
 
 impl Drop for AbortOnDrop {

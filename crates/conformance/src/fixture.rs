@@ -1,6 +1,6 @@
-//! What the suite needs of a backend's tests: a fresh service, independent clients, and ways to do harm to them.
+//! What the suite needs from a backend's tests: a fresh service, independent clients, and ways to do harm to them.
 //!
-//! How a service is started, and how harm is done to it, is the fixture's; what must then be true is the cases'.
+//! The fixture knows how a service is started and how harm is done to it. The cases know what must then be true.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use lockkeeper_core::{Backend, BoxFuture, ContenderId, Operation, QueueName, Res
 
 /// A service under test; each case gets a fresh one, without queues.
 pub trait Fixture: Debug + Send + Sync + 'static {
-    /// Opens a client that shares nothing with the others but the service.
+    /// Opens a client that shares only the service with the others.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from opening; the case fails.
+    /// The reason why it did not open; the case fails.
     ///
     /// # Cancellation
     ///
@@ -33,20 +33,20 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     /// Returns the clock that the clients read.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Tells whether this kind of harm can be done here. A case that needs what cannot be done is skipped by name; one about
-    /// what cannot happen is left out.
+    /// Tells whether this kind of harm can be done here. A case is skipped by name if it needs harm that cannot be
+    /// done, and left out if it is about harm that cannot happen.
     fn harm(&self, kind: FaultKind) -> Harm;
 
-    /// Returns how long the session of a client that is cut off can live on at most; `None` if it lives on without end.
+    /// Returns how long the session of a client that is cut off can live at most; `None` if it does not end.
     fn session_timeout(&self) -> Option<Duration>;
 
-    /// Names all that the service still stores for any queue, by the service's own count and not by the backend's.
+    /// Names all that the service still stores for any queue, as the service itself counts it, not the backend.
     ///
     /// It must be empty at the end of each case.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from looking; the case fails.
+    /// The reason why it could not look; the case fails.
     ///
     /// # Cancellation
     ///
@@ -54,7 +54,7 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     ///
     /// # Ordering
     ///
-    /// Shows everything whose end was acknowledged to anybody before the call.
+    /// Shows nothing whose end was acknowledged to any client before the call.
     ///
     /// # On connection loss
     ///
@@ -71,11 +71,12 @@ pub trait Client: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being done; the case fails. Never asked for what [`Fixture::harm`] does not offer.
+    /// The reason why it could not be done; the case fails. It is never called for what [`Fixture::harm`] does not
+    /// offer.
     ///
     /// # Cancellation
     ///
-    /// It may be done all the same.
+    /// The harm may still be done.
     ///
     /// # Ordering
     ///
@@ -83,20 +84,20 @@ pub trait Client: Debug + Send + Sync + 'static {
     ///
     /// # On connection loss
     ///
-    /// None: it goes its own way.
+    /// No effect: it does not use the client's connection.
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>>;
 }
 
-/// Harm to a client or to its service, or the end of it.
+/// Harm to a client or to its service, or its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// The service ends the client's sessions.
     ExpireSession,
     /// The client is cut off: its requests fail or hang, and its session ends at the session timeout.
     Cut,
-    /// The way that was cut opens again.
+    /// The connection that was cut works again.
     Heal,
-    /// The whole service stands still and answers nobody.
+    /// The whole service stands still and answers no client.
     Pause,
     /// The service goes on, with the requests that waited.
     Resume,
@@ -134,7 +135,7 @@ pub enum Harm {
     CanBeDone,
     /// It can happen to the service, but the fixture has no way to do it.
     CannotBeDone,
-    /// By its nature it cannot happen to this service, so that there is nothing to prove.
+    /// It cannot happen to this service by its nature, so there is nothing to prove.
     CannotHappen,
 }
 
@@ -151,13 +152,13 @@ pub enum FaultKind {
     LoseReply,
     /// [`Fault::RemoveContender`]. The contender's own process hears of it when it looks.
     RemoveContender,
-    /// [`Fault::RemoveContender`] is told at once to all who wait, behind it or in its place.
+    /// [`Fault::RemoveContender`] is told at once to all waiters: those behind it, and the removed one itself.
     TellOfRemoval,
     /// [`Fault::Restart`].
     Restart,
 }
 
-/// As it completes the sentence "the fixture cannot …".
+/// Completes the sentence "the fixture cannot …".
 impl fmt::Display for FaultKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

@@ -1,4 +1,4 @@
-//! An observer that keeps what it hears, and waits for more.
+//! An observer that records the events it receives, and can wait for more.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::party::soon;
 
-/// What one keeper's observer heard, in order.
+/// The events that one keeper's observer received, in order.
 #[derive(Default)]
 pub(crate) struct Journal {
     events: Mutex<Vec<Event>>,
@@ -20,14 +20,14 @@ impl Journal {
         self.events().iter().filter(|event| which(event)).count()
     }
 
-    /// Waits until at least `count` of these events were heard.
+    /// Waits until at least `count` of these events were received.
     pub(crate) async fn until_count(&self, what: &str, count: usize, which: impl Fn(&Event) -> bool + Send + Sync) {
         let mut heard = self.heard.subscribe();
         let enough = heard.wait_for(|_| self.count(&which) >= count);
         soon(what, enough).await.expect("the journal lives");
     }
 
-    /// Returns the names of the events of locks, not of sessions, that were heard, in order.
+    /// Returns the names of the received events of locks, not of sessions, in order.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         self.events().iter().filter_map(kind_of).collect()
     }

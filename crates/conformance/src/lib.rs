@@ -1,7 +1,7 @@
 //! The suite that every Lockkeeper backend passes.
 //!
-//! A backend's own tests make a [`Fixture`]: a fresh service, independent clients of it, and what harm can be done to them.
-//! Then a test binary without a harness (`harness = false`) hands it to [`run`]:
+//! A backend's own tests make a [`Fixture`]: a fresh service, independent clients of it, and the harm that can be done
+//! to them. Then a test binary without a harness (`harness = false`) hands it to [`run`]:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -14,12 +14,13 @@
 //! }
 //! ```
 //!
-//! Each case is a sentence about behaviour. One that needs harm which the fixture cannot do is shown as ignored, with the
-//! reason; one about harm that cannot happen to the service is left out. Random cases print their seed; [`SEED_VARIABLE`] in the environment brings them back.
+//! Each case is a sentence about behaviour. A case that needs harm which the fixture cannot do is shown as ignored,
+//! with the reason. A case about harm that cannot happen to the service is left out. Random cases print their seed;
+//! [`SEED_VARIABLE`] in the environment repeats them.
 //!
-//! The parts are there for other tests too: [`Tap`] looks into a backend and makes each of its answers yield, [`at_most`]
-//! drops a future after a number of polls, and [`history`] checks what contenders saw. That the cases can fail is proved
-//! by planted bugs, in `tests/planted_bugs.rs`.
+//! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
+//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. Planted bugs prove
+//! that the cases can fail, in `tests/planted_bugs.rs`.
 
 mod asking;
 mod case;

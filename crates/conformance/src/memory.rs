@@ -1,4 +1,4 @@
-//! The fixture of the memory backend: an example for other backends, and the ground for planted bugs.
+//! The fixture of the memory backend: an example for other backends, and the base of the planted bugs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use lockkeeper_core::{Backend, BoxFuture, Result, SafeUntil};
 
 use crate::fixture::{Client, Fault, FaultKind, Fixture, Harm};
 
-/// How long a client that is cut off may believe in its session: long enough for a case to heal it in between, also on a
-/// busy machine.
+/// How long a client that is cut off may believe its session: long enough for a case to heal it in time, also on a busy
+/// machine.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A memory service of its own, with clients that share nothing but it.
+/// A separate memory service, with clients that share only this service.
 #[derive(Debug)]
 pub struct MemoryFixture {
     service: MemoryService,
@@ -111,7 +111,7 @@ impl Client for MemoryClient {
 }
 
 impl MemoryClient {
-    /// A restart that keeps data and sessions is, to its clients, a cut of all ways at once.
+    /// For its clients, a restart that keeps data and sessions is a cut of all connections at once.
     fn restart(&self) {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         for client in &*clients {

@@ -1,4 +1,4 @@
-//! Those who take part in a case: clients with a keeper each, and waiting for what must come.
+//! The clients of a case, with a keeper each, and waits for what must come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::fixture::{Client, Fault, Fixture};
 use crate::journal::Journal;
 use crate::tap::{Pace, Tap};
 
-/// How long a case waits for what must come soon: far longer than any hand-off, also on a busy machine, and longer than the
-/// session timeouts that services are tested with.
+/// How long a case waits for what must come soon: far longer than any hand-off, also on a busy machine, and longer than
+/// the session timeouts that services are tested with.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// How often a case looks at what tells nobody of its changes.
+/// How often a case looks at a state whose changes are not announced.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A contender's task.
@@ -47,15 +47,15 @@ impl Party {
     }
 
     pub(crate) fn mutex(&self, lock: &str) -> Mutex {
-        self.keeper.mutex(lock).expect("the name is one")
+        self.keeper.mutex(lock).expect("the name is valid")
     }
 
     pub(crate) fn rw_lock(&self, lock: &str) -> RwLock {
-        self.keeper.rw_lock(lock).expect("the name is one")
+        self.keeper.rw_lock(lock).expect("the name is valid")
     }
 
     pub(crate) fn semaphore(&self, lock: &str, permits: impl Into<Permits>) -> Semaphore {
-        self.keeper.semaphore(lock, permits).expect("the name is one, and there are permits")
+        self.keeper.semaphore(lock, permits).expect("the name is valid, and there are permits")
     }
 
     /// Takes a lock that must be had soon.
@@ -82,7 +82,7 @@ impl Party {
         soon("the grant", rw_lock.write()).await.expect("the lock is granted")
     }
 
-    /// Starts a task that locks, and returns once its contender stands in the queue.
+    /// Starts a task that locks, and returns once its contender is in the queue.
     pub(crate) async fn queue_up(&self, lock: &str) -> Waiting {
         let mutex = self.mutex(lock);
         self.queue_up_for(async move { mutex.lock().await }).await
@@ -103,7 +103,7 @@ impl Party {
         self.queue_up_for(async move { semaphore.acquire_many(permits).await }).await
     }
 
-    /// Starts a task that asks for something, and returns once its contender stands in a queue.
+    /// Starts a task that asks for something, and returns once its contender is in a queue.
     pub(crate) async fn queue_up_for<Granted: Send + 'static>(
         &self,
         asking: impl Future<Output = Result<Granted>> + Send + 'static,
@@ -118,7 +118,7 @@ impl Party {
         self.client.inflict(fault).await.expect("the harm is done");
     }
 
-    /// Waits until this many contenders stand in the queue.
+    /// Waits until this many contenders are in the queue.
     pub(crate) async fn until_contenders(&self, lock: &str, count: usize) {
         let mut seen = usize::MAX;
         let look = async {
@@ -169,7 +169,7 @@ pub(crate) async fn release_all<Kind>(guards: Vec<Guard<Kind>>) {
     }
 }
 
-/// Opens so many clients.
+/// Opens this many clients.
 pub(crate) async fn enter_all(fixture: &dyn Fixture, count: usize) -> Vec<Party> {
     let mut parties = Vec::with_capacity(count);
     for _ in 0..count {

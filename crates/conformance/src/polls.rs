@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls `future` at most `polls_max` times; `None` if it was pending each time, or was not to be polled at all.
+/// Polls `future` at most `polls_max` times; `None` if it was pending each time, or if `polls_max` is 0.
 ///
 /// The future is dropped before the answer is given.
 pub async fn at_most<Running: Future>(polls_max: usize, future: Running) -> Option<Running::Output> {

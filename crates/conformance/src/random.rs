@@ -1,11 +1,11 @@
-//! Random numbers that a seed brings back, and the line that says how.
+//! Random numbers that a seed repeats, and the line that says how.
 
 use std::env;
 
 /// The environment variable that gives the seed of a random case.
 pub const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
 
-/// A sequence of numbers that follows from its seed (splitmix64). Not for secrets.
+/// A sequence of numbers that its seed determines (splitmix64). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
@@ -17,11 +17,11 @@ impl Random {
         Self { state: seed }
     }
 
-    /// Takes the seed from the environment, or a new one, and prints what runs the case with it again.
+    /// Takes the seed from the environment, or a new one, and prints the command that runs the case with it again.
     ///
     /// # Panics
     ///
-    /// If the variable is set and is no number: a seed that is not used would be taken for one that was.
+    /// If the variable is set but is not a number: otherwise an ignored seed would be taken for a used one.
     pub fn announced(case: &str) -> Self {
         let seed = match env::var(SEED_VARIABLE) {
             Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),

@@ -1,4 +1,5 @@
-//! Runs cases: each on a fresh fixture, in a runtime of its own, under a deadline, and looks at what it left behind.
+//! Runs cases: each on a fresh fixture, in its own runtime and under a deadline. Then looks at what the case left
+//! behind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -12,17 +13,17 @@ use crate::case::{Case, Runtime};
 use crate::cases::cases;
 use crate::fixture::Fixture;
 
-/// How long a case may run, so that a lost wake-up is a failure and not a hang: the longest one takes a few seconds on a
-/// slow machine, and services with session timeouts add some of these.
+/// How long a case may run, so that a lost wake-up is a failure and not a hang: the longest one takes a few seconds on
+/// a slow machine, and a service with session timeouts adds some of them.
 pub const CASE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How long a service may take, after a case, until what goes on by itself is done.
+/// How long a service may take after a case to finish its work in the background.
 const QUIET_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How often a service is looked at in that time.
+/// How often the service is looked at in that time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long a runtime may take to end, in which a case hangs on a thread.
+/// How long a runtime may take to end if a case blocks one of its threads.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Starts a fresh service for a case.
@@ -30,8 +31,9 @@ type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
 
 /// Runs the whole suite as the `main` of a test binary without a harness.
 ///
-/// `start` starts a fresh service for each case. A case that the fixture cannot do harm enough for is shown as ignored,
-/// with the reason; cases about harm that cannot happen to the service are left out, and counted on standard error.
+/// `start` starts a fresh service for each case. A case that needs harm which the fixture cannot do is shown as
+/// ignored, with the reason. Cases about harm that cannot happen to the service are left out, and counted on standard
+/// error.
 pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     let (all, applying) = match applying(start) {
         Ok(cases) => cases,
@@ -48,7 +50,7 @@ pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     libtest_mimic::run(arguments, trials).exit_code()
 }
 
-/// Returns how many cases there are, and those that say something about this service.
+/// Returns how many cases there are, and those that apply to this service.
 fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
     let runtime = build(Runtime::CurrentThread).map_err(|error| format!("no runtime: {error}"))?;
     let fixture = runtime.block_on(async { start().await }).map_err(|error| format!("no fixture: {error}"))?;
@@ -65,7 +67,7 @@ fn trial(case: Case, start: Start) -> Trial {
     })
 }
 
-/// How a case that did not fail came out.
+/// The outcome of a case that did not fail.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// It holds.
@@ -78,7 +80,7 @@ pub enum Outcome {
 ///
 /// # Errors
 ///
-/// What the case found wrong, as its panic said it; or that it did not end in time; or what it left in the service.
+/// The message of the case's panic; or that it did not end in time; or what it left in the service.
 pub fn run_case(
     case: &Case,
     fixture: impl FnOnce() -> BoxFuture<Result<Arc<dyn Fixture>>>,

@@ -1,4 +1,4 @@
-//! A session spoken to without a recipe, for cases about the waist itself.
+//! A session used without a recipe, for cases about the waist itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use lockkeeper_core::{
 use crate::fixture::{Client, Fault, Fixture};
 use crate::party::soon;
 
-/// How often a queue is looked at whose new state must come.
+/// How often a queue is looked at until its new state has come.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One client, its side of the waist, and a session of it.
@@ -78,7 +78,7 @@ impl Speaker {
     }
 }
 
-/// An entry of its own for the tail of a queue.
+/// A new entry for the tail of a queue.
 pub(crate) fn entry(mode: Mode) -> Entry {
     let ticket = Ticket::mint().expect("the system gives randomness");
     Entry::new(ticket, mode, Arc::new(Owner::new("somewhere", 1, "something")))
@@ -86,7 +86,7 @@ pub(crate) fn entry(mode: Mode) -> Entry {
 
 /// Names a queue whose lock has only one.
 pub(crate) fn line(name: &str) -> QueueName {
-    QueueName::new(name).expect("the name is one")
+    QueueName::new(name).expect("the name is valid")
 }
 
 pub(crate) fn part_of(name: &str, part: Part) -> QueueName {

@@ -1,4 +1,4 @@
-//! A backend looked into: it passes everything on, counts, and can make every call yield.
+//! A decorator of a backend: it passes everything on, counts, and can make every call yield.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,12 +18,12 @@ use lockkeeper_core::{
 pub enum Pace {
     /// As soon as the backend answers.
     Prompt,
-    /// Never at the first poll: each answer is pending exactly once more than the backend makes it, so that every await of
-    /// a recipe truly suspends, and can be dropped there.
+    /// Never at the first poll: each answer is pending exactly once more than the backend makes it. So every await of a
+    /// recipe really suspends, and the future can be dropped there.
     YieldOnce,
 }
 
-/// A decorator of a backend that changes nothing but the pace, and counts what recipes ask for.
+/// A decorator of a backend that changes only the pace, and counts what recipes ask for.
 #[derive(Clone, Debug)]
 pub struct Tap {
     inner: Arc<dyn Backend>,
@@ -60,7 +60,7 @@ impl Tap {
         self.counts.changes.load(Ordering::SeqCst)
     }
 
-    /// Returns how many looks at a queue were asked for, the views that come with a place aside.
+    /// Returns how many looks at a queue were asked for, without the views that come with a place.
     pub fn looks(&self) -> u64 {
         self.counts.looks.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! The page that maps the peers' tests to ours: what it names exists, and each row names something or says why not.
+//! The page that maps the peers' tests to ours: all that it names exists, and each row names a test or gives a reason.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,7 +49,7 @@ fn every_case_that_the_page_names_is_in_the_suite() {
 fn every_test_that_the_page_names_is_in_its_file() {
     let page = page();
     for test in rows(&page).into_iter().flat_map(named).filter_map(|name| name.strip_prefix("test: ")) {
-        let (file, function) = test.split_once("::").unwrap_or_else(|| panic!("{test:?} is no `path::name`"));
+        let (file, function) = test.split_once("::").unwrap_or_else(|| panic!("{test:?} is not `path::name`"));
         let text = fs::read_to_string(workspace().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(text.contains(&format!("fn {function}(")), "{file} has no test {function}");
     }

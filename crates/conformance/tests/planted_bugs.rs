@@ -1,6 +1,6 @@
 //! Proof that the cases can fail: backends with one planted bug each, and the case that catches it.
 //!
-//! Each bug is a decorator of the memory backend, which itself passes every case. A bug that no case caught would be a hole
+//! Each bug is a decorator of the memory backend, which itself passes every case. A bug that no case catches is a gap
 //! in the suite.
 
 mod planted;
@@ -13,8 +13,8 @@ use lockkeeper_core::{BoxFuture, Result};
 
 use planted::{Bug, BuggyFixture};
 
-/// How long a case may take here: those below end within a fraction of it when nothing is wrong, and a lost wake-up is a
-/// failure as soon as it is over.
+/// How long a case may take here. The cases below end within a fraction of it when nothing is wrong, and a lost wake-up
+/// is a failure as soon as it is over.
 const CASE_TIME_MAX: Duration = Duration::from_millis(2_500);
 
 /// The name of the threads in which cases are to fail.
@@ -23,23 +23,23 @@ const THREAD: &str = "planted";
 /// Each bug, and a case that must catch it.
 const CATCHES: &[(Bug, &str)] = &[
     (Bug::SeesOnlyItself, "a counter incremented under the lock loses no increment"),
-    (Bug::SeesOnlyItself, "whatever contenders do, at random, the history is right"),
+    (Bug::SeesOnlyItself, "the history of contenders that act at random is right"),
     (Bug::LastComesFirst, "20 contenders are served in the order they joined"),
     (Bug::LastComesFirst, "entries of one session stand in the order of the calls"),
     (Bug::TellsOfDeparturesTooSoon, "a counter incremented under the lock loses no increment"),
-    (Bug::TellsOfDeparturesTooSoon, "a departure is told to everyone who waits for it and to nobody else"),
+    (Bug::TellsOfDeparturesTooSoon, "a departure is told to all its waiters and to no others"),
     (Bug::NeverTellsOfDepartures, "a guard that is dropped gives the lock to the next"),
     (Bug::MissesDepartedAhead, "the departure of a contender that is gone is answered at once"),
-    (Bug::WakesEverybody, "a release wakes the next and nobody else"),
+    (Bug::WakesEverybody, "a release wakes the next waiter and no other"),
     (Bug::ForgetsWithdrawals, "a guard that is dropped gives the lock to the next"),
-    (Bug::WithdrawsWhenPolled, "a release that nobody polls is done all the same"),
+    (Bug::WithdrawsWhenPolled, "a release that is never polled is done all the same"),
     (Bug::WithdrawsWhenPolled, "lock() dropped at every await point leaves no waiter"),
     (Bug::ForgetsUnansweredJoins, "lock() dropped at every await point leaves a free lock free"),
     (Bug::ForgetsUnansweredJoins, "a join whose reply is lost leaves one contender and no ghost"),
     (Bug::JoinsTwice, "try_lock of a taken lock says no and joins nothing"),
     (Bug::JoinsWhenPolled, "a call takes effect when it is made and not when it is polled"),
     (Bug::TokensStandStill, "tokens grow over grants and over keepers"),
-    (Bug::TokensStandStill, "whatever contenders do, at random, the history is right"),
+    (Bug::TokensStandStill, "the history of contenders that act at random is right"),
     (Bug::TokensOfTheSession, "tokens grow over sessions and over an empty queue"),
     (Bug::HoldsOutliveSessions, "a holder whose session expires has lost the lock for good"),
     (Bug::HoldsOutliveSessions, "closing a keeper ends its holds for good"),
@@ -52,7 +52,7 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::ShowsOnlyTheHolder, "contenders() shows the holder and the waiters in their order"),
     (Bug::ClosesNothing, "closing a keeper ends its holds for good"),
     (Bug::ReleaseAnswersTooSoon, "a release answers only when the service has heard of it"),
-    (Bug::WakesLate, "a release wakes the next and nobody else"),
+    (Bug::WakesLate, "a release wakes the next waiter and no other"),
     (Bug::MergesParts, "the parts of one name are separate queues"),
     (Bug::MergesParts, "as many permits are granted as there are, and the next one waits"),
     (Bug::NeverSeesElsewhere, "a queue shows that its lock is in use as one of another kind, until it is not"),
@@ -60,18 +60,18 @@ const CATCHES: &[(Bug, &str)] = &[
         Bug::NeverSeesElsewhere,
         "a lock in use as one kind is refused as every other kind, and is free for all when left",
     ),
-    (Bug::NeverSeesElsewhere, "a lock whose waiters are of another kind is refused, though nobody of them holds it"),
+    (Bug::NeverSeesElsewhere, "a lock whose waiters are of another kind is refused, though none of them holds it"),
     (Bug::NamesTwice, "queues() names locks of every kind once each"),
     (Bug::RanksAtTheTail, "an entry beside another stands right behind it, with its token, before all that came after"),
     (Bug::RanksAtTheTail, "a downgrade lets no writer in, also none that was queued already"),
     (Bug::RanksAtTheTail, "an owner that writes may read, and its share keeps queued writers out"),
     (Bug::SharesNoToken, "an entry beside another stands right behind it, with its token, before all that came after"),
     (Bug::SharesNoToken, "a share taken by downgrade outlives many others and has the writer's token"),
-    (Bug::PersistsNothing, "a persistent entry outlives its session's closing and keeps everybody out"),
+    (Bug::PersistsNothing, "a persistent entry outlives its session's closing and keeps all others out"),
     (Bug::PersistsNothing, "a persistent entry outlives its session's end"),
     (Bug::HidesFreezes, "a persistent entry says why it stands there, and others say nothing"),
     (Bug::TakesSomeOfMany, "more entries than fit into one request are refused and none is taken in"),
-    (Bug::TakesManyInSteps, "nobody ever sees a part of the entries that were sent together"),
+    (Bug::TakesManyInSteps, "no session ever sees a part of the entries that were sent together"),
     (Bug::MissesChanges, "a queue that looks otherwise already is shown at once"),
     (Bug::MissesChanges, "of many changes in a row none is missed"),
     (Bug::TellsOfChangesTooSoon, "a change of another queue ends no wait for a change"),
@@ -85,21 +85,21 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::BreaksNothing, "a contender is broken by its token, says so, and the next is granted the lock"),
     (Bug::BreaksAsRemoval, "a contender is broken by its token, says so, and the next is granted the lock"),
     (Bug::YieldsToNobody, "a holder that is asked to give up is told why and in which time"),
-    (Bug::ForgetsEarlierRequests, "a request to give up that came first is told to whoever asks later, each time"),
+    (Bug::ForgetsEarlierRequests, "an earlier request to give up is told to a holder that asks later, each time"),
     (Bug::ReadersLookLikeWriters, "readers share the lock and a writer has it alone"),
     (Bug::ReadersLookLikeWriters, "contenders() tells 20 readers from 8 writers"),
-    (Bug::WritersLookLikeReaders, "whatever readers and writers do, at random, the history is right"),
+    (Bug::WritersLookLikeReaders, "the history of readers and writers that act at random is right"),
     (Bug::WritersLookLikeReaders, "a reader behind a waiting writer waits, though others read"),
-    (Bug::SeesOnlyItself, "whatever readers and writers do, at random, the history is right"),
+    (Bug::SeesOnlyItself, "the history of readers and writers that act at random is right"),
     (Bug::LastComesFirst, "readers and writers are served in the order they joined"),
     (Bug::WakesEverybody, "8 writers and the 16 readers behind them are each woken once"),
     (Bug::WakesEverybody, "32 tasks on one mutex of one keeper cost one join and one wake-up each"),
     (
         Bug::WakesEverybody,
-        "a permit given back wakes the first at the gate, and a place there the next, and nobody else",
+        "a permit given back wakes the first at the gate, and a place there the next, and no other waiter",
     ),
     (Bug::HidesAPermit, "10 clients share 5 permits: all 5 are in use at once, and never more"),
-    (Bug::HidesAPermit, "whatever those who want permits do, at random, the history is right"),
+    (Bug::HidesAPermit, "the history of contenders for permits that act at random is right"),
     (Bug::ForgetsUnansweredJoins, "permits whose reply is lost are not orphaned"),
     (Bug::ForgetsUnansweredJoins, "acquire_many() dropped at every await point leaves free permits free"),
     (Bug::ForgetsWithdrawals, "a multi-lock dropped at every await point leaves nothing"),

@@ -1,4 +1,4 @@
-//! What can never be granted, and what is no longer held: refused with an error of its kind, and nothing is left held.
+//! What can never be granted, and what is no longer held: refused with its kind of error, and nothing is left held.
 
 use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Permits};
 
@@ -52,10 +52,10 @@ async fn used_after_loss(fixture: &dyn Fixture) {
     let permit = soon("the grant", ann.semaphore("pool", 1).acquire()).await.expect("it is granted");
     ann.inflict(Fault::ExpireSession).await;
     for hold in [mutex.hold(), reader.hold(), writer.hold(), permit.hold()] {
-        soon("the news of the loss", hold.lost()).await;
+        soon("the loss", hold.lost()).await;
         assert!(!hold.is_held() && hold.safe_for() == Some(std::time::Duration::ZERO));
     }
-    // Others have what was lost; the lost guards' end takes nothing from them.
+    // Others hold what was lost; the end of the lost guards takes nothing from them.
     let others = (bob.lock("door").await, bob.write("book").await, bob.write("page").await);
     let other = soon("the grant", bob.semaphore("pool", 1).acquire()).await.expect("it is granted");
     let errors = [

@@ -1,4 +1,4 @@
-//! Barriers: one that somebody sets and removes, and one that members go through together.
+//! Barriers: one that is set and removed, and one that members go through together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ const MEMBERS: u32 = 5;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a barrier that is not set keeps nobody waiting", no_barrier),
+        Case::new("a barrier that is not set keeps no client waiting", no_barrier),
         Case::new("a barrier keeps all clients waiting until it is removed", keeps_waiting),
         Case::new(
             "a barrier that is removed while the waiter is cut off lets it go on after healing",
@@ -35,11 +35,11 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn barrier(party: &Party) -> Barrier {
-    party.keeper.barrier("gate").expect("the name is one")
+    party.keeper.barrier("gate").expect("the name is valid")
 }
 
 fn double(party: &Party, members: u32) -> DoubleBarrier {
-    party.keeper.double_barrier("hall", members).expect("the name is one, and there are members")
+    party.keeper.double_barrier("hall", members).expect("the name is valid, and there are members")
 }
 
 async fn no_barrier(fixture: &dyn Fixture) {
@@ -79,7 +79,7 @@ async fn removed_while_cut(fixture: &dyn Fixture) {
     bob.inflict(Fault::Cut).await;
     soon("the removal", barrier(&ann).remove()).await.expect("it can be removed");
     bob.inflict(Fault::Heal).await;
-    soon("the way", waiting).await.expect("the task does not panic").expect("what may pass is tried again");
+    soon("the way", waiting).await.expect("the task does not panic").expect("a transient error is retried");
 }
 
 async fn outlives_its_setter(fixture: &dyn Fixture) {
@@ -136,13 +136,13 @@ async fn over_subscribed(fixture: &dyn Fixture) {
     }
 }
 
-/// Curator's GH-1290: whoever was woken before all had come went in.
+/// Curator's GH-1290: a member that was woken before all had come went in.
 async fn no_bypass(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let barrier = double(&ann, 3);
     let first = ann.queue_up_for(async move { barrier.enter().await }).await;
     for _ in 0..5 {
-        // Each coming and going wakes whoever waits.
+        // Each coming and going wakes the waiting members.
         let refused = soon("the end of the timeout", double(&bob, 3).enter_timeout(IN_VAIN / 10)).await;
         assert!(refused.expect("a timeout is no error").is_none());
         ann.until_contenders("hall", 1).await;

@@ -13,7 +13,7 @@ const REASON: &str = "the door is being painted";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a persistent entry outlives its session's closing and keeps everybody out", outlives_close),
+        Case::new("a persistent entry outlives its session's closing and keeps all others out", outlives_close),
         Case::new("a persistent entry outlives its session's end", outlives_expiry).needs(&[FaultKind::ExpireSession]),
         Case::new("a persistent entry is withdrawn by its ticket like any other", withdrawn),
         Case::new("a persistent entry says why it stands there, and others say nothing", says_why),
@@ -26,7 +26,7 @@ fn persistent() -> Entry {
     entry
 }
 
-/// Nobody passes the entry, and whoever knows its token ends it.
+/// No contender passes the entry, and a caller that knows its token ends it.
 async fn keeps_out_until_broken(fixture: &dyn Fixture, frozen: Taken) {
     let (bob, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let door = line("door");

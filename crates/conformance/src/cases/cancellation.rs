@@ -32,7 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Takes the lock, as whoever holds it before an attempt.
+/// Takes the lock for the holder that is there before an attempt.
 async fn hold(prober: Party) -> MutexGuard {
     prober.lock("door").await
 }
@@ -127,7 +127,7 @@ async fn runtime_ends(fixture: &dyn Fixture) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is built");
         runtime.block_on(async { drop(bob.queue_up("door").await) });
         drop(runtime);
-        // Whoever waited for it may have given up.
+        // The waiting case may have given up.
         let _ = ended.send(());
     });
     soon("the runtime's end", end).await.expect("the thread does not panic");

@@ -1,4 +1,4 @@
-//! Waiting for a change of a queue: each is told, none is missed.
+//! Waiting for a change of a queue: each change is told, none is missed.
 
 use lockkeeper_core::{Contender, ErrorKind, Mode, Part, QueueName};
 
@@ -15,13 +15,13 @@ pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
         Case::new("a queue that looks otherwise already is shown at once", shown_at_once),
-        Case::new("a join and a departure are told to whoever waits for a change", told),
+        Case::new("a join and a departure are told to a session that waits for a change", told),
         Case::new("a change of another queue ends no wait for a change", not_told_of_others),
         Case::new("of many changes in a row none is missed", none_missed),
-        Case::new("of changes made while nobody waits the last is shown", last_shown),
+        Case::new("of changes made while no session waits the last is shown", last_shown),
         cutting(Case::new("what changed while the way was cut is shown after healing", missed_while_cut)),
         cutting(Case::new("after a cut and a healing the queue is shown, changed or not", shown_after_healing)),
-        Case::new("whoever waits for a change hears that its session has ended", session_ends)
+        Case::new("a session that waits for a change hears that it has ended", session_ends)
             .needs(&[FaultKind::ExpireSession]),
     ]
 }
@@ -46,13 +46,13 @@ async fn told(fixture: &dyn Fixture) {
     let empty = bob.view(&pool()).await;
     let waiting = tokio::spawn(bob.session.changed(&pool(), &empty));
     let place = ann.take(&pool(), Mode::Permit).await;
-    let joined = soon("the news", waiting).await.expect("the task does not panic").expect("it can be asked");
+    let joined = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&joined), [place.joined.id]);
     let shown: Vec<&Contender> = joined.contenders.iter().collect();
     assert_eq!((shown[0].ticket, shown[0].mode), (Some(place.ticket), Mode::Permit));
     let waiting = tokio::spawn(bob.session.changed(&pool(), &joined));
     ann.withdraw(&pool(), place.ticket).await;
-    let left = soon("the news", waiting).await.expect("the task does not panic").expect("it can be asked");
+    let left = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&left), []);
 }
 
@@ -64,35 +64,35 @@ async fn not_told_of_others(fixture: &dyn Fixture) {
     for other in [part_of("pool", Part::Gate), line("puddle")] {
         let elsewhere = ann.take(&other, Mode::Gate).await;
         ann.withdraw(&other, elsewhere.ticket).await;
-        // An answer of the service later than those changes: had they been told, it would be here.
+        // An answer of the service later than those changes: had they been told, the event would be here.
         bob.view(&pool()).await;
         assert!(at_most(1, &mut waiting).await.is_none(), "told of a change of another queue");
     }
     ann.withdraw(&pool(), place.ticket).await;
-    let view = soon("the news", waiting).await.expect("it can be asked");
+    let view = soon("the event", waiting).await.expect("it can be asked");
     assert_eq!(ids_of(&view), []);
 }
 
-/// The watcher takes part in each step, so a change that is not told is a wait without end.
+/// The watcher takes part in each step, so a change that is not told leads to an endless wait.
 async fn none_missed(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     let pool = pool();
     let mut seen = bob.view(&pool).await;
     for round in 0..CHANGES {
-        // Sometimes the wait is there first, sometimes the change.
+        // Sometimes the wait comes first, sometimes the change.
         let place = if round % 2 == 0 {
             let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
             let place = ann.take(&pool, Mode::Permit).await;
-            seen = soon("the news", waiting).await.expect("the task does not panic").expect("it can be asked");
+            seen = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
             place
         } else {
             let place = ann.take(&pool, Mode::Permit).await;
-            seen = soon("the news", bob.session.changed(&pool, &seen)).await.expect("it can be asked");
+            seen = soon("the event", bob.session.changed(&pool, &seen)).await.expect("it can be asked");
             place
         };
         assert_eq!(ids_of(&seen), [place.joined.id], "round {round}");
         let changed = bob.session.changed(&pool, &seen);
-        let ((), told) = tokio::join!(ann.withdraw(&pool, place.ticket), soon("the news", changed));
+        let ((), told) = tokio::join!(ann.withdraw(&pool, place.ticket), soon("the event", changed));
         seen = told.expect("it can be asked");
         assert_eq!(ids_of(&seen), [], "round {round}");
     }
@@ -123,7 +123,7 @@ async fn last_shown(fixture: &dyn Fixture) {
     };
     let changing = async {
         let last = changing.await;
-        stop.send(vec![last.joined.id.clone()]).expect("somebody watches");
+        stop.send(vec![last.joined.id.clone()]).expect("the watcher is there");
         last
     };
     let (last, ()) = soon("the last change", async { tokio::join!(changing, watching) }).await;
@@ -135,16 +135,16 @@ async fn missed_while_cut(fixture: &dyn Fixture) {
     let place = ann.take(&pool(), Mode::Permit).await;
     let seen = bob.view(&pool()).await;
     let waiting = tokio::spawn(bob.session.changed(&pool(), &seen));
-    // A request behind it on the same way, so that it is under way.
+    // A request behind it on the same connection, so that it is under way.
     bob.view(&pool()).await;
     bob.inflict(Fault::Cut).await;
     ann.withdraw(&pool(), place.ticket).await;
     let next = ann.take(&pool(), Mode::Permit).await;
-    assert!(!waiting.is_finished(), "nobody can have told it");
+    assert!(!waiting.is_finished(), "no event can have reached it");
     bob.inflict(Fault::Heal).await;
-    let mut view = soon("the news", waiting).await.expect("the task does not panic").expect("it can be asked");
+    let mut view = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     while ids_of(&view) != [next.joined.id.clone()] {
-        view = soon("the news", bob.session.changed(&pool(), &view)).await.expect("it can be asked");
+        view = soon("the event", bob.session.changed(&pool(), &view)).await.expect("it can be asked");
     }
     ann.withdraw(&pool(), next.ticket).await;
 }
@@ -169,7 +169,7 @@ async fn session_ends(fixture: &dyn Fixture) {
     let waiting = tokio::spawn(bob.session.changed(&pool(), &seen));
     bob.view(&pool()).await;
     bob.inflict(Fault::ExpireSession).await;
-    let outcome = soon("the news", waiting).await.expect("the task does not panic");
+    let outcome = soon("the event", waiting).await.expect("the task does not panic");
     let error = outcome.expect_err("the session has ended");
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error:?}");
 }

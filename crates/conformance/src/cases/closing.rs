@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("closing a keeper ends its holds for good", ends_holds),
         Case::new("closing a keeper refuses its waiters", refuses_waiters),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
-        Case::new("closing a keeper takes effect even if nobody polls it", takes_effect_at_once),
+        Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
         Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
         Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach).needs(&[FaultKind::Cut]),
         Case::new(
@@ -126,7 +126,7 @@ async fn out_of_reach(fixture: &dyn Fixture) {
     ann.inflict(Fault::Cut).await;
     let mutex = ann.mutex("door");
     let mut waiting = Box::pin(mutex.lock());
-    assert!(at_most(1, &mut waiting).await.is_none(), "nobody can have answered");
+    assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
     drop(ann.keeper.close());
     let outcome = soon("the refusal", waiting).await;
     assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);

@@ -1,4 +1,4 @@
-//! Random contention, by seed: whatever happens, the history is right.
+//! Random contention, by seed: the history is always right.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,18 +22,18 @@ const EXPIRIES: u64 = 12;
 /// A mutex is the exclusive side of the read/write lock of its name.
 const ONE_LOCK: &[Kind] = &[Kind::Mutex, Kind::ReadWrite];
 
-/// The longest time for which a lock may lie free while somebody waits, on a machine that has other work to do.
+/// The longest time for which a lock may be free while a contender waits, on a machine that has other work to do.
 const HAND_OFF_MAX: Duration = Duration::from_secs(5);
 
-const CALM: &str = "whatever contenders do, at random, the history is right";
-const STORMY: &str = "whatever contenders do while sessions expire, at random, the history is right";
-const CALM_BOOK: &str = "whatever readers and writers do, at random, the history is right";
-const STORMY_BOOK: &str = "whatever readers and writers do while sessions expire, at random, the history is right";
-const CALM_MIX: &str = "whatever mutexes, readers and writers of one name do, at random, the history is right";
+const CALM: &str = "the history of contenders that act at random is right";
+const STORMY: &str = "the history of contenders that act at random is right while sessions expire";
+const CALM_BOOK: &str = "the history of readers and writers that act at random is right";
+const STORMY_BOOK: &str = "the history of readers and writers that act at random is right while sessions expire";
+const CALM_MIX: &str = "the history of mutexes, readers and writers of one name at random is right";
 const STORMY_MIX: &str =
-    "whatever mutexes, readers and writers of one name do while sessions expire, at random, the history is right";
-const CALM_POOL: &str = "whatever those who want permits do, at random, the history is right";
-const STORMY_POOL: &str = "whatever those who want permits do while sessions expire, at random, the history is right";
+    "the history of mutexes, readers and writers of one name at random is right while sessions expire";
+const CALM_POOL: &str = "the history of contenders for permits that act at random is right";
+const STORMY_POOL: &str = "the history of contenders for permits that act at random is right while sessions expire";
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
@@ -108,7 +108,7 @@ async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expi
     assert!(violations.is_empty(), "{violations:?}\nin {records:#?}");
 }
 
-/// Withdrawals go on by themselves; what is still there when they had their time stays.
+/// Withdrawals go on in the background; a contender that is still there after their time counts as left behind.
 async fn left_behind(keeper: &Keeper, fixture: &dyn Fixture) -> usize {
     let deadline = fixture.clock().now().saturating_add(SOON);
     loop {
@@ -124,7 +124,7 @@ struct Contender {
     history: History,
     keeper: Keeper,
     keeper_number: u32,
-    /// As what the one name is used; by chance, if they are several.
+    /// The kind of lock that the name is used as; chosen by chance if there are several.
     kinds: &'static [Kind],
     random: Random,
 }
@@ -158,7 +158,7 @@ impl Contender {
         if self.random.below(2) == 0 {
             drop(held);
         } else {
-            // That it had been lost is no news to the history.
+            // The history knows already that it was lost.
             let _ = held.release().await;
         }
     }

@@ -1,4 +1,4 @@
-//! One number of the fleet: set, compared and set, watched.
+//! A shared counter: set, compared and set, and watched.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a counter incremented by comparing and setting loses no increment", incremented),
         Case::new("a counter is laid out as four bytes, the highest first", layout),
         cutting(Case::new(
-            "a counter's change while cut off is told after healing, and a reconnection is none",
+            "a counter's change while cut off is told after healing, and a reconnection is not a change",
             cut_off,
         )),
     ]
 }
 
 fn counter(party: &Party) -> SharedCounter {
-    party.keeper.shared_counter("number").expect("the name is one")
+    party.keeper.shared_counter("number").expect("the name is valid")
 }
 
 async fn get(party: &Party) -> Count {
@@ -43,7 +43,7 @@ async fn compare_and_set(party: &Party, seen: Count, number: i32) -> Option<Coun
 }
 
 async fn remove(party: &Party) {
-    let value = party.keeper.shared_value("number").expect("the name is one");
+    let value = party.keeper.shared_value("number").expect("the name is valid");
     soon("the answer", value.remove()).await.expect("it can be removed");
 }
 
@@ -63,7 +63,7 @@ async fn as_seen(fixture: &dyn Fixture) {
     let mut seen = set(&ann, 0).await;
     let first = seen;
     for number in [1, 5, i32::MAX, i32::MIN, 10] {
-        seen = compare_and_set(&ann, seen, number).await.expect("nobody else has set it");
+        seen = compare_and_set(&ann, seen, number).await.expect("no other client has set it");
         assert_eq!((seen.number(), get(&bob).await), (number, seen));
     }
     assert!(compare_and_set(&ann, first, 7).await.is_none(), "it was in that state once");
@@ -141,7 +141,7 @@ async fn layout(fixture: &dyn Fixture) {
     }
     let words = eve.session.set_value(&line("number"), Expected::Any, Some(b"seven".as_slice().into()));
     soon("the answer", words).await.expect("it can be written");
-    let error = soon("the refusal", counter(&ann).get()).await.expect_err("it is no counter");
+    let error = soon("the refusal", counter(&ann).get()).await.expect_err("it is not a counter");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{error}");
     remove(&ann).await;
 }
@@ -156,11 +156,11 @@ async fn cut_off(fixture: &dyn Fixture) {
     bob.inflict(Fault::Cut).await;
     bob.inflict(Fault::Heal).await;
     assert_eq!(get(&bob).await, seen);
-    assert!(at_most(1, &mut waiting).await.is_none(), "nobody has set it");
+    assert!(at_most(1, &mut waiting).await.is_none(), "it was not set");
     bob.inflict(Fault::Cut).await;
     set(&ann, 12).await;
     bob.inflict(Fault::Heal).await;
-    let told = soon("the news", waiting).await.expect("what may pass is tried again");
+    let told = soon("the event", waiting).await.expect("a transient error is retried");
     assert_eq!(told.number(), 12);
     remove(&ann).await;
 }

@@ -1,4 +1,4 @@
-//! From having the lock alone to sharing it, without a gap.
+//! From an exclusive hold to a shared one, without a gap.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn downgrades(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let writer = ann.write("book").await;
     let refused = soon("the end of the timeout", bob.rw_lock("book").read_timeout(IN_VAIN)).await;
-    assert!(refused.expect("a timeout is no error").is_none(), "it is not shared with whoever is not its owner");
+    assert!(refused.expect("a timeout is no error").is_none(), "only its owner may share it");
     let reader = soon("the share", writer.downgrade()).await.expect("the lock was held");
     assert!(reader.hold().is_held());
     ann.until_contenders("book", 1).await;
@@ -53,7 +53,7 @@ async fn keeps_writers_out(fixture: &dyn Fixture) {
         let behind = eve.queue_up_to_read("book").await;
         let reader = soon("the share", writer.downgrade()).await.expect("the lock was held");
         ann.until_contenders("book", 3).await;
-        // Whoever was told of the writer's departure has looked again once its new wait is under way.
+        // A waiter that was told of the writer's departure has looked again once its new wait is under way.
         soon("the writer's second look", async {
             let refused = bob.rw_lock("book").write_timeout(IN_VAIN / 4).await;
             assert!(refused.expect("a timeout is no error").is_none());

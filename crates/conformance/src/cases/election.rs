@@ -1,4 +1,4 @@
-//! Who leads: candidates in one queue, the first of whom leads.
+//! Elections: candidates in one queue, of which the first leads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("an election without candidates has no leader", nobody),
+        Case::new("an election without candidates has no leader", no_candidates),
         Case::new("candidates lead one after another in the order they came, with growing tokens", in_order),
         Case::new("an election is watched without taking part, and each new leader is told", watched),
         Case::new("try_campaign() leads if there is no other candidate, and leaves none", tries),
@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn election(party: &Party) -> Election {
-    party.keeper.election("scheduler").expect("the name is one")
+    party.keeper.election("scheduler").expect("the name is valid")
 }
 
 async fn lead(party: &Party) -> Leadership {
@@ -38,7 +38,7 @@ async fn lead(party: &Party) -> Leadership {
     soon("the lead", election.campaign()).await.expect("it leads")
 }
 
-async fn nobody(fixture: &dyn Fixture) {
+async fn no_candidates(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     assert!(soon("the answer", election(&ann).leader()).await.expect("it can be asked").is_none());
     assert!(soon("the answer", election(&ann).candidates()).await.expect("it can be asked").is_empty());
@@ -55,7 +55,7 @@ async fn in_order(fixture: &dyn Fixture) {
     let candidates = election(&parties[0]).candidates().await.expect("they can be seen");
     assert_eq!(candidates.len(), 6);
     for (position, next) in (1..).zip(waiting) {
-        let leader = election(&parties[1]).leader().await.expect("it can be seen").expect("somebody leads");
+        let leader = election(&parties[1]).leader().await.expect("it can be seen").expect("there is a leader");
         assert_eq!(leader.id, *leading.hold().contender());
         assert!(leader.owner.is_some_and(|owner| owner.pid == std::process::id()));
         assert!(!next.is_finished());
@@ -71,19 +71,19 @@ async fn in_order(fixture: &dyn Fixture) {
 async fn watched(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let mut changes = election(&eve).changes();
-    assert_eq!(soon("the news", changes.next()).await.expect("it can be asked"), None);
+    assert_eq!(soon("the event", changes.next()).await.expect("it can be asked"), None);
     let first = lead(&ann).await;
-    let told = soon("the news", changes.next()).await.expect("it can be asked");
+    let told = soon("the event", changes.next()).await.expect("it can be asked");
     assert_eq!(told.as_ref(), Some(first.hold().contender()));
     let standing = election(&bob);
     let waiting = bob.queue_up_for(async move { standing.campaign().await }).await;
     drop(first);
     let second = granted(waiting).await;
-    let told = soon("the news", changes.next()).await.expect("it can be asked");
+    let told = soon("the event", changes.next()).await.expect("it can be asked");
     assert_eq!(told.as_ref(), Some(second.hold().contender()));
-    assert_eq!(eve.tap.joins(), 0, "whoever watches stands for nothing");
+    assert_eq!(eve.tap.joins(), 0, "an observer is no candidate");
     release(second).await;
-    assert_eq!(soon("the news", changes.next()).await.expect("it can be asked"), None);
+    assert_eq!(soon("the event", changes.next()).await.expect("it can be asked"), None);
 }
 
 async fn tries(fixture: &dyn Fixture) {
@@ -139,23 +139,23 @@ async fn missed_while_cut(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let first = lead(&ann).await;
     let mut changes = election(&eve).changes();
-    let told = soon("the news", changes.next()).await.expect("it can be asked");
+    let told = soon("the event", changes.next()).await.expect("it can be asked");
     assert_eq!(told.as_ref(), Some(first.hold().contender()));
     eve.inflict(Fault::Cut).await;
     release(first).await;
     let second = lead(&ann).await;
     eve.inflict(Fault::Heal).await;
-    let told = soon("the news", changes.next()).await.expect("what may pass is tried again");
+    let told = soon("the event", changes.next()).await.expect("a transient error is retried");
     assert_eq!(told.as_ref(), Some(second.hold().contender()));
     release(second).await;
 }
 
 async fn dropped(fixture: &dyn Fixture) {
     let hold = async |prober: Party| {
-        let election = prober.keeper.election("door").expect("the name is one");
+        let election = prober.keeper.election("door").expect("the name is valid");
         election.campaign().await.expect("it leads")
     };
     let campaign =
-        async |party: Party| party.keeper.election("door").expect("the name is one").campaign().await.map(Some);
+        async |party: Party| party.keeper.election("door").expect("the name is valid").campaign().await.map(Some);
     drop_at_every_await_point(fixture, "campaign()", Before::ReleasedOnceQueued, hold, 4, campaign).await;
 }

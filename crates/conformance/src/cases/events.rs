@@ -1,4 +1,4 @@
-//! What observers hear.
+//! The events that observers receive.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an observer hears how many stood ahead", how_many_ahead),
         Case::new("an observer hears of a lock that was not had", not_acquired),
         Case::new("an observer hears once that a session was opened, and that it was closed", session_closed),
-        Case::new("an observer hears once of each hold that a session takes along, though nobody asks", session_lost)
+        Case::new("an observer hears once of each hold that ends with a session, though no holder asks", session_lost)
             .needs(&[FaultKind::ExpireSession]),
         Case::new("an observer hears that a session is in jeopardy, and that this is over", jeopardy)
             .needs(&[FaultKind::Cut]),
@@ -97,7 +97,7 @@ async fn session_closed(fixture: &dyn Fixture) {
     assert!(timeout.is_none_or(|timeout| !timeout.is_clipped()), "{timeout:?}");
     soon("the end of the session", ann.keeper.close()).await.expect("it is closed");
     let is_closed = |event: &Event| matches!(event, Event::SessionLost { reason: LossReason::Closed, .. });
-    ann.journal.until_count("the news of the closing", 1, is_closed).await;
+    ann.journal.until_count("the closing", 1, is_closed).await;
     assert_eq!((ann.journal.count(is_opened), ann.journal.count(is_closed)), (1, 1));
 }
 
@@ -106,7 +106,7 @@ async fn session_lost(fixture: &dyn Fixture) {
     let guards = (ann.lock("door").await, ann.lock("window").await);
     ann.inflict(Fault::ExpireSession).await;
     let is_lost = |event: &Event| matches!(event, Event::Lost { .. });
-    ann.journal.until_count("the news of the losses", 2, is_lost).await;
+    ann.journal.until_count("the losses", 2, is_lost).await;
     let is_over = |event: &Event| matches!(event, Event::SessionLost { .. });
     assert_eq!(ann.journal.count(is_over), 1);
     assert!(!guards.0.hold().is_held());
@@ -122,10 +122,10 @@ async fn jeopardy(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     ann.inflict(Fault::Cut).await;
     let is_danger = |event: &Event| matches!(event, Event::Jeopardy { safe_for: Some(_), .. });
-    ann.journal.until_count("the news of the jeopardy", 1, is_danger).await;
+    ann.journal.until_count("the jeopardy", 1, is_danger).await;
     ann.inflict(Fault::Heal).await;
     let is_over = |event: &Event| matches!(event, Event::JeopardyOver { .. });
-    ann.journal.until_count("the news of its end", 1, is_over).await;
+    ann.journal.until_count("the end of the jeopardy", 1, is_over).await;
     assert_eq!((ann.journal.count(is_danger), ann.journal.count(is_over)), (1, 1));
     assert!(guard.hold().is_held());
     release(guard).await;

@@ -13,8 +13,8 @@ const KEEPERS: usize = 3;
 const TASKS_PER_KEEPER: usize = 4;
 const ROUNDS: u64 = 25;
 
-/// As many as one keeper is to hold at once; a backend that needs a file descriptor for each fits into the usual 1024 only
-/// barely, and has to raise its own limit.
+/// How many locks one keeper must hold at once. A backend that needs a file descriptor for each barely fits into the
+/// usual 1024, and has to raise its own limit.
 const LOCKS_AT_ONCE: usize = 1_000;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The increment is no atomic one: it reads, lets others run, and writes.
+/// The increment is not atomic: it reads, lets others run, and writes.
 async fn counter(fixture: &dyn Fixture) {
     let counter = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();

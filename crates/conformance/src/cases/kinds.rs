@@ -1,4 +1,4 @@
-//! Locks used as two kinds at once: refused, and never waited for.
+//! A lock used as two kinds at once: the second kind is refused, and never waits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused),
         Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind),
         Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind),
-        Case::new("a lock whose waiters are of another kind is refused, though nobody of them holds it", waiters_count),
+        Case::new("a lock whose waiters are of another kind is refused, though none of them holds it", waiters_count),
     ]
 }
 
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// How long somebody asks.
+/// How long the caller waits.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
     Endless,
@@ -79,7 +79,7 @@ enum Patience {
     None,
 }
 
-/// Whatever is held; dropping it gives it back.
+/// What is held; dropping it gives it back.
 type Held = Box<dyn Send>;
 
 fn held<Guard: Send + 'static>(granted: Option<Guard>) -> Option<Held> {
@@ -88,8 +88,8 @@ fn held<Guard: Send + 'static>(granted: Option<Guard>) -> Option<Held> {
 
 async fn ask(party: &Party, kind: Kind, patience: Patience) -> Result<Option<Held>> {
     let (mutex, rw_lock, semaphore) = (party.mutex("door"), party.rw_lock("door"), party.semaphore("door", 2));
-    let election = party.keeper.election("door").expect("the name is one");
-    let barrier = party.keeper.double_barrier("door", 1).expect("the name is one, and there is a member");
+    let election = party.keeper.election("door").expect("the name is valid");
+    let barrier = party.keeper.double_barrier("door", 1).expect("the name is valid, and there is a member");
     Ok(match (kind, patience) {
         (Kind::Mutex, Patience::Endless) => held(Some(mutex.lock().await?)),
         (Kind::Mutex, Patience::Long) => held(mutex.lock_timeout(LONG).await?),
@@ -127,7 +127,7 @@ async fn one_kind(fixture: &dyn Fixture) {
         drop(holder);
         ann.until_contenders("door", 0).await;
         for asked in Kind::ALL {
-            // Whatever the service keeps of a lock that nobody uses does not make it one of a kind.
+            // What the service keeps of a lock that is not in use does not make it one of a kind.
             let granted = soon("the grant", ask(&bob, asked, Patience::None)).await;
             let granted = granted.unwrap_or_else(|error| panic!("{asked:?} after {in_use:?}: {error}"));
             assert!(granted.is_some(), "{asked:?} after {in_use:?}");
@@ -136,12 +136,12 @@ async fn one_kind(fixture: &dyn Fixture) {
         }
     }
     // A member that is dropped inside leaves its round's note for the next one to clear away.
-    let barrier = bob.keeper.double_barrier("door", 1).expect("the name is one, and there is a member");
+    let barrier = bob.keeper.double_barrier("door", 1).expect("the name is valid, and there is a member");
     let inside = soon("the way in", barrier.enter()).await.expect("it goes in");
     soon("the way out", inside.leave()).await.expect("it was inside");
 }
 
-/// As when a semaphore's only holder goes and those at the gate have not come in yet.
+/// As when a semaphore's only holder leaves and the waiters at the gate have not come in yet.
 async fn waiters_count(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let gate = line("door").with_part(lockkeeper_core::Part::Gate);

@@ -1,4 +1,4 @@
-//! Processes that campaign by themselves: latches that lead until they are closed, and selectors that run work.
+//! Campaigns in the background: latches that lead until they are closed, and selectors that run work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn election(party: &Party) -> Election {
-    party.keeper.election("scheduler").expect("the name is one")
+    party.keeper.election("scheduler").expect("the name is valid")
 }
 
 async fn latches_in_turn(fixture: &dyn Fixture) {
@@ -65,10 +65,10 @@ async fn listeners(fixture: &dyn Fixture) {
     for mode in [CloseMode::NotifyLeader, CloseMode::Silent] {
         let latch = LeaderLatch::start(&election(&ann));
         let mut changes = latch.changes();
-        let told = soon("the news", changes.next()).await;
+        let told = soon("the event", changes.next()).await;
         assert!(matches!(told, Some(LatchEvent::Leader(hold)) if hold.is_held()));
         soon("the close", latch.close(mode)).await.expect("the service is told");
-        let told = soon("the news", changes.next()).await;
+        let told = soon("the event", changes.next()).await;
         assert_eq!(matches!(told, Some(LatchEvent::NotLeader)), mode == CloseMode::NotifyLeader, "{told:?}");
         assert!(soon("the end", changes.next()).await.is_none());
     }
@@ -79,13 +79,13 @@ async fn latch_expires(fixture: &dyn Fixture) {
     let first = LeaderLatch::start(&election(&ann));
     let lost = soon("the lead", first.until_leader()).await.expect("it leads");
     let mut changes = first.changes();
-    assert!(matches!(soon("the news", changes.next()).await, Some(LatchEvent::Leader(_))));
+    assert!(matches!(soon("the event", changes.next()).await, Some(LatchEvent::Leader(_))));
     let second = LeaderLatch::start(&election(&bob));
     bob.until_contenders("scheduler", 2).await;
     ann.inflict(Fault::ExpireSession).await;
     let hold = soon("the lead", second.until_leader()).await.expect("it leads");
     assert!(!lost.is_held() && !first.has_leadership(), "two lead at once");
-    assert!(matches!(soon("the news", changes.next()).await, Some(LatchEvent::NotLeader)));
+    assert!(matches!(soon("the event", changes.next()).await, Some(LatchEvent::NotLeader)));
     bob.until_contenders("scheduler", 2).await;
     assert!(hold.is_held());
     soon("the close", second.close(CloseMode::Silent)).await.expect("the service is told");
@@ -124,7 +124,7 @@ async fn latch_dropped(fixture: &dyn Fixture) {
     bob.until_contenders("scheduler", 0).await;
 }
 
-/// Work that says when it begins and that it is over, also when it is dropped.
+/// Work that records its start and its end, also when it is dropped.
 #[derive(Clone, Default)]
 struct Office {
     inside: Arc<AtomicU64>,
@@ -156,14 +156,14 @@ async fn selectors_in_turn(fixture: &dyn Fixture) {
             async move {
                 let _inside = office.enter();
                 yield_now().await;
-                // Whoever listens may have heard enough.
+                // The listener may be gone already.
                 let _ = terms.send((number, hold.fencing_token()));
             }
         }));
     }
     let (mut last, mut who_led) = (None, [0_u32; 3]);
     while who_led.iter().any(|&terms| terms < 3) {
-        let (number, token) = soon("a term", led.recv()).await.expect("somebody leads");
+        let (number, token) = soon("a term", led.recv()).await.expect("there is a leader");
         assert!(Some(token) > last, "{token} after {last:?}");
         (last, who_led[number]) = (Some(token), who_led[number] + 1);
     }
@@ -173,7 +173,7 @@ async fn selectors_in_turn(fixture: &dyn Fixture) {
     parties[0].until_contenders("scheduler", 0).await;
 }
 
-/// A selector whose work tells of its start and goes on until it is dropped.
+/// A selector whose work reports its start and goes on until it is dropped.
 fn endless(party: &Party, requeue: Requeue, office: &Office) -> (LeaderSelector, mpsc::UnboundedReceiver<Hold>) {
     let (starts, started) = mpsc::unbounded_channel();
     let office = office.clone();
@@ -197,7 +197,7 @@ async fn requeued_when_asked(fixture: &dyn Fixture) {
     });
     let first = soon("a term", led.recv()).await.expect("it leads");
     ann.until_contenders("scheduler", 0).await;
-    assert!(led.try_recv().is_err(), "nobody asked it to stand again");
+    assert!(led.try_recv().is_err(), "it was not asked to stand again");
     soon("the standing again", async {
         while !selector.requeue() {
             yield_now().await;

@@ -1,4 +1,4 @@
-//! Sessions and contenders that are taken away: a hold that is lost stays lost, a waiter joins again or is told.
+//! Sessions and contenders that are removed: a lost hold stays lost, a waiter joins again or is told.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, Waiting, granted, is_joined, release, soon};
 
-/// How long a waiter waits whose session is expired half-way, and how late the end may come: far less than if the timeout
-/// had begun anew.
+/// How long a waiter waits whose session is expired half-way, and how late the end may come: far less than if the
+/// timeout had begun anew.
 const TIMEOUT: Duration = Duration::from_millis(600);
 const LATE_MAX: Duration = Duration::from_millis(150);
 
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         expiring(Case::new("when all sessions expire at once the lock is granted again", all_expire)),
         removing(Case::new("a holder whose contender is removed has lost the lock", holder_removed)),
         removing(Case::new("a waiter whose contender is removed is refused and never granted", waiter_removed)),
-        removing(Case::new("a removed contender in the middle disturbs nobody", middle_removed)),
+        removing(Case::new("a removed contender in the middle disturbs no other", middle_removed)),
         telling(Case::new("the next is granted the lock as soon as the holder's contender is removed", told_of_holder)),
         telling(Case::new("a waiter hears at once that its contender was removed", told_of_itself)),
     ]
@@ -38,7 +38,7 @@ fn is_rejoining(event: &Event) -> bool {
 /// Checks that a guard's hold was lost for this reason, and that its release says so.
 async fn assert_lost(guard: MutexGuard, reason: LossReason) {
     let hold = guard.hold().clone();
-    assert_eq!(soon("the news of the loss", hold.lost()).await, reason);
+    assert_eq!(soon("the loss", hold.lost()).await, reason);
     assert_eq!(hold.liveness(), Liveness::Lost(reason));
     assert!(!hold.is_held());
     assert_eq!(hold.safe_for(), Some(Duration::ZERO));
@@ -84,7 +84,7 @@ async fn waiter_expires(fixture: &dyn Fixture) {
     let first = bob.queue_up("door").await;
     let second = eve.queue_up("door").await;
     bob.inflict(Fault::ExpireSession).await;
-    bob.journal.until_count("the news of joining again", 1, is_rejoining).await;
+    bob.journal.until_count("the event of joining again", 1, is_rejoining).await;
     bob.journal.until_count("a second join", 2, is_joined).await;
     ann.until_contenders("door", 3).await;
     release(guard).await;
@@ -128,7 +128,7 @@ async fn all_expire(fixture: &dyn Fixture) {
 
 fn removal(lock: &str, guard: &MutexGuard) -> Fault {
     Fault::RemoveContender {
-        queue: QueueName::new(lock).expect("the name is one"),
+        queue: QueueName::new(lock).expect("the name is valid"),
         contender: guard.hold().contender().clone(),
     }
 }
@@ -136,7 +136,7 @@ fn removal(lock: &str, guard: &MutexGuard) -> Fault {
 async fn removal_at(onlooker: &Party, position: usize) -> Fault {
     let contenders = onlooker.keeper.contenders("door").await.expect("the queue can be looked at");
     Fault::RemoveContender {
-        queue: QueueName::new("door").expect("the name is one"),
+        queue: QueueName::new("door").expect("the name is valid"),
         contender: contenders[position].id.clone(),
     }
 }
@@ -156,7 +156,7 @@ async fn holder_removed(fixture: &dyn Fixture) {
     release(ann.lock("door").await).await;
 }
 
-/// Whether it hears of it at once or only when its turn comes: it is told, and is not granted the lock.
+/// It hears of the removal at once or when its turn comes. Either way it is told, and is not granted the lock.
 async fn waiter_removed(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;

@@ -12,7 +12,7 @@ use crate::party::{Party, granted, release, soon};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How late the one deadline may be: far less than if each member had one of its own.
+/// How late the one deadline may be: far less than if each member had its own.
 const LATE_MAX: Duration = Duration::from_millis(150);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -73,7 +73,7 @@ async fn waits_for_each(fixture: &dyn Fixture) {
             release(granted(behind).await).await;
             continue;
         }
-        // It joins one queue after the other, so whoever came to a later one before it is served first.
+        // It joins one queue after the other, so a contender that joined a later one before it is served first.
         release(granted(behind).await).await;
         give_back(granted(waiting).await).await;
     }
@@ -121,7 +121,7 @@ async fn overlapping(fixture: &dyn Fixture) {
 
 async fn later_fails(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let election = bob.keeper.election("door").expect("the name is one");
+    let election = bob.keeper.election("door").expect("the name is valid");
     let leading = soon("the lead", election.campaign()).await.expect("it is granted");
     let locks = multi(&ann, &["door", "window", "attic"]);
     let errors = [

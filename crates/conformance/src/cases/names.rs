@@ -1,4 +1,4 @@
-//! Names: each is its own lock, however alike two look, and comes back as it was given.
+//! Names: each is a separate lock, however alike two look, and is shown as it was given.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::party::{Party, release, soon};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("names that look alike are separate locks and are shown as they were given", separate_locks),
-        Case::new("what is no name is refused", refused),
+        Case::new("a name that is not valid is refused", refused),
     ]
 }
 
-/// Names of every kind that file systems, paths and encodings are known to confuse. None begins with a slash: on ZooKeeper
-/// such a name is a node's path, for queues shared with other clients, and not listed.
+/// Names of every kind that file systems, paths and encodings are known to confuse. None begins with a slash: on
+/// ZooKeeper such a name is a node's path, for queues shared with other clients, and not listed.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
         ".",
@@ -63,7 +63,8 @@ fn names() -> Vec<String> {
         }
         name
     };
-    // Latin, Greek, Devanagari, Han, and a symbol of four bytes; then names that differ only at the end or only in case.
+    // Latin, Greek, Devanagari, Han, and a symbol of four bytes; then names that differ only at the end or only in
+    // case.
     names.extend(["x", "ω", "न", "語", "🔑", "X", "Ω"].map(full));
     names.push(format!("{}語", &full("語")[..NAME_BYTES_MAX - 3 - 2]));
     names.push(format!("{}y", "x".repeat(NAME_BYTES_MAX - 1)));
@@ -96,14 +97,14 @@ async fn separate_locks(fixture: &dyn Fixture) {
 
 async fn refused(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    // Behind a slash what ZooKeeper refuses as a node's path is no name on any service.
+    // Behind a slash, a path that ZooKeeper refuses is not a valid name on any service.
     let paths = ["/", "/a/", "/a//b", "/a/../b", "/a\u{e000}", "/\u{fff0}", "/🔒"];
     for name in ["", "a\nb", "\0", "a\u{85}", &"x".repeat(NAME_BYTES_MAX + 1)].into_iter().chain(paths) {
-        let error = ann.keeper.mutex(name).expect_err("it is no name");
+        let error = ann.keeper.mutex(name).expect_err("it is not valid");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
-        let error = ann.keeper.contenders(name).await.expect_err("it is no name");
+        let error = ann.keeper.contenders(name).await.expect_err("it is not valid");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
-        let error = ann.keeper.until_vacant(name, None).await.expect_err("it is no name");
+        let error = ann.keeper.until_vacant(name, None).await.expect_err("it is not valid");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
     }
 }

@@ -1,4 +1,4 @@
-//! Looking without taking part.
+//! Observing a queue without joining it.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("contenders() shows the holder and the waiters in their order", shows_the_line),
-        Case::new("contenders() of a lock that nobody uses is empty", shows_nobody),
+        Case::new("contenders() of a lock that is not in use is empty", shows_nobody),
         Case::new("contenders() shows who they are", shows_owners),
         Case::new("queues() names the locks in use in order and no others", names_queues),
-        Case::new("until_vacant() answers at once for a lock that nobody has", vacant_at_once),
+        Case::new("until_vacant() answers at once for a free lock", vacant_at_once),
         Case::new("until_vacant() waits for the holder and all waiters and takes no part", vacant_after_all),
         Case::new("until_vacant() ends when its time is up", vacant_times_out),
     ]
@@ -72,7 +72,7 @@ async fn names_queues(fixture: &dyn Fixture) {
         queues.expect("the queues are named")
     };
     let names = |names: &[&str]| -> Vec<QueueName> {
-        let parsed = names.iter().map(|name| QueueName::new(name).expect("the name is one"));
+        let parsed = names.iter().map(|name| QueueName::new(name).expect("the name is valid"));
         parsed.collect()
     };
     assert_eq!(named("").await, names(&["backup", "report", "reports/daily", "reports/weekly"]));
@@ -104,9 +104,9 @@ async fn vacant_after_all(fixture: &dyn Fixture) {
     assert_eq!(ann.contenders("door").await, 2, "an onlooker does not stand in the queue");
     release(guard).await;
     let guard = granted(second).await;
-    assert!(!onlooker.is_finished(), "somebody still has the lock");
+    assert!(!onlooker.is_finished(), "the lock is still held");
     release(guard).await;
-    let vacant = soon("the news", onlooker).await.expect("the task does not panic");
+    let vacant = soon("the event", onlooker).await.expect("the task does not panic");
     assert!(vacant.expect("it can be asked"));
 }
 

@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::fixture::Fixture;
 use crate::party::{Party, enter_all, granted, release, release_all, soon};
 
-/// How long somebody asks who must not be granted anything.
+/// How long a caller waits that must not be granted anything.
 const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -81,7 +81,7 @@ async fn woken_once(fixture: &dyn Fixture) {
     let writer = parties[1].queue_up_to_write("book").await;
     let mutex = parties[2].queue_up("book").await;
     let readers = [parties[0].queue_up_to_read("book").await, parties[1].queue_up_to_read("book").await];
-    assert_eq!(wake_ups(), 0, "nobody is woken while nobody leaves");
+    assert_eq!(wake_ups(), 0, "no waiter is woken while no contender leaves");
     release(holder).await;
     let writing = granted(writer).await;
     assert_eq!(wake_ups(), 1);
@@ -107,7 +107,7 @@ async fn downgrade(fixture: &dyn Fixture) {
         let near = granted(near).await;
         ann.until_contenders("book", 4).await;
         release(near).await;
-        // Only the share is ahead of the mutex now. Whoever was told of a departure has looked again by then.
+        // Only the share is ahead of the mutex now. A waiter that was told of a departure has looked again by then.
         let refused = soon("the end of the timeout", bob.mutex("book").lock_timeout(IN_VAIN)).await;
         assert!(refused.expect("a timeout is no error").is_none());
         assert!(!next.is_finished(), "a queued mutex came in beside a reader");
@@ -119,7 +119,7 @@ async fn downgrade(fixture: &dyn Fixture) {
         release(locked).await;
         release(granted(behind).await).await;
     }
-    // And with nobody in between.
+    // And with no contender in between.
     for _ in 0..5 {
         let writer = ann.write("book").await;
         let next = bob.queue_up("book").await;

@@ -1,4 +1,4 @@
-//! What an operator does to a lock: ask for it, break it, freeze it, thaw it.
+//! What an operator does to a lock: revoke, break, freeze and thaw.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const REASON: &str = "moving disks";
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("all holders of a lock are asked to give it up, and who asked hears when they have", revoke),
-        Case::new("a holder that does not listen keeps the lock, and whoever waits is not asked", not_listening),
+        Case::new("a holder that does not listen keeps the lock, and waiters are not asked", not_listening),
         Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock),
         Case::new("one permit of many is broken by its token", break_permit),
-        Case::new("a frozen lock of any kind keeps everybody out until anybody thaws it", freeze),
+        Case::new("a frozen lock of any kind keeps all clients out until any client thaws it", freeze),
         Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits),
         Case::new("a frozen lock stays frozen when the session that froze it ends", outlives_its_session)
             .needs(&[FaultKind::ExpireSession]),
@@ -56,7 +56,7 @@ async fn not_listening(fixture: &dyn Fixture) {
     release(guard).await;
     release(granted(waiting).await).await;
     let nobody = eve.keeper.revoke("door", please(), IN_VAIN);
-    assert!(soon("the answer", nobody).await.expect("no error"), "nobody has it");
+    assert!(soon("the answer", nobody).await.expect("no error"), "no holder has it");
 }
 
 async fn break_lock(fixture: &dyn Fixture) {
@@ -90,7 +90,7 @@ async fn break_permit(fixture: &dyn Fixture) {
     release_all(permits).await;
 }
 
-/// Tells whether anybody gets in.
+/// Tells whether a caller gets in.
 async fn is_free(party: &Party, kind: LockKind) -> bool {
     let keeper = &party.keeper;
     let free = match kind {
@@ -113,7 +113,7 @@ async fn freeze(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
         let frozen = soon("the freeze", ann.keeper.freeze("door", kind, REASON, None)).await.expect("it is frozen");
-        let frozen = frozen.expect("nobody is in the way");
+        let frozen = frozen.expect("no contender is in the way");
         assert_eq!(frozen.frozen.as_deref(), Some(REASON));
         assert!(!is_free(&bob, kind).await && !is_free(&ann, kind).await, "{kind:?}");
         let shown = bob.keeper.contenders("door").await.expect("the queue can be looked at");

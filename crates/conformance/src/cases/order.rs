@@ -1,4 +1,4 @@
-//! First come, first served, and nobody woken in vain.
+//! First come, first served, and no waiter woken in vain.
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -11,16 +11,16 @@ const WAITERS: usize = 10;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("20 contenders are served in the order they joined", in_order),
-        Case::new("a release wakes the next and nobody else", wakes_the_next),
+        Case::new("a release wakes the next waiter and no other", wakes_the_next),
         Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
-        Case::new("readers behind a writer of their own client share without a look", shared_without_a_look),
-        Case::new("a waiter cancelled in the middle disturbs nobody", cancelled_in_the_middle),
+        Case::new("readers behind a writer of the same client share without a look", shared_without_a_look),
+        Case::new("a waiter cancelled in the middle disturbs no other", cancelled_in_the_middle),
         Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
         Case::new("every other waiter goes and the rest are served in order", every_other_goes),
     ]
 }
 
-/// Lets `count` contenders queue up, one after the other, over all parties in turn.
+/// Queues `count` contenders, one after the other, over all parties in turn.
 async fn queue_up(parties: &[Party], count: usize) -> Vec<Waiting> {
     let mut waiting = Vec::with_capacity(count);
     for party in parties.iter().cycle().take(count) {
@@ -29,13 +29,13 @@ async fn queue_up(parties: &[Party], count: usize) -> Vec<Waiting> {
     waiting
 }
 
-/// Takes the grants one after the other. While one is held, the one behind it must not be granted.
+/// Takes the grants one after the other. While a lock is held, the waiter behind it must not be granted.
 async fn served_in_order(onlooker: &Party, mut waiting: Vec<Waiting>) {
     let mut last_token = None;
     waiting.reverse();
     while let Some(next) = waiting.pop() {
         let guard = granted(next).await;
-        assert!(waiting.iter().all(|other| !other.is_finished()), "somebody further behind was served too");
+        assert!(waiting.iter().all(|other| !other.is_finished()), "a waiter further behind was served too");
         assert_eq!(onlooker.contenders("line").await, waiting.len() + 1);
         assert!(Some(guard.fencing_token()) > last_token, "tokens follow the order");
         last_token = Some(guard.fencing_token());
@@ -58,7 +58,7 @@ async fn wakes_the_next(fixture: &dyn Fixture) {
     let holder = parties[0].lock("line").await;
     let mut waiting = queue_up(&parties, WAITERS).await;
     let wake_ups = || parties.iter().map(|party| party.tap.departures()).sum::<u64>();
-    assert_eq!(wake_ups(), 0, "nobody is woken while nobody leaves");
+    assert_eq!(wake_ups(), 0, "no waiter is woken while no contender leaves");
     release(holder).await;
     waiting.reverse();
     let mut releases = 1;
@@ -71,7 +71,7 @@ async fn wakes_the_next(fixture: &dyn Fixture) {
     assert_eq!(wake_ups(), WAITERS as u64);
 }
 
-/// Each waits for one that its own client knows to have become the first.
+/// Each waits for a contender that its own client knows to be the first.
 async fn passed_on_without_a_look(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let holder = ann.lock("line").await;
@@ -81,7 +81,7 @@ async fn passed_on_without_a_look(fixture: &dyn Fixture) {
     assert_eq!(ann.tap.looks(), 0, "looks for {WAITERS} hand-offs");
 }
 
-/// A writer may leave a reader in its place, so whoever asks to write behind one looks; whoever asks to read need not.
+/// A writer may leave a reader in its place, so a caller that asks to write behind one looks; a reader need not.
 async fn shared_without_a_look(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let first = ann.write("records").await;

@@ -1,4 +1,4 @@
-//! A service that is out of reach for a while: lost replies, cut ways, pauses and restarts.
+//! A service that is out of reach for a while: lost replies, cut connections, pauses and restarts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, Waiting, granted, is_joined, release, soon};
 use crate::polls::at_most;
 
-/// How late the news of a lapse may reach a task on a machine with other work; `is_held` itself is never late.
+/// How late a task may be told of a lapse on a machine with other work; `is_held` itself is never late.
 const NEWS_LATE_MAX: Duration = Duration::from_millis(250);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
     let pausing = |case: Case| case.needs(&[FaultKind::Pause]);
     vec![
         losing(Case::new("a join whose reply is lost leaves one contender and no ghost", join_reply_lost)),
-        losing(Case::new("a join behind a holder whose reply is lost blocks nobody", waiter_reply_lost)),
+        losing(Case::new("a join behind a holder whose reply is lost blocks no other contender", waiter_reply_lost)),
         losing(Case::new("lock() dropped after a lost reply leaves nothing", dropped_after_a_lost_reply)),
         losing(Case::new("try_lock whose reply is lost fails and leaves nothing", try_reply_lost)),
         losing(Case::new("a wait whose reply is lost keeps its place", wait_reply_lost)),
@@ -84,8 +84,8 @@ async fn try_reply_lost(fixture: &dyn Fixture) {
     let (ann, bob, _) = three(fixture).await;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
     match soon("the answer", ann.mutex("door").try_lock()).await {
-        // A service that finds the ticket again can answer all the same.
-        Ok(guard) => release(guard.expect("nobody else wants it")).await,
+        // A service that finds the ticket again can still answer.
+        Ok(guard) => release(guard.expect("no other caller wants it")).await,
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
     bob.until_contenders("door", 0).await;
@@ -169,7 +169,7 @@ async fn holder_lapses(fixture: &dyn Fixture) {
     let waiting = bob.queue_up("door").await;
     let cut_at = clock.now();
     ann.inflict(Fault::Cut).await;
-    let reason = soon("the news of the loss", hold.lost()).await;
+    let reason = soon("the loss", hold.lost()).await;
     let after = clock.now().saturating_duration_since(cut_at);
     assert!(matches!(reason, LossReason::Lapsed | LossReason::Expired), "{reason:?}");
     assert!(after <= timeout + NEWS_LATE_MAX, "told {after:?} after the cut");
@@ -227,7 +227,7 @@ async fn cancelled_while_paused(fixture: &dyn Fixture) {
     release(bob.lock("door").await).await;
 }
 
-/// The join waits in the service; what withdraws it must not come before it, whatever happens to the way meanwhile.
+/// The join waits in the service. Its withdrawal must not come before it, also if the connection breaks meanwhile.
 async fn cancelled_in_both(fixture: &dyn Fixture) {
     let (ann, bob, _) = three(fixture).await;
     release(ann.lock("door").await).await;

@@ -1,4 +1,4 @@
-//! The queues of one lock: apart from one another, and aware of those of another kind.
+//! The queues of one lock: separate from one another, and aware of queues of another kind.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const PARTS: [(Part, Mode); 3] = [(Part::Line, Mode::Mutex), (Part::Permits, Mod
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("the parts of one name are separate queues", kept_apart),
-        Case::new("a name that looks like a part of another is a lock of its own", look_alikes),
+        Case::new("a name that looks like a part of another is a separate lock", look_alikes),
         Case::new("a queue shows that its lock is in use as one of another kind, until it is not", elsewhere),
         Case::new("a look at a lock shows its line, then its permits, then its gate", all_parts_shown),
         Case::new("queues() names locks of every kind once each", named_once),
@@ -48,7 +48,7 @@ async fn kept_apart(fixture: &dyn Fixture) {
     }
 }
 
-/// How services lay the parts out must not meet how they lay names out.
+/// The layout of parts must not collide with the layout of names.
 async fn look_alikes(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let mut taken = Vec::new();
@@ -82,7 +82,7 @@ async fn elsewhere(fixture: &dyn Fixture) {
         let other = if taken == Part::Line { Part::Permits } else { Part::Line };
         let asked = if taken == Part::Line { Mode::Permit } else { Mode::Mutex };
         let behind = bob.take(&part_of("door", other), asked).await;
-        assert_eq!(behind.joined.view.elsewhere, Some(mode), "{taken:?} shown to whoever joins {other:?}");
+        assert_eq!(behind.joined.view.elsewhere, Some(mode), "{taken:?} shown to a contender that joins {other:?}");
         bob.withdraw(&part_of("door", other), behind.ticket).await;
         ann.withdraw(&queue, place.ticket).await;
         for (part, _) in PARTS {
@@ -96,7 +96,7 @@ async fn all_parts_shown(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     let mut expected = Vec::new();
     let mut taken = Vec::new();
-    // In another order than they are shown in.
+    // In another order than they are shown.
     for (part, mode) in PARTS.into_iter().rev() {
         let queue = part_of("door", part);
         for speaker in [&ann, &bob] {

@@ -47,7 +47,7 @@ async fn beside(fixture: &dyn Fixture) {
     }
 }
 
-/// As in a downgrade: whoever waited for the first is told that it is gone, and finds the one beside it.
+/// As in a downgrade: a waiter for the first is told that it is gone, and finds the one beside it.
 async fn outlives_its_anchor(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     let door = line("door");
@@ -56,13 +56,13 @@ async fn outlives_its_anchor(fixture: &dyn Fixture) {
     let waiting = bob.session.departure(&door, Some(&next.joined.id), &anchor.joined.id, next.joined.view.version);
     let beside = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
     ann.withdraw(&door, anchor.ticket).await;
-    soon("the news", waiting).await.expect("it can be asked");
+    soon("the event", waiting).await.expect("it can be asked");
     let view = bob.view(&door).await;
     assert_eq!(ids_of(&view), [beside.joined.id.clone(), next.joined.id.clone()]);
     assert!(beside.joined.standing.liveness().is_held());
     let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.version);
     ann.withdraw(&door, beside.ticket).await;
-    assert_eq!(soon("the news", waiting).await.expect("it can be asked"), Departure::Gone);
+    assert_eq!(soon("the event", waiting).await.expect("it can be asked"), Departure::Gone);
     assert_eq!(bob.ids(&door).await, std::slice::from_ref(&next.joined.id));
     bob.withdraw(&door, next.ticket).await;
 }
@@ -103,7 +103,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
     let ticket = beside.ticket;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
     match soon("an answer", ann.session.enqueue(&door, beside)).await {
-        // A service that finds the ticket again can answer all the same.
+        // A service that finds the ticket again can still answer.
         Ok(joined) => {
             assert_eq!(ids_of(&joined.view), [anchor.joined.id.clone(), joined.id]);
             assert_eq!(joined.token, anchor.joined.token);

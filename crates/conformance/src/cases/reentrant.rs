@@ -1,4 +1,4 @@
-//! Locking again what one has, as one owner.
+//! Locking again what an owner already has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ async fn owners_exclude(fixture: &dyn Fixture) {
     let counter = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for party in parties.iter().cycle().take(10) {
-        // Each with an owner of its own, on a mutex that others use too.
+        // Each with its own owner key, on a mutex that others use too.
         let (owner, mutex, counter) = (OwnerKey::new(), party.mutex("door"), counter.clone());
         tasks.spawn(async move {
             for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! What went wrong in other libraries, by their numbers: it must not here.
+//! Faults of other libraries, by their numbers: they must not occur here.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, Waiting, enter_all, granted, is_joined, release, soon};
 
-/// As many tasks as wait on one mutex of one process.
+/// How many tasks wait on one mutex of one process.
 const TASKS: usize = 32;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -34,8 +34,8 @@ fn is_retrying(event: &Event) -> bool {
     matches!(event, Event::Retrying { .. } | Event::Rejoining { .. })
 }
 
-/// CURATOR-604 and CURATOR-498: the entry of a session that ended is still to be seen somewhere; whoever takes it for its
-/// own holds a lock that goes away under it.
+/// CURATOR-604 and CURATOR-498: the entry of an ended session can still be seen. A client that takes it for its own
+/// holds a lock that vanishes.
 async fn never_adopted(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for _ in 0..5 {
@@ -123,7 +123,7 @@ async fn locks_again(fixture: &dyn Fixture) {
         let guard = soon("the grant", mutex.lock()).await.expect("the lock is granted");
         assert!(guard.hold().is_held());
         ann.inflict(Fault::ExpireSession).await;
-        soon("the news of the loss", guard.hold().lost()).await;
+        soon("the loss", guard.hold().lost()).await;
         lost.push(guard);
     }
     assert!(lost.iter().all(|guard| !guard.hold().is_held()));
@@ -149,7 +149,7 @@ async fn try_leaves_nothing(fixture: &dyn Fixture) {
             .collect();
         let mut guards = Vec::new();
         for task in trying {
-            // A reply that is lost is an error, and says nothing of the lock.
+            // A lost reply is an error, and does not tell whether the lock is free.
             let outcome = soon("the answer", task).await.expect("the task does not panic");
             guards.extend(outcome.ok().flatten());
         }
@@ -157,7 +157,7 @@ async fn try_leaves_nothing(fixture: &dyn Fixture) {
         parties[1].until_contenders("door", guards.len()).await;
         drop(guards);
         parties[1].until_contenders("door", 0).await;
-        // The reply that was not lost yet is lost now, lest it is lost to the next round.
+        // The reply that was not lost yet is lost now, so that the next round does not lose it.
         drop(soon("an answer", parties[0].mutex("door").try_lock()).await);
         parties[1].until_contenders("door", 0).await;
     }

@@ -1,4 +1,4 @@
-//! Giving the lock back: wherever the guard ends, and for certain.
+//! Giving the lock back: certain, wherever the guard ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, granted, release, soon};
 use crate::polls::at_most;
 
-/// How often a release is looked at that must not answer yet.
+/// How often the case polls a release that must not answer yet.
 const LOOKS: usize = 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("after a release was answered the lock is free for others at once", free_at_once),
         Case::new("a guard that is dropped gives the lock to the next", dropped),
-        Case::new("a release that nobody polls is done all the same", never_polled),
+        Case::new("a release that is never polled is done all the same", never_polled),
         Case::new("a guard dropped on a thread without a runtime is released", on_a_plain_thread),
         Case::new("a guard dropped after its runtime ended is released", after_the_runtime),
         Case::new("a guard dropped by a panicking task is released", in_a_panicking_task),
@@ -40,7 +40,7 @@ async fn free_at_once(fixture: &dyn Fixture) {
     }
 }
 
-/// Ends the guard in the way to be tested; a waiter must be granted, and nothing may be left.
+/// Ends the guard in the given way. A waiter must then be granted, and nothing may be left.
 async fn is_released_by(fixture: &dyn Fixture, end: impl AsyncFnOnce(MutexGuard)) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
@@ -95,7 +95,7 @@ async fn in_a_panicking_task(fixture: &dyn Fixture) {
         let task = tokio::spawn(async move {
             let _guard = guard;
             yield_now().await;
-            // Like a panic, but without the message, which would look like a failure.
+            // Like a panic, but without its message, which would look like a failure.
             resume_unwind(Box::new("planned"));
         });
         let error = task.await.expect_err("the task panics");

@@ -1,4 +1,4 @@
-//! What is asked of somebody else's contender: to give up, or to be gone.
+//! Requests to another client's contender: to give up, or to be removed.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::speaker::{Speaker, line};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a holder that is asked to give up is told why and in which time", told_to_yield),
-        Case::new("a request to give up that came first is told to whoever asks later, each time", told_later),
-        Case::new("a request to give up is told to the contender it was made of and to nobody else", told_to_one),
+        Case::new("an earlier request to give up is told to a holder that asks later, each time", told_later),
+        Case::new("a request to give up is told to the contender that it is for and to no other", told_to_one),
         Case::new("a request to give up made while the holder was cut off is told after healing", told_after_healing)
             .needs(&[FaultKind::Cut]),
         Case::new("asking something of a contender that is not there says so", not_there),
         Case::new("a contender is broken by its token, says so, and the next is granted the lock", broken),
         Case::new("breaking with another token changes nothing", stale_token),
-        Case::new("a waiter that is broken is refused and disturbs nobody", waiter_broken),
+        Case::new("a waiter that is broken is refused and disturbs no other", waiter_broken),
     ]
 }
 
@@ -115,7 +115,7 @@ async fn broken(fixture: &dyn Fixture) {
     assert!(ask(&eve, guard.hold(), Request::Break { token }).await);
     let next = granted(waiting).await;
     let hold = guard.hold().clone();
-    assert_eq!(soon("the news of the loss", hold.lost()).await, LossReason::Broken);
+    assert_eq!(soon("the loss", hold.lost()).await, LossReason::Broken);
     assert_eq!(hold.liveness(), Liveness::Lost(LossReason::Broken));
     let error = soon("the release", guard.release()).await.expect_err("the hold was lost");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(LossReason::Broken), Advice::Permanent));
@@ -156,7 +156,7 @@ async fn waiter_broken(fixture: &dyn Fixture) {
     // The queue shows no tokens; an operator reads them where they are shown, or knows its own.
     let asking = eve.session.request(&door, &middle.joined.id, Request::Break { token: middle.joined.token });
     assert!(soon("the answer", asking).await.expect("it can be asked"));
-    assert_eq!(soon("the news", middle.joined.standing.lost()).await, LossReason::Broken);
+    assert_eq!(soon("the event", middle.joined.standing.lost()).await, LossReason::Broken);
     if let Some(token) = eve.inspect(&door).await[2].token {
         let asking = eve.session.request(&door, &id, Request::Break { token });
         assert!(soon("the answer", asking).await.expect("it can be asked"));

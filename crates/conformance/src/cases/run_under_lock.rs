@@ -44,7 +44,7 @@ async fn work_panics(fixture: &dyn Fixture) {
     release(bob.lock("door").await).await;
 }
 
-/// Says when it is dropped.
+/// Records that it was dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {

@@ -1,4 +1,4 @@
-//! The lock that readers share and a writer has alone.
+//! The read/write lock: shared by readers, exclusive for a writer.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::party::{Party, Waiting, enter_all, granted, is_joined, release, relea
 const READERS: usize = 20;
 const WRITERS: usize = 8;
 
-/// As in the herd that Curator's users have measured: so many writers wait, and behind them so many readers.
+/// As in the herd that Curator's users have measured: this many writers wait, and behind them this many readers.
 const READERS_BEHIND: usize = 16;
 
-/// How long somebody asks who must not be granted anything.
+/// How long a caller waits that must not be granted anything.
 const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("readers and writers are served in the order they joined", in_order),
         Case::new("8 writers and the 16 readers behind them are each woken once", woken_once),
         Case::new("try_read and try_write never pass a waiter, and join nothing in vain", never_pass),
-        Case::new("a reader that asks to write as somebody else waits for itself", no_upgrade),
+        Case::new("a reader that asks to write as another owner waits for itself", no_upgrade),
         Case::new("contenders() tells 20 readers from 8 writers", told_apart),
         Case::new("run_read() and run_write() hold the lock while the work goes on", runs_work),
         Case::new("a reader's session expires and the waiting writer is let in", reader_expires)
@@ -149,7 +149,7 @@ async fn woken_once(fixture: &dyn Fixture) {
         readers.push(party.queue_up_to_read("book").await);
     }
     let wake_ups = || parties.iter().map(|party| party.tap.departures()).sum::<u64>();
-    assert_eq!(wake_ups(), 0, "nobody is woken while nobody leaves");
+    assert_eq!(wake_ups(), 0, "no waiter is woken while no contender leaves");
     release(holder).await;
     for (number, writer) in (1..).zip(writers) {
         let writing = granted(writer).await;
@@ -182,7 +182,7 @@ async fn never_pass(fixture: &dyn Fixture) {
     assert_eq!((eve.tap.joins(), eve.journal.count(is_joined)), (0, 0));
 }
 
-/// Without an owner the two are strangers to each other. Whoever asks as one owner is refused at once instead.
+/// Without an owner key the two do not know each other. With one owner key the second call is refused at once.
 async fn no_upgrade(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let reader = ann.read("book").await;
@@ -241,7 +241,7 @@ async fn reader_expires(fixture: &dyn Fixture) {
     let (lost, kept) = (ann.read("book").await, bob.read("book").await);
     let writer = eve.queue_up_to_write("book").await;
     ann.inflict(Fault::ExpireSession).await;
-    assert_eq!(soon("the news", lost.hold().lost()).await, LossReason::Expired);
+    assert_eq!(soon("the event", lost.hold().lost()).await, LossReason::Expired);
     assert!(kept.hold().is_held() && !writer.is_finished(), "the other reader reads on");
     release(kept).await;
     let writing = granted(writer).await;

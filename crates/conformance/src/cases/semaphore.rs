@@ -1,4 +1,4 @@
-//! Permits: so many and no more, together, and in order.
+//! Permits: no more than there are, together, and in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("as many permits are granted as there are, and the next one waits", as_many_as_there_are),
         Case::new("permits of one call are granted all at once or not at all", all_at_once),
         Case::new("two who want more than half of the permits take turns", take_turns),
-        Case::new("whoever wants many permits is not passed by those who want few", many_not_passed),
+        Case::new("a waiter for many permits is not passed by waiters for few", many_not_passed),
         Case::new("waiters for permits are served in the order they joined", in_order),
         Case::new(
-            "a permit given back wakes the first at the gate, and a place there the next, and nobody else",
+            "a permit given back wakes the first at the gate, and a place there the next, and no other waiter",
             wakes_one,
         ),
         Case::new("10 clients share 5 permits: all 5 are in use at once, and never more", five_at_once),
@@ -78,7 +78,7 @@ async fn all_at_once(fixture: &dyn Fixture) {
     assert!(!waiting.is_finished(), "three of four fit");
     let shown = ann.keeper.contenders("pool").await.expect("the queue can be looked at");
     let held = shown.iter().filter(|contender| contender.mode == Mode::Permit).count();
-    assert_eq!(held, 2, "whoever waits holds nothing");
+    assert_eq!(held, 2, "a waiter holds nothing");
     release(first.pop().expect("there are two")).await;
     let second = granted(waiting).await;
     assert_eq!(second.len(), 4);
@@ -114,7 +114,7 @@ async fn many_not_passed(fixture: &dyn Fixture) {
     let many = bob.queue_up_for_permits(&of_bob, 3).await;
     let few = ann.queue_up_for_permits(&of_ann, 1).await;
     let refused = soon("the answer", of_ann.try_acquire()).await.expect("busy is no error");
-    assert!(refused.is_none() && !few.is_finished(), "one is free, but somebody waits for three");
+    assert!(refused.is_none() && !few.is_finished(), "one is free, but a waiter wants three");
     release(held.pop().expect("there are two")).await;
     yield_now().await;
     assert!(!few.is_finished() && !many.is_finished());
@@ -136,7 +136,7 @@ async fn in_order(fixture: &dyn Fixture) {
     waiting.reverse();
     while let Some(next) = waiting.pop() {
         let permits = granted(next).await;
-        assert!(waiting.iter().all(|other| !other.is_finished()), "somebody further behind was served too");
+        assert!(waiting.iter().all(|other| !other.is_finished()), "a waiter further behind was served too");
         release_all(permits).await;
     }
 }
@@ -153,11 +153,11 @@ async fn wakes_one(fixture: &dyn Fixture) {
         let of = |party: &Party| (party.tap.changes(), party.tap.departures());
         parties.iter().map(of).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     };
-    assert_eq!(wake_ups(), (0, 0), "nobody is woken while nobody leaves");
+    assert_eq!(wake_ups(), (0, 0), "no waiter is woken while no contender leaves");
     release(held).await;
     for (number, next) in (1..).zip(waiting) {
         let permits = granted(next).await;
-        // Whoever comes to the head after the next permit was given back need not be woken.
+        // A waiter that comes to the head after the next permit was given back need not be woken.
         let (looks, turns) = wake_ups();
         assert!(looks <= number && turns <= number, "{looks} looks and {turns} turns for {number} grants");
         release_all(permits).await;

@@ -1,4 +1,4 @@
-//! How many permits there are: agreed on by those who hold some, or counted.
+//! The number of permits: agreed on by their holders, or given by a counter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("whoever says another number of permits while some are held is refused", mismatch),
-        Case::new("the number of permits is agreed on anew when nobody holds one", agreed_anew),
-        Case::new("what somebody else wrote where the number of permits lies is left alone", foreign_value),
+        Case::new("a caller that says another number of permits while some are held is refused", mismatch),
+        Case::new("the number of permits is agreed on anew when none is held", agreed_anew),
+        Case::new("what another client wrote where the number of permits lies is left alone", foreign_value),
         Case::new("raising the counter lets waiters in at once", raised),
-        Case::new("lowering the counter takes no permit away and lets nobody in", lowered),
+        Case::new("lowering the counter takes no permit away and lets no waiter in", lowered),
         Case::new("without its counter, or with a negative one, a semaphore grants nothing", nothing_to_grant),
-        Case::new("a counter that is none is an error, and leaves nothing", no_counter),
+        Case::new("a value that is not a counter is an error, and leaves nothing", no_counter),
     ]
 }
 
@@ -49,7 +49,7 @@ async fn agreed_anew(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for permits in [3, 1, 5, 2] {
         let held = soon("the grant", ann.semaphore("pool", permits).acquire_many(permits)).await;
-        let held = held.expect("nobody holds a permit who could say otherwise");
+        let held = held.expect("no permit is held that fixes another number");
         let refused = soon("the answer", bob.semaphore("pool", permits).try_acquire()).await;
         assert!(refused.expect("busy is no error").is_none(), "{permits} are the most");
         assert_bound_mismatch(soon("the refusal", bob.semaphore("pool", permits + 1).acquire()).await.err());
@@ -58,7 +58,7 @@ async fn agreed_anew(fixture: &dyn Fixture) {
 }
 
 async fn foreign_value(fixture: &dyn Fixture) {
-    const WORDS: &[u8] = b"somebody else's words";
+    const WORDS: &[u8] = b"another client's words";
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let queue = part_of("pool", Part::Permits);
     let written = eve.session.set_value(&queue, Expected::Absent, Some(WORDS.into()));
@@ -67,7 +67,7 @@ async fn foreign_value(fixture: &dyn Fixture) {
     let held = soon("the grant", semaphore.acquire_many(2)).await.expect("they are granted");
     assert!(soon("the answer", semaphore.try_acquire()).await.expect("busy is no error").is_none());
     let value = soon("the value", eve.session.value(&queue)).await.expect("it can be read");
-    assert_eq!(&*value.expect("nobody removed it").bytes, WORDS);
+    assert_eq!(&*value.expect("it was not removed").bytes, WORDS);
     release_all(held).await;
     soon("the answer", eve.session.set_value(&queue, Expected::Any, None)).await.expect("it can be removed");
 }

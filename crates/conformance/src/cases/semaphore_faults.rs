@@ -1,4 +1,4 @@
-//! Permits when things go wrong: none is orphaned, none is given twice.
+//! Permits under faults: none is orphaned, none is granted twice.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         expiring(Case::new("the permits of a session that expires are lost, and free for others", holder_expires)),
         expiring(Case::new("a waiter for permits whose session expires joins again and is granted", waiter_expires)),
         removing(Case::new("a permit removed behind its holder's back is lost and granted anew", permit_removed)),
-        removing(Case::new("a waiter removed from the gate is refused and holds nobody up", waiter_removed)),
+        removing(Case::new("a waiter removed from the gate is refused and holds no other up", waiter_removed)),
         cutting(Case::new("a waiter for permits that is cut off and healed hears what it missed", waiter_cut)),
         cutting(Case::new("permits dropped while cut off are free after healing", dropped_while_cut)),
         one_thread(Case::new("acquire_many() dropped at every await point leaves free permits free", drop_free)),
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The gate's reply comes, that of the permits does not.
+/// The reply for the gate comes, the reply for the permits does not.
 async fn reply_lost(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for wanted in [1, 3] {
@@ -55,8 +55,8 @@ async fn try_reply_lost(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
     match soon("the answer", ann.semaphore("pool", 2).try_acquire_many(2)).await {
-        // A service that finds the ticket again can answer all the same.
-        Ok(permits) => release_all(permits.expect("nobody else wants any")).await,
+        // A service that finds the ticket again can still answer.
+        Ok(permits) => release_all(permits.expect("no other caller wants any")).await,
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
     bob.until_contenders("pool", 0).await;
@@ -101,12 +101,12 @@ async fn permit_removed(fixture: &dyn Fixture) {
     let lost: Permit = held.pop().expect("there are two");
     let queue = part_of("pool", Part::Permits);
     bob.inflict(Fault::RemoveContender { queue, contender: lost.hold().contender().clone() }).await;
-    assert_eq!(soon("the news", lost.hold().lost()).await, LossReason::Removed);
+    assert_eq!(soon("the event", lost.hold().lost()).await, LossReason::Removed);
     assert!(held[0].hold().is_held(), "the other one stands");
     let next = soon("the grant", bob.semaphore("pool", 2).acquire()).await.expect("one is free");
     let error = soon("the release", lost.release()).await.expect_err("it was lost");
     assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed));
-    assert!(next.hold().is_held(), "the lost permit's release gives nobody else's back");
+    assert!(next.hold().is_held(), "the release of the lost permit gives no other back");
     assert_eq!(ann.contenders("pool").await, 2);
     release(next).await;
     release_all(held).await;
@@ -122,7 +122,7 @@ async fn waiter_removed(fixture: &dyn Fixture) {
     let view = onlooker.view(&gate).await;
     assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Gate));
     bob.inflict(Fault::RemoveContender { queue: gate, contender: view.contenders[0].id.clone() }).await;
-    // A service that does not tell at once tells when something happens.
+    // A service that does not tell at once does so at the next event.
     release(held).await;
     let outcome = soon("the refusal", first).await.expect("the task does not panic");
     let error = outcome.expect_err("its place at the gate was removed");
@@ -157,7 +157,7 @@ async fn dropped_while_cut(fixture: &dyn Fixture) {
     release_all(granted(waiting).await).await;
 }
 
-/// One of two permits, as whoever holds it before an attempt at both.
+/// One of two permits, for the holder that is there before an attempt at both.
 async fn one_of_two(prober: Party) -> Permit {
     prober.semaphore("door", 2).acquire().await.expect("it is granted")
 }

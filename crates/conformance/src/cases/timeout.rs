@@ -1,4 +1,4 @@
-//! Waiting for a time and no longer.
+//! Waiting for a limited time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_millis(150);
 /// without any fault of ours.
 const ROUNDS: usize = 5;
 
-/// How many hold the lock, one after the other, while the timeout runs, and for how long each.
+/// How many holders follow one another while the timeout runs, and for how long each holds.
 const CHANGES: usize = 40;
 const HOLD: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Measures one `lock_timeout` that must not be granted; errors are taken only if they may pass.
+/// Measures one `lock_timeout` that must not be granted; only transient errors are accepted.
 async fn measure(fixture: &dyn Fixture, party: &Party) -> Duration {
     let (clock, mutex) = (fixture.clock(), party.mutex("door"));
     let start = clock.now();
@@ -43,7 +43,7 @@ async fn measure(fixture: &dyn Fixture, party: &Party) -> Duration {
     let took = clock.now().saturating_duration_since(start);
     match outcome {
         Ok(None) => {}
-        Ok(Some(_)) => panic!("the lock was granted, though another held it or nobody could be asked"),
+        Ok(Some(_)) => panic!("the lock was granted, though another held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
     assert!(took >= TIMEOUT, "the time was up after {took:?} already");

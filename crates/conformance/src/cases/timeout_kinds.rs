@@ -1,4 +1,4 @@
-//! Waiting to read, to write or for permits for a time and no longer.
+//! Waiting to read, to write or for permits for a limited time.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, granted, is_joined, release, release_all, soon};
 
-/// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work to
-/// do a single one can be late without any fault of ours.
+/// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work
+/// to do a single one can be late without any fault of ours.
 const LATE_MAX: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 3;
 
 const TIMEOUT: Duration = Duration::from_millis(150);
 
-/// How many hold one after the other while a timeout runs, and for how long each.
+/// How many holders follow one another while a timeout runs, and for how long each holds.
 const CHANGES: usize = 25;
 const HOLD: Duration = Duration::from_millis(10);
 
@@ -57,14 +57,14 @@ impl Ask {
     }
 }
 
-/// Measures one wait that must not be granted; errors are taken only if they may pass.
+/// Measures one wait that must not be granted; only transient errors are accepted.
 async fn measure(fixture: &dyn Fixture, party: &Party, ask: Ask) -> Duration {
     let clock = fixture.clock();
     let start = clock.now();
     let outcome = soon("the end of the timeout", ask.within(party)).await;
     let took = clock.now().saturating_duration_since(start);
     match outcome {
-        Ok(granted) => assert!(!granted, "{ask:?} was granted, though others held it or nobody could be asked"),
+        Ok(granted) => assert!(!granted, "{ask:?} was granted, though others held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
     assert!(took >= TIMEOUT, "{ask:?}: the time was up after {took:?} already");

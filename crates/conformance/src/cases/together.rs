@@ -1,4 +1,4 @@
-//! Several entries sent at once: all of them or none.
+//! Several entries sent at once: all of them are taken in, or none.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::soon;
 use crate::speaker::{Speaker, entry, part_of};
 
-/// How many are sent at once, and how often.
+/// How many entries are sent at once, and how often.
 const TOGETHER: usize = 7;
 const ROUNDS: usize = 12;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("entries sent together stand together, in their order, each with a token of its own", stand_together),
-        Case::new("nobody ever sees a part of the entries that were sent together", never_in_part),
+        Case::new("entries sent together stand together, in their order, each with its own token", stand_together),
+        Case::new("no session ever sees a part of the entries that were sent together", never_in_part),
         Case::new("more entries than fit into one request are refused and none is taken in", too_many),
         Case::new("entries sent together are withdrawn one by one, whether the reply was seen or not", withdrawn),
         Case::new("entries sent together whose reply is lost are all had or undone", reply_lost)
@@ -128,7 +128,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
     let (entries, sent) = entries(TOGETHER);
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
     match soon("an answer", ann.session.enqueue_all(&permits(), entries)).await {
-        // A service that finds the tickets again can answer all the same.
+        // A service that finds the tickets again can still answer.
         Ok(joined) => assert_eq!((joined.len(), tickets(&ann).await.len()), (TOGETHER, TOGETHER)),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error:?}"),
     }

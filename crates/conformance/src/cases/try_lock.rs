@@ -1,4 +1,4 @@
-//! Taking the lock only if it is free.
+//! `try_lock`: takes the lock only if it is free.
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -38,7 +38,7 @@ async fn says_no(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
-/// Whether the release was already heard of by the waiter or not, it comes before whoever only tries.
+/// The waiter comes before a caller that only tries, whether it has heard of the release or not.
 async fn never_passes(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     for _ in 0..ROUNDS {
@@ -71,7 +71,7 @@ async fn at_most_one(fixture: &dyn Fixture) {
     }
 }
 
-/// Some through a keeper in common, some through another.
+/// Some calls share a keeper, others use another one.
 async fn one_takes_it(fixture: &dyn Fixture) {
     let parties = [Party::enter(fixture).await, Party::enter(fixture).await];
     for _ in 0..5 {
@@ -84,7 +84,7 @@ async fn one_takes_it(fixture: &dyn Fixture) {
         for task in tries {
             guards.extend(task.await.expect("the task does not panic"));
         }
-        assert_eq!(guards.len(), 1, "whoever came first finds nobody before it");
+        assert_eq!(guards.len(), 1, "the first to come finds no contender before it");
         release(guards.remove(0)).await;
         parties[0].until_contenders("door", 0).await;
     }

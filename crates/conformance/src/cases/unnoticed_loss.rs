@@ -1,5 +1,5 @@
-//! A hold that is lost while its holder's runtime stands still: the holder asks nothing and is told nothing, and hears of
-//! the loss all the same when it has done its work or gives the lock back.
+//! A hold that is lost while its holder's runtime stands still. The holder asks nothing and is told nothing, but it
+//! hears of the loss when its work is done or when it gives the lock back.
 
 use std::sync::mpsc;
 use std::thread;
@@ -33,11 +33,11 @@ pub(super) fn cases() -> Vec<Case> {
             is_lost(fixture, Loss::Removed, run_read).await;
             is_lost(fixture, Loss::Removed, run_write).await;
         })),
-        removing(Case::new("a release of a removed contender says so though nobody asked before", async |fixture| {
+        removing(Case::new("a release alone tells that the contender was removed", async |fixture| {
             is_lost(fixture, Loss::Removed, release_guard).await;
             is_lost(fixture, Loss::Removed, release_of_an_owner).await;
         })),
-        expiring(Case::new("a release under an expired session says so though nobody asked before", async |fixture| {
+        expiring(Case::new("a release alone tells that the session has expired", async |fixture| {
             is_lost(fixture, Loss::Expired, release_guard).await;
         })),
         cutting(Case::new(
@@ -64,7 +64,7 @@ enum Loss {
 }
 
 impl Loss {
-    /// Does the harm, and waits until nothing is left of the hold but its holder's belief.
+    /// Does the harm, and waits until the holder alone still takes the hold for held.
     async fn happen(self, fixture: &dyn Fixture, holder: &Party, hold: &Hold) {
         match self {
             Self::Expired => holder.inflict(Fault::ExpireSession).await,
@@ -90,7 +90,7 @@ impl Loss {
     }
 }
 
-/// Keeps a runtime from everything else, between a grant and what becomes of it.
+/// Blocks a runtime between a grant and the loss of the hold.
 struct Standstill {
     begun: oneshot::Sender<Hold>,
     end: mpsc::Receiver<()>,
@@ -119,7 +119,7 @@ async fn is_lost<Acting>(
     let holder = ann.clone();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is built");
-        // Whoever waits for it has given up, or is told.
+        // The waiting case has given up, or is told.
         let _ = told.send(runtime.block_on(act(holder.clone(), Standstill { begun, end })));
         // The session lived in this runtime.
         let _ = runtime.block_on(holder.keeper.close());
@@ -136,7 +136,7 @@ async fn is_lost<Acting>(
     }
     tokio::task::spawn_blocking(|| thread.join()).await.expect("it is joined").expect("the thread does not panic");
     let error = outcome.expect_err("the hold was lost");
-    // Whoever stands still for as long as a session timeout has lapsed, whatever else has happened.
+    // A holder that stands still for a session timeout has lapsed, also if something else has happened.
     let reasons = [loss.reason(), LossReason::Lapsed].map(ErrorKind::Lost);
     assert!(reasons.contains(&error.kind()) && error.advice() == Advice::Permanent, "{error:?}");
 }
@@ -178,18 +178,18 @@ async fn release_of_an_owner(ann: Party, standstill: Standstill) -> Result<u32> 
 }
 
 async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
-    let barrier = ann.keeper.double_barrier("door", 1).expect("the name is one");
-    let entered = barrier.enter().await.expect("it waits for nobody");
+    let barrier = ann.keeper.double_barrier("door", 1).expect("the name is valid");
+    let entered = barrier.enter().await.expect("it has no other member to wait for");
     standstill.keep(entered.hold());
     let left = entered.leave().await.map(|()| 42);
     // The next round clears up what is noted of this one.
-    barrier.enter().await.expect("it waits for nobody").leave().await.expect("it was inside");
+    barrier.enter().await.expect("it has no other member to wait for").leave().await.expect("it was inside");
     left
 }
 
 async fn close_latch(ann: Party, standstill: Standstill) -> Result<u32> {
-    let latch = LeaderLatch::start(&ann.keeper.election("door").expect("the name is one"));
-    let hold = latch.until_leader().await.expect("nobody else stands");
+    let latch = LeaderLatch::start(&ann.keeper.election("door").expect("the name is valid"));
+    let hold = latch.until_leader().await.expect("there is no other candidate");
     standstill.keep(&hold);
     latch.close(CloseMode::Silent).await.map(|()| 42)
 }

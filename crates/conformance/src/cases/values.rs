@@ -1,4 +1,4 @@
-//! The one small value of a queue: compared, set, watched.
+//! The one small value of a queue: compared, set and watched.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ const WRITES: u64 = 60;
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
-        Case::new("a value is read as it was written, by everybody, until it is removed", read_as_written),
+        Case::new("a value is read as it was written, by every client, until it is removed", read_as_written),
         Case::new("a value that was changed, or removed and made anew, is in another state", states_differ),
         Case::new("of those who expect the same state of a value one writes", one_writes),
         Case::new("a counter kept by comparing and setting loses no increment", counted),
         Case::new("the values of a lock's parts are separate, and no contenders", separate),
         Case::new("a value that is too long is refused and changes nothing", too_long),
         Case::new("a value that is in another state already is shown at once", shown_at_once),
-        Case::new("a write, a removal and a new value are told to whoever waits", told),
+        Case::new("a write, a removal and a new value are told to a session that waits", told),
         Case::new("of many writes in a row the last is always seen", last_seen),
         cutting(Case::new("a value written while the way was cut is shown after healing", written_while_cut)),
     ]
@@ -70,7 +70,7 @@ async fn read_as_written(fixture: &dyn Fixture) {
         assert_eq!((&*read.bytes, read.version), (written, version));
     }
     ann.remove().await;
-    assert_eq!(bob.value_of(&number()).await, None, "a removed value is none, and an empty one is one");
+    assert_eq!(bob.value_of(&number()).await, None, "a removed value is absent, and an empty one is not");
     ann.remove().await;
 }
 
@@ -86,7 +86,7 @@ async fn states_differ(fixture: &dyn Fixture) {
     assert!(bob.set(Expected::Version(second), None).await.is_some());
     assert_eq!(ann.set(Expected::Version(second), bytes("other")).await, None, "it is gone");
     let third = ann.set(Expected::Absent, bytes("same")).await.expect("there is none any more");
-    assert!(third != first && third != second, "made anew it is in a state of its own");
+    assert!(third != first && third != second, "made anew it is in a new state");
     for stale in [first, second] {
         assert_eq!(bob.set(Expected::Version(stale), bytes("other")).await, None);
     }
@@ -197,7 +197,7 @@ async fn shown_at_once(fixture: &dyn Fixture) {
     let value = soon("the value", bob.session.value_changed(&number(), None)).await.expect("it can be read");
     assert_eq!(value.map(|value| value.version), Some(version));
     ann.remove().await;
-    let gone = soon("the news", bob.session.value_changed(&number(), Some(version))).await;
+    let gone = soon("the event", bob.session.value_changed(&number(), Some(version))).await;
     assert_eq!(gone.expect("it can be read"), None);
 }
 
@@ -206,17 +206,17 @@ async fn told(fixture: &dyn Fixture) {
     let mut seen = None;
     for written in [bytes("one"), bytes("two"), None, bytes("two"), bytes("two"), None] {
         let mut waiting = Box::pin(bob.session.value_changed(&number(), seen));
-        // A request behind it on the same way, so that it is under way.
+        // A request behind it on the same connection, so that it is under way.
         bob.value_of(&number()).await;
         assert!(at_most(1, &mut waiting).await.is_none(), "nothing was written");
         ann.set(Expected::Any, written.clone()).await.expect("anything is expected");
-        let told = soon("the news", waiting).await.expect("it can be read");
+        let told = soon("the event", waiting).await.expect("it can be read");
         assert_eq!(told.as_ref().map(|value| &value.bytes), written.as_ref());
         seen = told.map(|value| value.version);
     }
 }
 
-/// Two writes follow each other, and the second must be seen before there is a third: sometimes it comes before the watcher
+/// Two writes follow each other, and the second must be seen before the third. Sometimes it comes before the watcher
 /// waits again.
 async fn last_seen(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
@@ -225,7 +225,7 @@ async fn last_seen(fixture: &dyn Fixture) {
         let mut seen = None;
         while *see.borrow() < WRITES {
             let told = bob.session.value_changed(&number(), seen).await.expect("it can be read");
-            let value = told.expect("nobody removes it");
+            let value = told.expect("it is never removed");
             let read = std::str::from_utf8(&value.bytes).expect("it is text").parse().expect("it is a number");
             let before = see.send_replace(read);
             assert!(read > before, "{read} after {before}");
@@ -239,9 +239,9 @@ async fn last_seen(fixture: &dyn Fixture) {
     let writing = async {
         for first in (1..WRITES).step_by(2) {
             ann.set(Expected::Any, bytes(&first.to_string())).await;
-            seen_last.wait_for(|&last| last == first).await.expect("somebody watches");
+            seen_last.wait_for(|&last| last == first).await.expect("the watcher is there");
             ann.set(Expected::Any, bytes(&(first + 1).to_string())).await;
-            seen_last.wait_for(|&last| last == first + 1).await.expect("somebody watches");
+            seen_last.wait_for(|&last| last == first + 1).await.expect("the watcher is there");
         }
     };
     soon("the last value", async { tokio::join!(watching, writing) }).await;
@@ -256,12 +256,12 @@ async fn written_while_cut(fixture: &dyn Fixture) {
     bob.value_of(&number()).await;
     bob.inflict(Fault::Cut).await;
     ann.set(Expected::Any, bytes("after")).await;
-    assert!(!waiting.is_finished(), "nobody can have told it");
+    assert!(!waiting.is_finished(), "no event can have reached it");
     bob.inflict(Fault::Heal).await;
-    let mut told = soon("the news", waiting).await.expect("the task does not panic").expect("it can be read");
+    let mut told = soon("the event", waiting).await.expect("the task does not panic").expect("it can be read");
     while told.as_ref().is_none_or(|value| *value.bytes != *b"after") {
         seen = told.map(|value| value.version);
-        told = soon("the news", bob.session.value_changed(&number(), seen)).await.expect("it can be read");
+        told = soon("the event", bob.session.value_changed(&number(), seen)).await.expect("it can be read");
     }
     ann.remove().await;
 }

@@ -1,4 +1,4 @@
-//! The waist itself, spoken to without a recipe.
+//! The waist itself, used without a recipe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
         Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
         Case::new("the departure of a contender that is gone is answered at once", gone_already),
-        Case::new("a departure is told to everyone who waits for it and to nobody else", told_to_all),
+        Case::new("a departure is told to all its waiters and to no others", told_to_all),
         Case::new("a session that is closed takes its entries with it and is lost for good", closed),
-        Case::new("a session that nobody takes leaves nothing", untaken),
+        Case::new("a session that is never taken leaves nothing", untaken),
     ]
 }
 
 fn door() -> QueueName {
-    QueueName::new("door").expect("the name is one")
+    QueueName::new("door").expect("the name is valid")
 }
 
 fn entry(ticket: Ticket) -> Entry {
@@ -141,7 +141,7 @@ async fn withdrawn_twice(fixture: &dyn Fixture) {
     withdraw(&session, mine).await;
     withdraw(&session, mine).await;
     assert_eq!(ids(&session).await, []);
-    // The second withdrawal must not lie in wait for whoever comes next.
+    // The second withdrawal must not withdraw the contender that comes next.
     let (next, next_ticket) = (join(&session, never).await, never);
     assert_eq!(ids(&session).await, [next.id]);
     withdraw(&session, next_ticket).await;
@@ -170,12 +170,12 @@ async fn told_to_all(fixture: &dyn Fixture) {
     let other = tokio::spawn(onlooker.departure(&door(), None, &behind.id, seen));
     withdraw(&session, first).await;
     for told in [waiting, looking] {
-        let answer = soon("the news", told).await.expect("the task does not panic");
+        let answer = soon("the event", told).await.expect("the task does not panic");
         assert_eq!(answer.expect("it can be asked"), Departure::Gone);
     }
     assert!(!other.is_finished(), "the other contender is still there");
     withdraw(&onlooker, second).await;
-    let answer = soon("the news", other).await.expect("the task does not panic");
+    let answer = soon("the event", other).await.expect("the task does not panic");
     assert_eq!(answer.expect("it can be asked"), Departure::Gone);
 }
 

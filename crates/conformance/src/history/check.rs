@@ -10,10 +10,10 @@ use lockkeeper_core::clock::BootInstant;
 
 use super::record::{Asks, Record, What};
 
-/// What a history is held to besides the rules without numbers.
+/// The limits of a history, beside the rules without numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The longest time for which nobody may hold the lock while somebody waits for it.
+    /// The longest time for which the lock may be free while a contender waits for it.
     pub hand_off_max: Duration,
     /// How many permits may be held at the same time.
     pub permits: u32,
@@ -22,25 +22,25 @@ pub struct Limits {
 /// A rule that a history breaks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Violation {
-    /// Two contenders held the lock at the same time who exclude each other.
+    /// Two contenders that exclude each other held the lock at the same time.
     TwoHolders {
-        /// The one who held it.
+        /// The contender that held it.
         holder: u32,
-        /// The one who was granted it too.
+        /// The contender that was granted it too.
         second: u32,
     },
     /// More permits were held at the same time than there are.
     TooManyPermits {
-        /// Who was granted those that are too many.
+        /// The contender whose permits are too many.
         attempt: u32,
         /// How many were held then.
         held: u32,
     },
     /// A contender that had joined before another asked was granted the lock after it.
     OutOfOrder {
-        /// The one who came first.
+        /// The contender that came first.
         overtaken: u32,
-        /// The one who was served first.
+        /// The contender that was served first.
         by: u32,
     },
     /// A grant's token was not greater than one before it.
@@ -74,9 +74,9 @@ pub enum Violation {
         /// How many.
         left: usize,
     },
-    /// The history does not end with a look at what was left.
+    /// The history does not end with a look at what was left behind.
     NotDrained,
-    /// A record of an attempt that cannot follow those before it: the history was not recorded rightly.
+    /// A record of an attempt that cannot follow those before it: the history was recorded wrongly.
     Malformed {
         /// Which attempt.
         attempt: u32,
@@ -85,7 +85,7 @@ pub enum Violation {
 
 /// Returns the rules that a history breaks; none if it is right.
 ///
-/// A history is that of one lock: of those who ask for it alone or to share it, or of those who ask for permits of it.
+/// A history is about one lock: its contenders ask for it exclusively or shared, or they ask for permits of it.
 pub fn check(records: &[Record], limits: Limits) -> Vec<Violation> {
     let mut sweep = Sweep::new(limits);
     for record in records {
@@ -99,7 +99,7 @@ struct Attempt {
     keeper: u32,
     asks: Asks,
     called: usize,
-    /// The greatest token that anybody had been granted before it asked.
+    /// The greatest token that any contender was granted before this one asked.
     floor: Option<FencingToken>,
     joined: Option<(usize, BootInstant)>,
     outcome: Option<Outcome>,
@@ -129,7 +129,7 @@ struct Sweep {
     attempts: BTreeMap<u32, Attempt>,
     /// Keepers whose session is being ended.
     upset: Vec<u32>,
-    /// Who holds, and what.
+    /// The holders, and what each holds.
     holders: BTreeMap<u32, Asks>,
     free_since: Option<BootInstant>,
     tokens: Tokens,
@@ -262,11 +262,11 @@ impl Sweep {
         self.violations
     }
 
-    /// From the last grant back: nobody granted later may have joined before this one was even asked for, but for readers
-    /// among themselves.
+    /// From the last grant back: no contender that was granted later may have joined before this one was even asked
+    /// for. Readers are an exception among themselves.
     fn check_order(&mut self) {
-        // Permits are granted by one service in the order of their tokens; those who get them run at the same time, and
-        // may tell of it in another one.
+        // One service grants permits in the order of their tokens. Their holders run at the same time, and may record
+        // the grants in another order.
         if self.grants.iter().all(|grant| grant.asks.permits() > 0) {
             self.grants.sort_by_key(|grant| grant.token);
         }
@@ -284,7 +284,7 @@ impl Sweep {
     }
 }
 
-/// The first to join of those that were granted later: by position, with its attempt.
+/// The first to join of the contenders that were granted later: by position, with its attempt.
 #[derive(Debug, Default)]
 struct Earliest {
     reader: Option<(usize, u32)>,
@@ -325,10 +325,10 @@ impl Tokens {
         self.all.last().copied()
     }
 
-    /// Takes a grant's token; returns the one that it should have been greater than, if there is one.
+    /// Takes a grant's token; returns the token that it should have been greater than, if it is not.
     ///
-    /// Whoever is alone has one greater than all before. Those who hold at the same time may tell of their grants in
-    /// another order, but none has a token that was granted before it asked, or to somebody else.
+    /// An exclusive holder's token is greater than all before. Holders at the same time may record their grants in
+    /// another order, but none has a token that was granted before it asked, or to another contender.
     fn take(&mut self, token: FencingToken, asks: Asks, floor: Option<FencingToken>) -> Option<FencingToken> {
         let before = match asks {
             Asks::Alone => self.greatest(),

@@ -1,4 +1,4 @@
-//! Histories of what contenders saw, and the checker of what must be true of them.
+//! Histories of what contenders saw, and the checker of their rules.
 
 mod check;
 mod record;

@@ -1,8 +1,8 @@
 //! What contenders saw, in one order.
 //!
-//! Records are made by the contenders' own tasks, on the safe side of what they tell of: a call before it is made, a join
-//! and a grant after they were answered, a release before it is asked for. So an interval in a history lies within the true
-//! one, and a rule that a history breaks was truly broken.
+//! The contenders' own tasks make the records, on the safe side: a call before it is made, a join and a grant after
+//! their answers, a release before it is asked for. So an interval in a history lies within the true one, and a rule
+//! that a history breaks was really broken.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub enum Asks {
     Alone,
     /// A share of it.
     Share,
-    /// So many permits of it.
+    /// This many permits of it.
     Permits(u32),
 }
 
@@ -44,7 +44,7 @@ impl Asks {
     }
 }
 
-/// What happened to a contender, which the number `attempt` names.
+/// What happened to a contender; the number `attempt` names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum What {
     /// It is about to ask for the lock, through this keeper.
@@ -80,8 +80,8 @@ pub enum What {
         /// Which contender.
         attempt: u32,
     },
-    /// The session of a keeper is about to be ended: from here on its holds are not relied on, nor are new ones until it is
-    /// settled.
+    /// The session of a keeper is about to be ended. From here on its holds are not relied on, and neither are new ones
+    /// until the session has ended.
     Upset {
         /// Which keeper.
         keeper: u32,
@@ -99,11 +99,11 @@ pub enum What {
 }
 
 tokio::task_local! {
-    /// The attempt on whose behalf a task runs, so that an event is put down to it.
+    /// The attempt that a task runs for, so that its events are recorded with it.
     static ATTEMPT: u32;
 }
 
-/// A history in the making. Its clones are the same one.
+/// A history that is being recorded. Its clones are the same history.
 #[derive(Clone)]
 pub struct History {
     clock: Arc<dyn Clock>,
@@ -127,7 +127,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Those of `asking`.
     ///
     /// # Cancellation
     ///
@@ -153,7 +153,7 @@ impl History {
 impl Observer for History {
     fn on_event(&self, event: &Event) {
         if let Event::Joined { .. } = event {
-            // Joins outside of any attempt are nobody's.
+            // Joins outside of any attempt are not recorded.
             let _ = ATTEMPT.try_with(|&attempt| self.record(What::Joined { attempt }));
         }
     }

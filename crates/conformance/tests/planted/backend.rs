@@ -1,4 +1,4 @@
-//! The decorator: it passes everything on, but for what its bug spoils.
+//! The decorator: it passes everything on, except for what its bug spoils.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ impl BuggyBackend {
             Bug::MergesParts => return queue.with_part(Part::Line),
             _ => return queue.clone(),
         };
-        QueueName::new(&spoilt).expect("a spoilt name is still one").with_part(queue.part())
+        QueueName::new(&spoilt).expect("a spoilt name is still valid").with_part(queue.part())
     }
 
     pub(super) fn seen(&self, mut view: QueueView, me: Option<&ContenderId>) -> QueueView {
@@ -126,7 +126,7 @@ impl BuggySession {
         self.backend.bug
     }
 
-    /// Returns the token that is given instead of the true one, if one is.
+    /// Returns the token that replaces the true one, if the bug replaces it.
     fn token(&self, entry: &Entry) -> Option<FencingToken> {
         let grant = match self.bug() {
             Bug::TokensStandStill => 7,
@@ -147,7 +147,7 @@ impl BuggySession {
     }
 }
 
-/// Spoils what a join is answered.
+/// Spoils the answer to a join.
 fn joined(backend: &BuggyBackend, mut joined: Enqueued, token: Option<FencingToken>) -> Enqueued {
     joined.view = backend.seen(joined.view, Some(&joined.id));
     joined.standing = Arc::new(BuggyStanding { inner: joined.standing, bug: backend.bug });
@@ -182,7 +182,7 @@ impl Session for BuggySession {
         let (backend, answered) = (self.backend.clone(), self.answered.clone());
         Box::pin(async move {
             let answer = joining.await?;
-            answered.lock().expect("nobody panics here").insert(ticket);
+            answered.lock().expect("no task panics here").insert(ticket);
             Ok(joined(&backend, answer, token))
         })
     }
@@ -200,7 +200,7 @@ impl Session for BuggySession {
         };
         Box::pin(async move {
             let answers = joining.await?;
-            answered.lock().expect("nobody panics here").extend(tickets);
+            answered.lock().expect("no task panics here").extend(tickets);
             Ok(answers.into_iter().zip(tokens).map(|(answer, token)| joined(&backend, answer, token)).collect())
         })
     }
@@ -283,7 +283,7 @@ impl Session for BuggySession {
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let queue = self.backend.stored_as(queue);
-        let answered = self.answered.lock().expect("nobody panics here").contains(&ticket);
+        let answered = self.answered.lock().expect("no task panics here").contains(&ticket);
         let withdrawal = match self.bug() {
             Bug::ForgetsWithdrawals => Withdrawal::done(Ok(())),
             Bug::ForgetsUnansweredJoins if !answered => Withdrawal::done(Ok(())),

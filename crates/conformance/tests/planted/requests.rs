@@ -1,10 +1,10 @@
-//! Requests that do not look at what they ask of whom.
+//! Requests that do not check their contender.
 
 use std::sync::Arc;
 
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, QueueName, Request, Result, Session};
 
-/// Breaks a contender whatever its token is.
+/// Breaks a contender with any token.
 pub(super) fn break_anyhow(
     backend: &Arc<dyn Backend>,
     session: Arc<dyn Session>,

@@ -1,14 +1,14 @@
-//! Several entries at once that are not all had, or not at once.
+//! Several entries at once of which some are missing, or that come one by one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{BoxFuture, ENTRIES_MAX, Enqueued, Entry, QueueName, Result, Session};
 
-/// How long the later ones come after the first: time enough to be seen without them.
+/// How long the later ones come after the first: time enough for the first to be seen alone.
 const STEP: Duration = Duration::from_millis(2);
 
-/// Takes one of those that are too many before it refuses them.
+/// Takes one of too many entries before it refuses them.
 pub(super) fn some_of(
     inner: &Arc<dyn Session>,
     queue: &QueueName,

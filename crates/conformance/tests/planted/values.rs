@@ -1,4 +1,4 @@
-//! Values that are compared, numbered or told wrongly.
+//! Values that are compared, numbered or reported wrongly.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ fn stored_at(bug: Bug, queue: &QueueName) -> QueueName {
     if bug == Bug::ValuesOfTheName { queue.with_part(Part::Line) } else { queue.clone() }
 }
 
-/// A state that is the same again when the same is written again.
+/// A state that does not change when the same value is written again.
 fn state_of(bytes: &[u8]) -> ValueVersion {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
