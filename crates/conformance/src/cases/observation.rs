@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("contenders() shows the holder and the waiters in their order", shows_the_line),
-        Case::new("contenders() of a lock that is not in use is empty", shows_nobody),
+        Case::new("contenders() of a lock that is not in use is empty", shows_no_contender),
         Case::new("contenders() shows who they are", shows_owners),
         Case::new("queues() names the locks in use in order and no others", names_queues),
         Case::new("until_vacant() answers at once for a free lock", vacant_at_once),
@@ -41,7 +41,7 @@ async fn shows_the_line(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
-async fn shows_nobody(fixture: &dyn Fixture) {
+async fn shows_no_contender(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     assert_eq!(ann.contenders("never used").await, 0);
     release(ann.lock("door").await).await;

@@ -278,7 +278,7 @@ fn permits_may_be_held_up_to_their_number_and_one_more_is_found() {
 }
 
 #[test]
-fn permits_are_granted_in_the_order_of_their_tokens_whoever_tells_of_it_first() {
+fn permits_are_granted_in_the_order_of_their_tokens_in_any_order_of_the_records() {
     let told_late = |first, second| {
         history(&[
             asking(1, Asks::Permits(1)),
