@@ -1,8 +1,8 @@
 //! Numbers claimed across all test processes of this user: for ports, subnets and folders.
 //!
-//! A claim is a locked file. The kernel lets go of the lock when its process ends, however it ends, so a number whose
-//! file can be locked belongs to nobody, and whatever still bears that number was left by a killed run. What a number
-//! stands for, and how leftovers are removed, is the callers'.
+//! A claim is a locked file. The kernel releases the lock when its process ends, however it ends. So a number whose
+//! file can be locked is free, and anything that still has that number was left by a killed run. The callers know what
+//! a number stands for, and how leftovers are removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
@@ -34,7 +34,7 @@ impl Claim {
             .ok_or_else(|| Error::new(format!("no {kind} in {range:?} is free")))
     }
 
-    /// Claims one number, unless somebody has it.
+    /// Claims one number, unless another claim has it.
     pub(crate) fn take(kind: &str, number: u32) -> Option<Self> {
         let path = folder()?.join(format!("{kind}-{number}"));
         let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
@@ -47,7 +47,7 @@ impl Claim {
     }
 }
 
-/// Where this user's claims lie: the same place for all processes, whatever their `TMPDIR`, since ports are too.
+/// Where this user's claims lie: one place for all processes, with any `TMPDIR`, since ports are shared too.
 pub(crate) fn folder() -> Option<PathBuf> {
     let path = PathBuf::from(format!("/tmp/lockkeeper-faults-{}", rustix::process::getuid().as_raw()));
     match fs::DirBuilder::new().mode(0o700).recursive(true).create(&path) {

@@ -1,4 +1,4 @@
-//! The one error of the harness: a sentence for whoever reads the failed test.
+//! The one error of the harness: a sentence for the reader of the failed test.
 
 use std::{error, fmt, io};
 

@@ -1,6 +1,6 @@
-//! What a test measured, for those who read its run: rounds, violations, least margins.
+//! What a test measured, for the readers of its run: rounds, violations, least margins.
 //!
-//! `cargo xtask test` collects what is written here and prints it once more at the end, to be copied into a note.
+//! `cargo xtask test` collects these figures and prints them again at the end, to be copied into a note.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use std::io::Write;
 /// The environment variable that names the file to which tests append their figures.
 const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
 
-/// Tells figures, one or several lines that name their test: on standard error, and into the file of figures when one is
+/// Reports figures, one or several lines that name their test: on standard error, and in the file of figures if one is
 /// named.
 ///
 /// # Panics

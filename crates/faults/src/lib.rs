@@ -3,16 +3,16 @@
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
-//! - [`namespaces`] gives each server of an ensemble a network of its own, so that it can be cut off from its peers.
+//! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
-//! - [`long`] says how many rounds a test plays, and [`figures`] tells what they showed.
-//! - [`skip`] is how a test that lacks something says so by name; [`wait`] is how one waits for an event.
+//! - [`long`] says how many rounds a test plays, and [`figures`] reports what they showed.
+//! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event.
 //!
-//! What the tests claim about locks is left to them; nothing here knows Lockkeeper.
+//! Claims about locks are left to the tests; nothing here knows Lockkeeper.
 //!
 //! Nothing here is reserved in memory alone: ports, subnets and folders are claimed by locked files, so that test
-//! processes that run at the same time keep out of one another's way, and what a killed one left is swept by the next.
+//! processes that run at the same time do not disturb one another, and the next run removes what a killed one left.
 
 mod claim;
 mod error;

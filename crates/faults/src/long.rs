@@ -1,12 +1,12 @@
 //! How much a test does: all of its long rounds in `cargo xtask test --long`, a tenth of them otherwise.
 //!
-//! There is no other knob, so that a figure in a note says by itself what was run. A test that asks here has its row in the
-//! table in `xtask/src/long.rs`, which runs it.
+//! There is no other setting, so a figure in a note says by itself what was run. A test that asks here has its row in
+//! the table in `xtask/src/long.rs`, which runs it.
 
 use std::env;
 use std::time::Duration;
 
-/// Set, to anything but nothing, it asks for the long rounds. `cargo xtask test --long` sets it.
+/// If set and not empty, it asks for the long rounds. `cargo xtask test --long` sets it.
 const LONG_VARIABLE: &str = "LOCKKEEPER_TEST_LONG";
 
 /// The part of the long rounds that the plain test command does.

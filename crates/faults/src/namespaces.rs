@@ -1,13 +1,13 @@
-//! A network of its own for each server of an ensemble, so that one can be cut off from its peers alone.
+//! A separate network for each server of an ensemble, so that one can be cut off from its peers alone.
 //!
 //! ```text
 //!   this namespace ── link 0 ── server 0 ──┐
-//!                  ── link 1 ── server 1 ──┼── bridge, in a namespace of its own
+//!                  ── link 1 ── server 1 ──┼── bridge, in its own namespace
 //!                  ── link 2 ── server 2 ──┘
 //! ```
-//! Clients stay in the namespace of the test process and have a link to each server; servers talk to each other over the
-//! bridge only. Cutting takes a server's port off the bridge: packets vanish, no connection is reset, and the clients'
-//! links are untouched. Needs root and Linux. Starting servers in it is [`Ensemble::start_in`]'s.
+//! Clients stay in the namespace of the test process and have a link to each server; servers talk to each other over
+//! the bridge only. Cutting takes a server's port off the bridge: packets vanish, no connection is reset, and the
+//! clients' links are untouched. Needs root and Linux. Starting servers in it is [`Ensemble::start_in`]'s.
 //!
 //! [`Ensemble::start_in`]: crate::zookeeper::Ensemble::start_in
 
@@ -29,8 +29,8 @@ const KIND: &str = "network";
 /// Namespaces, links and a bridge for one ensemble; all gone when it is dropped, or at the next run if that is missed.
 ///
 /// The namespaces are `lockkeeper-<number>-…`, the links here `lkf<number>s<server>`. Numbers are claimed across
-/// processes. The links' addresses are 10.203.`number`.0/24; those of the servers among themselves, 10.202.0.0/24, exist
-/// inside the namespaces only.
+/// processes. The links' addresses are 10.203.`number`.0/24; those of the servers among themselves, 10.202.0.0/24,
+/// exist inside the namespaces only.
 #[derive(Debug)]
 pub struct Network {
     number: u8,
@@ -170,7 +170,7 @@ fn prefix(number: u32) -> String {
     format!("lockkeeper-{number}-")
 }
 
-/// Removes the networks whose numbers nobody claims any more.
+/// Removes the networks whose numbers are no longer claimed.
 fn sweep() {
     let names = namespaces();
     for number in 0..u32::from(NETWORKS_MAX) {
@@ -182,7 +182,7 @@ fn sweep() {
     }
 }
 
-/// Removes what bears a number; the links go with the namespaces, since each has an end in one.
+/// Removes what has this number; the links go with the namespaces, since each has an end in one.
 fn remove_namespaces(number: u32) {
     for name in namespaces().iter().filter(|name| name.starts_with(&prefix(number))) {
         // The links here first: the kernel takes its time with a namespace after its name is gone.

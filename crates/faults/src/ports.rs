@@ -1,7 +1,7 @@
 //! Ports on loopback that stay ours while their server is down.
 //!
-//! A port asked of the kernel (port 0) can be given to somebody else between a server's death and its restart. These lie
-//! below the range from which Linux takes the ports of outgoing connections, and are claimed across test processes.
+//! A port from the kernel (port 0) can be given to another process between a server's death and its restart. These
+//! ports lie below the range that Linux uses for outgoing connections, and are claimed across test processes.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -83,7 +83,7 @@ impl Process {
     /// Kills it (SIGKILL) and waits until it is gone; one that has ended is left alone.
     pub fn kill(&mut self) {
         if self.is_running() {
-            // It can end between the look and the signal; until it is waited for, its pid is nobody else's.
+            // It can end between the look and the signal; until it is waited for, no other process has its pid.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -96,7 +96,7 @@ impl Process {
     /// It has ended.
     pub fn pause(&mut self) -> Result<()> {
         self.signal(Signal::STOP)?;
-        // NOWAIT leaves an exit to be collected by whoever holds the child.
+        // NOWAIT leaves an exit to be collected by the holder of the child.
         let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         rustix::process::waitid(WaitId::Pid(self.pid), until)
             .map_err(|error| Error::new(format!("waiting for process {} to stop: {error}", self.id())))?;
@@ -160,7 +160,7 @@ fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, answer) in orders {
-                // Whoever asked waits for the answer.
+                // The caller waits for the answer.
                 let _ = answer.send(command.spawn());
             }
         });

@@ -1,4 +1,4 @@
-//! Packages from PyPI for tests, in the target directory. `cargo xtask test` puts them there; here they are looked for.
+//! Packages from PyPI for tests, in the target directory. `cargo xtask test` puts them there; this finds them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Temporary folders that are swept by the next run when theirs was killed.
+//! Temporary folders; if their run is killed, the next run removes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl Scratch {
         SWEPT.call_once(sweep);
         let claim = Claim::first_free(KIND, 0..FOLDERS_MAX, 0, |_| true)?;
         let path = path_of(claim.number()).ok_or_else(|| Error::new("no folder for temporary files"))?;
-        // Whoever had the number before was killed, or it would be gone.
+        // The process that had the number before was killed, or the folder would be gone.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).map_err(Error::io(path.display()))?;
         Ok(Self { path, _claim: claim })
@@ -39,12 +39,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What could not be removed now is removed by whoever gets the number next.
+        // What could not be removed now is removed by the next process that gets the number.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the folders whose numbers nobody claims any more.
+/// Removes the folders whose numbers are no longer claimed.
 fn sweep() {
     for number in 0..FOLDERS_MAX {
         if let Some(path) = path_of(number).filter(|path| path.exists())

@@ -1,6 +1,6 @@
 //! Skipping by name: a test that lacks a program or a right says so, and is counted as skipped.
 //!
-//! `cargo xtask test` collects what is written here; which packages to install is its table's.
+//! `cargo xtask test` collects these lines; its table says which packages to install.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -65,10 +65,10 @@ impl Availability {
 ///
 /// # Panics
 ///
-/// If the file of skips cannot be written: a skip that nobody hears of would be counted as passed.
+/// If the file of skips cannot be written: a skip that is not reported would be counted as passed.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("{test}: {}\n", reason.replace('\n', " "));
-    // In one piece, so that what other tests print does not tear it.
+    // In one piece, so that the output of other tests does not split it.
     let told = format!("skipped: {line}");
     eprint!("{told}");
     if let Some(path) = env::var_os(SKIPS_VARIABLE) {

@@ -1,6 +1,6 @@
 //! Waiting for something outside this process, with a deadline.
 //!
-//! Only for what cannot announce itself (a server's state, a file): what can be awaited, is.
+//! Only for what cannot announce itself (a server's state, a file); everything else is awaited.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time;
 
 use crate::{Error, Result};
 
-/// How long to leave a foreign process alone between two looks: short beside any deadline, long beside the look.
+/// The pause between two looks at another process: short beside any deadline, long beside the look.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Looks until `look` finds something, at most for `within`.

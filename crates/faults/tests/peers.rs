@@ -1,4 +1,4 @@
-//! Each recipe of each real peer, once, beside another: what a test of ours may rely on when it puts them into one queue
+//! Each recipe of each real peer, once, beside another: what our tests may rely on when they put them into one queue
 //! with Lockkeeper. Skips by name where a peer is missing.
 
 use std::time::Duration;
@@ -18,10 +18,10 @@ const IN_VAIN: Duration = Duration::from_millis(150);
 const TURNS: (u32, u32) = (3, 40);
 const TURNS_IN_ALL: u64 = 3 * 40;
 
-/// A visit that lasts longer than a grant of a semaphore, so that those who may meet do.
+/// A visit that lasts longer than a grant of a semaphore, so that holders that may meet do meet.
 const LONG_STAY: Duration = Duration::from_millis(20);
 
-/// Enough that two who do not exclude each other meet for certain.
+/// Enough that two holders that do not exclude each other always meet.
 const TURNS_APART: (u32, u32) = (2, 100);
 
 async fn server(test: &str, peers: impl FnOnce() -> Availability) -> Option<Server> {
@@ -73,7 +73,7 @@ async fn is_exclusive(kind: Kind, server: &Server, one: &mut Peer, other: &mut P
     assert_eq!(server.ephemerals_under("/").await, Ok(Vec::new()));
 }
 
-/// Both take turns in the order of their places, and nobody meets anybody.
+/// Both take turns in the order of their places, and no holder meets another.
 async fn take_turns_alone(kind: Kind, one: &mut Peer, other: &mut Peer) {
     let ground = Ground::new().expect("a ground");
     let (first, second) = tokio::join!(
@@ -148,7 +148,7 @@ async fn reads_together_and_writes_alone(read: Kind, write: Kind, one: &mut Peer
     assert_eq!(other.try_lock(read, path).await, Ok(false));
     one.release(write, path).await.expect("held");
 
-    // Nobody but readers: they meet for certain. Beside as many writers they may well come in one by one, in their order.
+    // Only readers: they always meet. Beside as many writers they may come in one by one, in their order.
     let readers_alone = Ground::with_stay(LONG_STAY).expect("a ground");
     let most = one.take_turns(read, path, &readers_alone, (3, 5), TURNS_WITHIN).await;
     assert!(most.expect("read") > 1, "readers meet readers");
@@ -335,10 +335,10 @@ async fn a_server_counts_what_a_peer_leaves_there() {
     assert_eq!(granted, Ok(true));
 }
 
-/// Ours in Rust and a peer's threads on one ground, under a lock that nobody holds: each sees the other.
+/// A Rust process and a peer's threads on one ground, under a lock that is free: each sees the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_ground_shows_whoever_does_not_take_turns() {
-    let test = "the_ground_shows_whoever_does_not_take_turns";
+async fn the_ground_shows_a_process_that_does_not_take_turns() {
+    let test = "the_ground_shows_a_process_that_does_not_take_turns";
     let Some(server) = server(test, curator::availability).await else { return };
     let mut peer = curator(server.address().to_string()).await.expect("Curator");
     let ground = Ground::new().expect("a ground");

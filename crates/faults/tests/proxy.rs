@@ -16,10 +16,10 @@ use tokio::time::{self, Instant};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Long enough for something to arrive on loopback that should not.
+/// Long enough for something to arrive on loopback that should not arrive.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// The session that the server gives to everybody.
+/// The session that the server gives to every client.
 const SESSION: u64 = 0x1234_5678_9abc_def0;
 
 /// The numbers of the requests that reached the server.

@@ -1,4 +1,5 @@
-//! The harness against the real things: each test needs Java, Debian's packages, PyPI or root, and skips by name without.
+//! The harness against the real things: each test needs Java, Debian's packages, PyPI or root, and skips by name
+//! without.
 
 mod raw;
 
@@ -16,11 +17,11 @@ use tokio::time;
 const SOON: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often each of two peers counts: enough that two who do not exclude each other lose counts for certain.
+/// How often each of two peers counts: enough that two peers that do not exclude each other always lose counts.
 const ROUNDS: u32 = 60;
 const COUNTED_WITHIN: Duration = Duration::from_secs(90);
 
-/// A short tick, so that sessions, elections and isolation take seconds.
+/// A short tick, so that sessions, elections and isolation take only seconds.
 fn quick() -> Setup {
     Setup::new().tick(Duration::from_millis(500))
 }

@@ -8,7 +8,7 @@ import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 /** {@code DistributedBarrier} and {@code DistributedDoubleBarrier}. */
 final class Barriers {
     private final CuratorFramework client;
-    /** One object from entering to leaving: it bears the name of its node. */
+    /** One object from entering to leaving: it has the name of its node. */
     private final Map<String, DistributedDoubleBarrier> entered = new HashMap<>();
 
     Barriers(CuratorFramework client) {

@@ -21,12 +21,12 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * "ok" once the session stands. All commands run in one thread, which owns the locks.
  *
  * <pre>
- * lock KIND PATH MILLIS            ok yes|no     0 tries once, -1 waits for ever
+ * lock KIND PATH MILLIS            ok yes|no     0 tries once, -1 waits forever
  * release KIND PATH                ok yes
  * acquire KIND PATH PERMITS MILLIS ok yes|no     the same for several permits of a semaphore
  * return KIND PATH PERMITS         ok yes
  * count KIND PATH FILE ROUNDS      ok            under the lock: read the number in FILE, write it plus one
- * turns KIND PATH FOLDER THREADS ROUNDS  ok MOST each thread takes so many turns on the ground in FOLDER
+ * turns KIND PATH FOLDER THREADS ROUNDS  ok MOST each thread takes this many turns on the ground in FOLDER
  * participants KIND PATH           ok NODE…      names, first in line first
  * node KIND PATH                   ok NODE       the full path of what we hold
  * revocable KIND PATH              ok            before lock: note requests to give up

@@ -8,11 +8,11 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The folder in which everybody who takes turns at a lock leaves word, so that two who are inside at once are seen.
- * What lies in it, and the rules, are told in {@code peers/ground.rs}.
+ * The folder in which all holders of a lock write down their turns, so that two holders inside at once are seen.
+ * Its contents and rules are described in {@code peers/ground.rs}.
  */
 final class Ground {
-    /** Between reading and writing a counted file that lies on no ground. */
+    /** The pause between reading and writing a counted file that is not on a ground. */
     private static final long STAY_MILLIS = 1;
 
     private final Path folder;
@@ -31,7 +31,7 @@ final class Ground {
         return kind.startsWith("semaphore:") || kind.startsWith("semaphore@") ? "permit" : "write";
     }
 
-    /** Goes in, looks round, and out again, under a lock that is held; answers how many were inside, we among them. */
+    /** Goes in, looks for other holders, and leaves, under a held lock; answers how many were inside, with itself. */
     int visit(String mode, String who, String node) throws IOException, InterruptedException {
         String marker = mode + "." + who;
         Path own = folder.resolve("inside").resolve(marker);

@@ -5,7 +5,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.Participant;
 
-/** {@code LeaderLatch} as a lock: leading is holding it. Each acquiring is a latch of its own; closing releases it. */
+/** {@code LeaderLatch} as a lock: leading is holding it. Each acquisition is a separate latch; closing releases it. */
 final class LatchLock implements PeerLock {
     /** Between two looks at who leads. */
     private static final long LOOK_AGAIN_MILLIS = 1;
@@ -41,7 +41,7 @@ final class LatchLock implements PeerLock {
         return leads;
     }
 
-    /** A latch joins in the background: waits until somebody is known to lead, and answers whether it is we. */
+    /** A latch joins in the background: waits until a leader is known, and answers whether it is this latch. */
     private boolean leadsAtOnce() throws Exception {
         while (!latch.hasLeadership()) {
             Participant leader = latch.getLeader();
@@ -60,7 +60,7 @@ final class LatchLock implements PeerLock {
         }
         latch.close();
         latch = null;
-        // Closing deletes the node in the background; whatever this session asks later comes after it.
+        // Closing deletes the node in the background; later requests of this session come after it.
         client.checkExists().forPath(path);
     }
 

@@ -43,7 +43,7 @@ final class Locks {
         throw new IllegalArgumentException(kind + " has no permits");
     }
 
-    /** A lock that nobody else uses; any thread may ask. */
+    /** A lock object that no other caller uses; any thread may ask. */
     PeerLock make(String kind, String path) {
         if (kind.startsWith(SEMAPHORE_OF_PERMITS)) {
             int permits = Integer.parseInt(kind.substring(SEMAPHORE_OF_PERMITS.length()));

@@ -1,6 +1,6 @@
 import java.util.Collection;
 
-/** What the commands need of a lock, whatever its recipe. One thread at a time; it must release what it acquired. */
+/** What the commands need from a lock of any recipe. One thread at a time; it must release what it acquired. */
 interface PeerLock {
     /** For {@link #acquire}: waits without end. */
     long FOR_EVER = -1;
@@ -13,10 +13,10 @@ interface PeerLock {
     /** Nodes of the queue, first in line first: names or full paths. */
     Collection<String> participants() throws Exception;
 
-    /** The full path of the node that stands for what we hold. */
+    /** The full path of the node of our hold. */
     String node() throws Exception;
 
-    /** Has {@code requested} called when somebody asks the holder to give up; before acquiring. */
+    /** Makes a request to give up call {@code requested}; to be called before acquiring. */
     default void makeRevocable(Runnable requested) {
         throw new UnsupportedOperationException("this recipe cannot be revoked");
     }

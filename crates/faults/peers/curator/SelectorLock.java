@@ -83,7 +83,7 @@ final class SelectorLock implements PeerLock {
         return leads;
     }
 
-    /** A selector joins in a thread of its own: waits until it is in the queue, and answers whether it is first. */
+    /** A selector joins in its own thread: waits until it is in the queue, and answers whether it is first. */
     private boolean leadsAtOnce() throws Exception {
         while (!candidate.leads.await(LOOK_AGAIN_MILLIS, TimeUnit.MILLISECONDS)) {
             List<String> queue = Children.inOrder(client, path);

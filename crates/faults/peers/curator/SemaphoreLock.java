@@ -8,7 +8,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
 
-/** {@code InterProcessSemaphoreV2}, with a bound of its own or that of a {@code SharedCount}; as a lock, one lease. */
+/** {@code InterProcessSemaphoreV2}, with its own bound or that of a {@code SharedCount}; as a lock, one lease. */
 final class SemaphoreLock implements PeerLock {
     private final String path;
     private final InterProcessSemaphoreV2 semaphore;
@@ -33,7 +33,7 @@ final class SemaphoreLock implements PeerLock {
         return acquire(1, millis);
     }
 
-    /** Acquires so many leases, as Curator does it: one by one, keeping the first while it waits for the next. */
+    /** Acquires this many leases, as Curator does it: one by one, keeping the first while it waits for the next. */
     boolean acquire(int quantity, long millis) throws Exception {
         Collection<Lease> acquired = millis < 0
                 ? semaphore.acquire(quantity)
@@ -50,7 +50,7 @@ final class SemaphoreLock implements PeerLock {
         release(1);
     }
 
-    /** Returns so many leases, those held longest first. */
+    /** Returns this many leases, those held longest first. */
     void release(int quantity) {
         if (leases.size() < quantity) {
             throw new IllegalStateException("holds " + leases.size() + " leases");

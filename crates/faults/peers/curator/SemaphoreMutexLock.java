@@ -41,7 +41,7 @@ final class SemaphoreMutexLock implements PeerLock {
         if (!mutex.isAcquiredInThisProcess() || leases.isEmpty()) {
             throw new IllegalStateException("not held");
         }
-        // Whoever else is listed has come after us and waits.
+        // Any other contender in the list came after us and waits.
         return path + "/leases/" + leases.get(0);
     }
 }

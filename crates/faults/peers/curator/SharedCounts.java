@@ -79,7 +79,7 @@ final class SharedCounts {
         watched(path).count.setCount(value);
     }
 
-    /** Sets it if nobody has since it was last told. */
+    /** Sets it if it was not set since it was last told. */
     boolean trySet(String path, int value) throws Exception {
         return watched(path).trySet(value);
     }

@@ -6,11 +6,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.Supplier;
 
-/** Several threads of this process that take turns at one lock, each with a lock object of its own. */
+/** Several threads of this process that take turns at one lock, each with its own lock object. */
 final class Turns {
     private Turns() {}
 
-    /** Has each thread take its turns on the ground; answers the most that anybody met inside, itself among them. */
+    /** Makes each thread take its turns on the ground; answers the most that any of them met inside, with itself. */
     static int take(Supplier<PeerLock> locks, String mode, Ground ground, int contenders, int rounds) throws Exception {
         ExecutorService threads = Executors.newFixedThreadPool(contenders);
         try {

@@ -1,5 +1,5 @@
-// The folder in which everybody who takes turns at a lock leaves word, so that two who are inside at once are seen.
-// What lies in it, and the rules, are told in src/peers/ground.rs.
+// The folder in which all holders of a lock write down their turns, so that two holders inside at once are seen.
+// Its contents and rules are described in src/peers/ground.rs.
 
 package main
 
@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// Between reading and writing a counted file that lies on no ground.
+// The pause between reading and writing a counted file that is not on a ground.
 const stay = time.Millisecond
 
-// All that go-zookeeper has is a mutex: nobody else may be inside.
+// All that go-zookeeper has is a mutex: no other holder may be inside.
 const mode = "write"
 
-// Goes in, looks round, and out again, under a lock that is held; answers how many were inside, we among them.
+// Goes in, looks for other holders, and leaves, under a lock that is held; answers how many were inside, itself
+// included.
 func visit(folder, who, node string) (int, error) {
 	marker := mode + "." + who
 	own := filepath.Join(folder, "inside", marker)

@@ -106,7 +106,7 @@ func (p *peer) lock(path string, within time.Duration) (bool, error) {
 	case <-late:
 		go func() {
 			if <-locked == nil {
-				// Whoever waits behind sees a failure; there is nobody here to tell.
+				// A waiter behind it sees a failure; no caller is left here to tell.
 				_ = lock.Unlock()
 			}
 		}()
@@ -123,7 +123,7 @@ func (p *peer) release(path string) (bool, error) {
 	return true, lock.Unlock()
 }
 
-// Takes turns on the ground in several goroutines, each with a lock of its own; answers the most that anybody met
+// Takes turns on the ground in several goroutines, each with its own lock; answers the most that any of them met
 // inside, itself among them.
 func (p *peer) turns(path, folder string, threads, rounds int) (int, error) {
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func (p *peer) turns(path, folder string, threads, rounds int) (int, error) {
 	return highest, nil
 }
 
-// Locks and unlocks so often, doing something in between; answers the highest number that it answered.
+// Locks and unlocks this often, doing something in between; answers the highest number that it answered.
 func (p *peer) rounds(path string, rounds int, do func(*zk.Lock) (int, error)) (int, error) {
 	lock, highest := p.newLock(path), 0
 	for ; rounds > 0; rounds-- {

@@ -1,12 +1,12 @@
-"""The folder in which everybody who takes turns at a lock leaves word, so that two who are inside at once are seen.
+"""The folder in which all holders of a lock write down their turns, so that two holders inside at once are seen.
 
-What lies in it, and the rules, are told in src/peers/ground.rs.
+Its contents and rules are described in src/peers/ground.rs.
 """
 
 import os
 import time
 
-# Between reading and writing a counted file that lies on no ground.
+# The pause between reading and writing a counted file that is not on a ground.
 STAY_SECONDS = 0.001
 
 
@@ -18,7 +18,7 @@ class Ground:
             self.stay_seconds = int(file.read()) / 1000
 
     def visit(self, mode, who, node):
-        """Goes in, looks round, and out again, under a lock that is held; answers how many were inside, we among them."""
+        """Goes in, looks for others, and leaves, under a held lock; answers how many were inside, with itself."""
         marker = mode + "." + who
         own = os.path.join(self.inside, marker)
         os.close(os.open(own, os.O_CREAT | os.O_EXCL | os.O_WRONLY))

@@ -22,7 +22,7 @@ CONTENDER = re.compile(r"(?:__r?lock__|-lock-|__WRIT__|__READ__)(-?\d{10})$")
 
 
 class CuratorNamedLock(Lock):
-    """kazoo's Lock under Curator's names: all clients of Curator's kind read them as their own."""
+    """kazoo's Lock under Curator's names: all clients that use Curator's names read them as their own."""
 
     _NODE_NAME = CURATOR_LOCK
     _EXCLUDE_NAMES = [CURATOR_LOCK]
@@ -31,7 +31,7 @@ class CuratorNamedLock(Lock):
 def acquire(lock, millis):
     """Acquires within the time: 0 tries once."""
     try:
-        # For kazoo, no timeout is for ever, and 0 is refused when it blocks.
+        # For kazoo, no timeout means no limit, and 0 is refused when it blocks.
         return lock.acquire(blocking=millis != 0, timeout=millis / 1000 if millis > 0 else None)
     except LockTimeout:
         return False
@@ -64,7 +64,7 @@ class QueueLock:
 
 
 class ElectedLock(QueueLock):
-    """Election as a lock: the leader's function runs from acquiring to releasing, in a thread of its own."""
+    """Election as a lock: the leader's function runs from acquiring to releasing, in its own thread."""
 
     def __init__(self, client, path):
         super().__init__(client, path, None)
@@ -127,7 +127,7 @@ class SemaphoreLock:
         return taken
 
     def acquire_many(self, permits, millis):
-        """One by one, as there is nothing else: all or none in the end, but some are held meanwhile."""
+        """One by one, as kazoo has no other way: all or none in the end, but some are held meanwhile."""
         end = time.monotonic() + millis / 1000
         for taken in range(permits):
             left = max(0, round((end - time.monotonic()) * 1000)) if millis > 0 else millis
@@ -182,7 +182,7 @@ class Locks:
         return lock
 
     def make(self, kind, path):
-        """A lock that nobody else uses."""
+        """A lock object that no other caller uses."""
         name, _, bound = kind.partition(":")
         if name == "semaphore":
             return SemaphoreLock(self.client, path, int(bound))

@@ -1,4 +1,4 @@
-//! What Curator has beside locks: barriers and shared counts. The other peers answer with errors.
+//! Curator's recipes beside locks: barriers and shared counts. The other peers answer with errors.
 
 use std::time::Duration;
 
@@ -53,11 +53,11 @@ impl Peer {
         self.yes("enter", &[path, &members.to_string(), &millis], within).await
     }
 
-    /// Leaves a double barrier and waits until all have: `DistributedDoubleBarrier.leave`. Answers whether they had within
-    /// the time, as Curator says it.
+    /// Leaves a double barrier and waits until all have: `DistributedDoubleBarrier.leave`. Answers whether they had
+    /// within the time, as Curator says it.
     ///
-    /// Curator 5.4.0 says so wrongly when the time is over and one other is left, unless its own node is the first by
-    /// name: that others are still there is told by the server, not by this.
+    /// Curator 5.4.0 answers yes wrongly when the time is over and one other is left, unless its own node is the first
+    /// by name. Whether others are still there, ask the server.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Peer {
         }
     }
 
-    /// Sets the number, whatever it was: `setCount`.
+    /// Sets the number, from any value: `setCount`.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Peer {
         self.ask("number-set", &[path, &value.to_string()], Duration::ZERO).await.map(drop)
     }
 
-    /// Sets the number unless somebody has since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
+    /// Sets the number unless it was set since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
     /// Answers whether it did.
     ///
     /// # Errors

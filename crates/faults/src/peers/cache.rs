@@ -1,4 +1,5 @@
-//! Folders of things that take seconds to make and stay the same from run to run; kept in the target directory.
+//! Folders of things that take seconds to make and stay the same from run to run. They are kept in the target
+//! directory.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,9 +17,9 @@ pub(super) fn path(name: &str, sources: Files) -> PathBuf {
     folder().join(format!("{name}-{:016x}", hasher.finish()))
 }
 
-/// Answers the folder at `path`, calling `make` to fill a new one if it is not there yet.
+/// Answers the folder at `path`, and calls `make` to fill a new one if it is not there yet.
 ///
-/// Whoever comes meanwhile waits, in other processes too. A half-made folder is never seen.
+/// Other callers wait meanwhile, in other processes too. A half-made folder is never seen.
 pub(super) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if path.exists() {
         return Ok(path);
@@ -47,7 +48,7 @@ pub(super) fn write(folder: &Path, files: Files) -> Result<()> {
     })
 }
 
-/// The folder of all these folders; what fills one may keep more there than is looked for.
+/// The folder of all these folders. What fills one may keep more there than is looked for.
 pub(super) fn folder() -> PathBuf {
     target::folder().join("lockkeeper-faults")
 }

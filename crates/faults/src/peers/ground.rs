@@ -1,18 +1,19 @@
-//! The folder in which everybody who takes turns at a lock leaves word, so that two who are inside at once are seen;
-//! and the Rust side of its rules.
+//! The folder in which all holders of a lock write down their turns, so that two holders inside at once are seen; and
+//! the Rust side of its rules.
 //!
 //! In the folder lie:
 //!
-//! - `inside/`: an empty file `MODE.PID.NAME` for each who is inside now. MODE is `write`, `read` or `permit`.
+//! - `inside/`: an empty file `MODE.PID.NAME` for each holder that is inside now. MODE is `write`, `read` or `permit`.
 //! - `stay`: how many milliseconds to stay inside.
 //! - `number`: a decimal number. A writer reads it, stays, and writes it plus one; others read it before and after.
 //! - `grants`: a line `MODE`, `PID.NAME`, `NODE` for each grant, with tabs between them; NODE is the name of its node.
-//! - `faults`: a line for whatever should not have been seen.
+//! - `faults`: a line for each thing that should not have been seen.
 //!
-//! Under a granted lock one creates one's file in `inside/`, lists it, and writes down a fault if anybody is there whom
-//! one must not meet: a writer nobody, others those of another mode. Then come the line in `grants` and the number, and
-//! one's file is removed before the lock is released. Of two that overlap, whoever came later sees the other for certain:
-//! no luck with times is needed. How many permits there may be at once is judged by who asks.
+//! Under a granted lock a holder creates its file in `inside/`, lists the folder, and writes down a fault if it meets a
+//! holder that it must not meet: a writer must meet no other holder, others must meet none of another mode. Then come
+//! the line in `grants` and the number, and the file is removed before the lock is released. Of two that overlap, the
+//! later one always sees the other, so nothing depends on timing. The test judges how many permits there may be at
+//! once.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -25,16 +26,16 @@ use tokio::time;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
-/// How long one stays inside unless told otherwise: others have the time to come in if nothing keeps them out.
+/// How long a holder stays inside by default: others have the time to come in if nothing keeps them out.
 const STAY: Duration = Duration::from_millis(1);
 
-/// ZooKeeper ends the name of a sequential node with so many digits.
+/// ZooKeeper ends the name of a sequential node with this many digits.
 const SEQUENCE_DIGITS: usize = 10;
 
 /// What a holder may meet inside.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Mode {
-    /// Nobody: it holds a mutex, or the write side of a lock.
+    /// No other holder: it holds a mutex, or the write side of a lock.
     Write,
     /// Other readers.
     Read,
@@ -56,7 +57,7 @@ impl Mode {
     }
 }
 
-/// One grant, as whoever got it wrote it down.
+/// One grant, as its holder wrote it down.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grant {
     /// How it was held.
@@ -92,8 +93,8 @@ impl Ground {
         Self::with_stay(STAY)
     }
 
-    /// Makes one with the number 0, where a visit lasts so many whole milliseconds. A semaphore of Curator's or kazoo's
-    /// needs some milliseconds for a grant: for its holders to meet, visits must last longer.
+    /// Makes one with the number 0, where a visit lasts this many whole milliseconds. A semaphore of Curator's or
+    /// kazoo's needs some milliseconds for a grant: visits must last longer for its holders to meet.
     ///
     /// # Errors
     ///
@@ -108,18 +109,19 @@ impl Ground {
         Ok(Self { folder: Arc::new(folder), stay })
     }
 
-    /// Its folder, for those who follow the rules themselves.
+    /// Its folder, for processes that follow the rules themselves.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Goes inside, under a lock that is held: looks round, and writes the grant down.
+    /// Goes inside, under a lock that is held: looks for other holders, and writes the grant down.
     ///
-    /// `who` tells the contenders of this process apart; `node` is the name or path of the node that stands for the hold.
+    /// `who` tells the contenders of this process apart; `node` is the name or path of the hold's node.
     ///
     /// # Errors
     ///
-    /// A file cannot be read or written, or `who` of this process is inside already. Whom one meets is no error.
+    /// A file cannot be read or written, or `who` of this process is inside already. To meet another holder is no
+    /// error.
     pub fn enter(&self, mode: Mode, who: &str, node: &str) -> Result<Inside> {
         let who = format!("{}.{who}", std::process::id());
         let own = self.folder().join("inside").join(format!("{}.{who}", mode.word()));
@@ -153,7 +155,7 @@ impl Ground {
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is none.
+    /// It cannot be read, or is not a number.
     pub fn number(&self) -> Result<u64> {
         let text = self.read("number")?;
         text.trim().parse().map_err(|_| Error::new(format!("no number, but: {text}")))
@@ -177,9 +179,9 @@ impl Ground {
         self.read("grants")?.lines().map(|line| grant(line).ok_or_else(|| Error::new(line))).collect()
     }
 
-    /// The writers who came in before somebody with a place ahead of theirs: the later of each two, in its words.
+    /// The writers that came in before a contender with a place ahead of theirs: the later of each two, in its words.
     ///
-    /// Only for locks whose holders all stand in one line of sequential nodes, made anew by nobody meanwhile.
+    /// Only for locks whose holders are all in one line of sequential nodes, which is not made anew meanwhile.
     ///
     /// # Errors
     ///
@@ -198,7 +200,7 @@ impl Ground {
         Ok(overtaken)
     }
 
-    /// Takes a process for gone that was killed inside; to be called before anybody can be granted its lock.
+    /// Removes a process that was killed inside; to be called before another contender can be granted its lock.
     ///
     /// # Errors
     ///
@@ -211,7 +213,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Who is inside now, as `MODE.PID.NAME`.
+    /// The holders that are inside now, as `MODE.PID.NAME`.
     ///
     /// # Errors
     ///
@@ -234,7 +236,7 @@ impl Ground {
     }
 }
 
-/// Being inside. Dropping it leaves without counting, as one does who has lost the lock.
+/// A visit. Dropping it leaves without counting, as a holder does that has lost the lock.
 #[derive(Debug)]
 #[must_use = "dropping it leaves at once"]
 pub struct Inside {
@@ -251,14 +253,14 @@ impl Inside {
         self.seen
     }
 
-    /// Leaves: a writer counts the number up, others look that it is as it was.
+    /// Leaves: a writer counts the number up, others check that it has not changed.
     ///
     /// # Errors
     ///
     /// A file cannot be read or written.
     pub fn leave(self) -> Result<()> {
         if self.mode == Mode::Write {
-            // Not truncated: nobody who does not wait for us shall find it empty.
+            // Not truncated: a process that does not wait for us must not find it empty.
             let opened = OpenOptions::new().write(true).open(self.ground.folder().join("number"));
             let text = (self.number + 1).to_string();
             return opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("number"));
@@ -290,7 +292,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // Its absence is no harm: the ground may be gone before the one inside.
+        // It may be absent: the ground may be gone before the visit ends.
         let _ = fs::remove_file(&self.own);
     }
 }
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_meets_somebody_it_must_not_writes_it_down() {
+    fn a_holder_that_meets_one_it_must_not_meet_writes_it_down() {
         let faults_of = |first, second| {
             let ground = Ground::new().expect("a ground");
             let first = ground.enter(first, "first", "n-0000000001").expect("entered");

@@ -2,26 +2,27 @@
 
 use std::borrow::Cow;
 
-/// Which recipe of a peer; who knows it not answers with an error.
+/// Which recipe of a peer; a peer that does not know it answers with an error.
 ///
 /// Kinds of one peer on one path are different locks to it, but for the two sides of a read/write lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Curator's `InterProcessMutex`, kazoo's `Lock`, go-zookeeper's `Lock`, as they come. Curator and go-zookeeper wait
-    /// for each other; kazoo and they do not, and go-zookeeper fails on kazoo's names.
+    /// Curator's `InterProcessMutex`, kazoo's `Lock`, go-zookeeper's `Lock`, as they come. Curator and go-zookeeper
+    /// wait for each other; kazoo and they do not, and go-zookeeper fails on kazoo's names.
     Mutex,
-    /// The first two, told of each other's names: Curator by a lock driver of its own that compares what follows kazoo's
+    /// The first two, told of each other's names: Curator by its own lock driver that compares what follows kazoo's
     /// marker too, kazoo by `extra_lock_patterns=["-lock-"]`. These two exclude each other.
     MixedMutex,
-    /// kazoo's `Lock` made to name its nodes as Curator does, by a subclass of two lines: it shares a queue with Curator and
-    /// go-zookeeper as they come.
+    /// kazoo's `Lock` made to name its nodes as Curator does, by a subclass of two lines: it shares a queue with
+    /// Curator and go-zookeeper as they come.
     CuratorNamedMutex,
     /// The read side of Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`, as they come: neither waits for the
     /// other.
     Read,
     /// The write side of the same, kazoo's `WriteLock`.
     Write,
-    /// kazoo's `ReadLock` told of Curator's writers (`extra_lock_patterns=["__WRIT__"]`). Curator cannot be told of kazoo.
+    /// kazoo's `ReadLock` told of Curator's writers (`extra_lock_patterns=["__WRIT__"]`). Curator cannot be told of
+    /// kazoo.
     MixedRead,
     /// kazoo's `WriteLock` told of Curator's readers and writers.
     MixedWrite,
@@ -46,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a peer is told.
+    /// The word of the command.
     pub(super) fn word(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Mutex => "mutex",

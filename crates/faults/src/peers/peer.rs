@@ -1,6 +1,6 @@
 //! A running peer: one command a line to it, one answer a line from it.
 //!
-//! Starting one is `curator`'s, `kazoo`'s and `go`'s. Barriers and shared counts are `beside`'s.
+//! `curator`, `kazoo` and `go` start one. `beside` has barriers and shared counts.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Java process on a loaded machine takes seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// A peer with one session of its own; dropping it kills it, without closing the session.
+/// A peer with its own session; dropping it kills it, without closing the session.
 ///
 /// One command at a time: two contenders are two peers.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Peer {
         }
     }
 
-    /// Takes so many permits of a semaphore, all or none; answers whether they were granted.
+    /// Takes this many permits of a semaphore, all or none; answers whether they were granted.
     ///
     /// Both peers take them one by one, and hold the first while they wait for the next.
     ///
@@ -103,11 +103,11 @@ impl Peer {
         self.yes("acquire", &[&kind.word(), path, &permits, &millis], within).await
     }
 
-    /// Gives so many permits of a semaphore back, those held longest first.
+    /// Gives this many permits of a semaphore back, those held longest first.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and when it does not hold so many.
+    /// As [`acquire`](Self::acquire), and when it does not hold this many.
     pub async fn give_back(&mut self, kind: Kind, path: &str, permits: u32) -> Result<()> {
         match self.yes("return", &[&kind.word(), path, &permits.to_string()], Duration::ZERO).await? {
             true => Ok(()),
@@ -115,11 +115,11 @@ impl Peer {
         }
     }
 
-    /// Has `contenders` threads take the lock `rounds` times each and visit the ground under it; a lock object for each
-    /// thread, one session for all. Answers the most that any of them met inside, itself among them.
+    /// Makes `contenders` threads take the lock `rounds` times each and visit the ground under it; a lock object for
+    /// each thread, one session for all. Answers the most that any of them met inside, itself among them.
     ///
-    /// A round is the ground's stay and three or four requests, with Curator's semaphore six. What was found wrong, the
-    /// ground tells.
+    /// A round is the ground's stay and three or four requests, with Curator's semaphore six. The ground reports what
+    /// was found wrong.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Peer {
 
     /// Takes an exclusive lock `rounds` times, each time reading the number in `file` and writing it plus one.
     ///
-    /// Two who are inside at once lose an increment nearly always: a millisecond lies between reading and writing.
+    /// Two holders inside at once lose an increment nearly always: a millisecond lies between reading and writing.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl Peer {
         self.ask("count", &arguments, within).await.map(drop)
     }
 
-    /// The names of the lock's nodes, first in line first: of a semaphore its leases, of one side of Curator's read/write
-    /// lock the nodes of that side.
+    /// The names of the lock's nodes, first in line first: of a semaphore its leases, of one side of Curator's
+    /// read/write lock the nodes of that side.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl Peer {
         self.ask("participants", &[&kind.word(), path], Duration::ZERO).await
     }
 
-    /// The full path of the node that stands for what the peer holds.
+    /// The full path of the node of the peer's hold.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Moves the bytes of one connection, as the plan says.
 //!
-//! Each direction has a reader, which stamps each frame with the time it is due, and a writer, which waits for that time;
-//! so a delayed stream stays a pipeline. Both directions and all endings live in one task: nothing is left when it ends.
+//! Each direction has a reader, which stamps each frame with the time it is due, and a writer, which waits for that
+//! time; so a delayed stream stays a pipeline. Both directions and all endings live in one task: nothing is left when
+//! it ends.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +20,8 @@ use super::frames::{LENGTH_BYTES, Piece, Splitter};
 use super::record::{Direction, Fate, FrameRecord};
 use super::state::{AfterDrop, Flow, Plan, Shared};
 
-/// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip fills.
-/// Beyond it the reader stops reading, as a full network would.
+/// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip
+/// fills. Beyond it the reader stops reading, as a full network would.
 const IN_FLIGHT_MAX: usize = 1_024;
 
 /// How much is read at once.
@@ -54,9 +55,9 @@ struct Connection {
     /// The plan when it began: what grew since then applies to it.
     born: Plan,
     conversation: Mutex<Conversation>,
-    /// It lost frames, so its stream makes no sense any more.
+    /// It lost frames, so its stream is broken.
     torn: AtomicBool,
-    /// It carries nothing any more.
+    /// It carries nothing more.
     silent: AtomicBool,
 }
 
@@ -90,7 +91,7 @@ impl Drop for Open<'_> {
 
 impl Connection {
     async fn run(&self, client: &mut TcpStream) -> Ending {
-        // A black hole answers nobody, the server included: it must not hear of a connection made meanwhile.
+        // A black hole answers neither side: the server must not see a connection made meanwhile.
         if self.born.flow[Direction::ToServer.index()] == Flow::Swallow {
             self.torn.store(true, Ordering::Relaxed);
             return self.swallow(client).await;
@@ -99,7 +100,8 @@ impl Connection {
         let Ok(Ok(mut server)) = connecting.await else {
             return Ending::Reset;
         };
-        // Without it the kernel would add its own delays to ours. A socket that refuses is broken and will show it.
+        // Without it the kernel would add its own delays to ours. A socket that refuses is broken, and that shows
+        // later.
         let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
         let ending = self.exchange(client, &mut server).await;
         match ending {
@@ -237,7 +239,7 @@ impl Connection {
             return Ok(());
         };
         record.push(frame.clone());
-        // Who asked may have gone meanwhile.
+        // The waiting test may be gone meanwhile.
         let _ = armed.dropped.send(frame);
         match armed.then {
             AfterDrop::Close => Err(Ending::Close),

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_nobody_waits_for_any_more_does_not_happen() {
+    fn a_loss_that_is_no_longer_waited_for_does_not_happen() {
         let (mut conversation, shared) = connected();
         drop(shared.arm(Operation::DELETE, AfterDrop::Close));
         conversation.request(&frame(&[1, Operation::DELETE.0]), &shared);

@@ -1,7 +1,7 @@
-//! ZooKeeper's framing, as far as a bystander needs it: where a frame ends, and the few numbers at its start.
+//! ZooKeeper's framing, as far as the proxy needs it: where a frame ends, and the few numbers at its start.
 //!
-//! Written anew instead of taken from the client's codec: a proxy that shared it would share its mistakes. Which reply
-//! answers which request is `conversation`'s.
+//! Written anew instead of taken from the client's codec: a proxy that shared it would share its mistakes.
+//! `conversation` matches replies to requests.
 
 use std::fmt;
 
@@ -93,7 +93,7 @@ pub(super) enum Piece {
     Raw(Vec<u8>),
 }
 
-/// Takes one direction of a connection apart.
+/// Splits one direction of a connection into pieces.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     pending: Vec<u8>,
@@ -121,7 +121,7 @@ impl Splitter {
         Some(self.rest()).filter(|bytes| !bytes.is_empty()).map(Piece::Raw)
     }
 
-    /// What is left when the stream has ended, perhaps within a frame.
+    /// What is left when the stream has ended, possibly within a frame.
     pub(super) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }

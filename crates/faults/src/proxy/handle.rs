@@ -1,6 +1,6 @@
-//! What a test holds of a proxy: changing what it does, and asking what passed.
+//! The test's handle of a proxy: changes what it does, and asks what passed.
 //!
-//! Accepting is `accept`'s, moving bytes is `connection`'s; both follow the plan that is changed here.
+//! `accept` accepts connections, `connection` moves bytes; both follow the plan that is changed here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

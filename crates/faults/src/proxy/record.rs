@@ -28,7 +28,7 @@ impl Direction {
     }
 }
 
-/// What became of a frame.
+/// What happened to a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// It was written to its receiver, at this time since the proxy started.
@@ -54,7 +54,7 @@ pub struct FrameRecord {
     pub bytes: usize,
     /// When the whole of it had come in, since the proxy started.
     pub seen: Duration,
-    /// What became of it.
+    /// What happened to it.
     pub fate: Fate,
 }
 

@@ -1,6 +1,6 @@
 //! What all connections of a proxy share: the plan they follow and the replies that are to be lost.
 //!
-//! What passed is `record`'s. Nothing waits here.
+//! `record` keeps what passed. Nothing waits here.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use super::frames::Operation;
 use super::record::{FrameRecord, Record};
 
-/// What becomes of the frames in one direction.
+/// What happens to the frames in one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Flow {
     /// They are passed on.
@@ -28,7 +28,7 @@ pub enum Flow {
 pub enum AfterDrop {
     /// Both sides are closed.
     Close,
-    /// It stays open and carries nothing any more, in either direction.
+    /// It stays open but carries nothing more, in either direction.
     Silence,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// What a proxy does that nobody told anything.
+    /// What a proxy does by default.
     fn transparent() -> Self {
         Self {
             delay: [Duration::ZERO; 2],
@@ -104,7 +104,7 @@ impl Shared {
         receiver
     }
 
-    /// Takes the oldest reply to be lost of an operation, unless whoever asked for it has gone.
+    /// Takes the oldest reply to be lost of an operation, unless the test no longer waits for it.
     pub(super) fn take_armed(&self, operation: Operation) -> Option<Armed> {
         let mut armed = self.armed();
         armed.retain(|armed| !armed.dropped.is_closed());

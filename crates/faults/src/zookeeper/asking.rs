@@ -1,6 +1,6 @@
-//! Asking a server of itself by four-letter words: Apache's, or whatever else answers them at an address.
+//! Asks a server about itself by four-letter words: Apache's, or any other server that answers them.
 //!
-//! How the answers are taken apart is `words`'.
+//! `words` parses the answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The most that an answer may hold: `cons` and `wchp` grow with the sessions.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// What part a server plays.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
     /// It has no peers.
@@ -31,7 +31,7 @@ pub enum Role {
     Observer,
 }
 
-/// What a server says of itself: its part, its clients, and its own counts.
+/// What a server says about itself: its role, its clients, and its own counts.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerWords {
     address: SocketAddr,
@@ -48,7 +48,7 @@ impl ServerWords {
         self.address
     }
 
-    /// The part it plays now.
+    /// Its role now.
     ///
     /// # Errors
     ///
@@ -84,7 +84,8 @@ impl ServerWords {
         words::connections(&self.four_letter_word("cons").await?)
     }
 
-    /// How many watches its clients have on it (`mntr`): on data and on children, where `wchs` counts those on data alone.
+    /// How many watches its clients have on it (`mntr`): on data and on children, where `wchs` counts those on data
+    /// alone.
     ///
     /// # Errors
     ///
@@ -102,7 +103,8 @@ impl ServerWords {
         words::ephemerals(&self.four_letter_word("dump").await?)
     }
 
-    /// Its own counts (`mntr`), all of one moment. Asking adds a packet received, and one sent after the counting.
+    /// Its own counts (`mntr`), all of one moment. The question adds a packet received, and one sent after the
+    /// counting.
     ///
     /// # Errors
     ///
@@ -111,8 +113,8 @@ impl ServerWords {
         words::counts(&self.four_letter_word("mntr").await?)
     }
 
-    /// The watches of its clients on data (`wchp`), as pairs of path and session. Curator's own on `/zookeeper/config` are
-    /// among them; those on children are not.
+    /// The watches of its clients on data (`wchp`), as pairs of path and session. Curator's own on `/zookeeper/config`
+    /// are among them; those on children are not.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Several servers that elect a leader.
 //!
-//! On loopback, or each in a namespace of its own; then [`Network`] can cut one off from its peers.
+//! On loopback, or each in its own namespace; then [`Network`] can cut one off from its peers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::namespaces::Network;
 use crate::ports::ReservedPort;
 use crate::{Result, wait};
 
-/// Ports inside a namespace, where nobody else listens: ZooKeeper's usual ones.
+/// Ports inside a namespace, where no other process listens: ZooKeeper's usual ones.
 const CLIENT_PORT: u16 = 2181;
 const QUORUM_PORT: u16 = 2888;
 const ELECTION_PORT: u16 = 3888;
@@ -123,7 +123,7 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// Nobody leads for a minute.
+    /// There is no leader for a minute.
     pub async fn leader(&self) -> Result<usize> {
         self.with_role("a leader", Role::Leader, None, SERVING_WITHIN).await
     }
@@ -132,16 +132,16 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// Nobody else leads `within` the time.
+    /// No other server leads `within` the time.
     pub async fn other_leader(&self, old: usize, within: Duration) -> Result<usize> {
         self.with_role("another leader", Role::Leader, Some(old), within).await
     }
 
-    /// The index of some follower.
+    /// The index of a follower.
     ///
     /// # Errors
     ///
-    /// Nobody follows for a minute.
+    /// There is no follower for a minute.
     pub async fn follower(&self) -> Result<usize> {
         self.with_role("a follower", Role::Follower, None, SERVING_WITHIN).await
     }

@@ -1,13 +1,13 @@
 //! Real Apache ZooKeeper, from Debian's `libzookeeper-java`: one server alone, or an ensemble.
 //!
-//! - [`Setup`]: tick, and whatever else a test must set.
+//! - [`Setup`]: the tick, and other settings of a test.
 //! - [`Server`]: kill, stop, restart, pause.
-//! - [`ServerWords`]: what a server says of itself; of any server that answers four-letter words.
+//! - [`ServerWords`]: what a server says about itself; works with any server that answers four-letter words.
 //! - [`Ensemble`]: several of them, who leads, and the connection string.
-//! - [`words`]: the answers to four-letter words, taken apart.
+//! - [`words`]: parses the answers to four-letter words.
 //!
 //! Servers listen on loopback (or inside a [network](crate::namespaces)), keep their data in a temporary folder, and
-//! die with the test. Cutting their links is `proxy`'s and `namespaces`'.
+//! die with the test. `proxy` and `namespaces` cut their links.
 
 mod asking;
 mod ensemble;

@@ -1,6 +1,6 @@
 //! One real server: its process and its folder.
 //!
-//! Who its peers are is `ensemble`'s; asking it is `asking`'s.
+//! `ensemble` knows its peers; `asking` asks it.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ const LOOK_WITHIN: Duration = Duration::from_millis(500);
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
 
-/// One Apache ZooKeeper; dropping it kills it and removes its data. What it says of itself, its [`ServerWords`] ask.
+/// One Apache ZooKeeper; dropping it kills it and removes its data. Its [`ServerWords`] ask it about itself.
 #[derive(Debug)]
 pub struct Server {
     words: ServerWords,
@@ -175,7 +175,7 @@ impl Server {
         self.serving().await
     }
 
-    /// Stops the process in its tracks (SIGSTOP); its sockets stay open.
+    /// Stops the process (SIGSTOP); its sockets stay open.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Server {
         self.process.as_mut().ok_or_else(|| Error::new(format!("{address} does not run")))
     }
 
-    /// The part it plays, if it says so at once; for looking again and again.
+    /// Its role, if it answers at once; for repeated looks.
     pub(super) async fn role_at_a_look(&self) -> Option<Role> {
         time::timeout(LOOK_WITHIN, self.role()).await.ok()?.ok()
     }

@@ -1,6 +1,6 @@
-//! What a server is told: its tick, and any other entry of `zoo.cfg` or Java property that a test needs.
+//! A server's settings: its tick, and any other entry of `zoo.cfg` or Java property that a test needs.
 //!
-//! Where it listens and who its peers are is `server`'s and `ensemble`'s.
+//! `server` and `ensemble` choose its addresses and its peers.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

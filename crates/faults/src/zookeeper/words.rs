@@ -1,4 +1,4 @@
-//! The answers to four-letter words, taken apart. Text in, numbers out; asking is `asking`'s.
+//! Parses the answers to four-letter words: text in, numbers out. `asking` asks.
 
 use super::Role;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ pub struct Packets {
     pub sent: u64,
 }
 
-/// What a server counts of itself (`mntr`).
+/// What a server counts (`mntr`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Counts {
     /// Packets since it started; a client's pings and four-letter words are among them.
@@ -124,7 +124,8 @@ fn connection(line: &str) -> Option<Connection> {
     })
 }
 
-/// The ephemeral nodes in an answer to `dump`: after a heading, `0x…:` for a session, then its paths, indented by a tab.
+/// The ephemeral nodes in an answer to `dump`: after a heading, `0x…:` for a session, then its paths, indented by a
+/// tab.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Just enough of ZooKeeper's protocol to look at a server or a proxy with, written from the protocol alone.
+//! Just enough of ZooKeeper's protocol to examine a server or a proxy, written from the protocol alone.
 
 use std::io;
 use std::net::SocketAddr;

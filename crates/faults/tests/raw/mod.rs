@@ -1,4 +1,4 @@
-//! A client of a few lines, to look at servers and proxies with.
+//! A client of a few lines, to examine servers and proxies.
 
 mod client;
 
