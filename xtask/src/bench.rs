@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the performance budgets, as ratios taken in one run on one machine.
 //!
-//! Whole commands are timed from outside, in turn with what they are compared with, so that a machine whose speed drifts
-//! does not favour one of them. What is timed within a process is an example of the crate that it belongs to.
+//! Whole commands are timed from outside, in turn with what they are compared with, so that a machine whose speed
+//! drifts does not favour one of them. What is timed within a process is an example of its crate.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};

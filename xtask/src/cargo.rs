@@ -1,4 +1,4 @@
-//! Running cargo: alone, or with its tests counted as their output passes through.
+//! Runs cargo: alone, or with its tests counted as their output passes through.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,10 +13,10 @@ use crate::tally::Tally;
 /// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
 const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// The environment variable by which cargo and the tests are told of a target directory that is not the usual one.
+/// The environment variable that tells cargo and the tests of a target directory that is not the usual one.
 const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
 
-/// Runs cargo to its end, with its output going where ours goes.
+/// Runs cargo to its end; its output goes where ours goes.
 pub(crate) fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
     let mut command = cargo_command(arguments);
     command.envs(environment.iter().copied());
@@ -69,7 +69,7 @@ fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Du
     let ended = thread::spawn(move || child.wait());
     let mut leaked = false;
     while !leaked {
-        // Looked at before the wait, so that the whole of it lies after the end.
+        // Read before the wait, so that the whole wait lies after the end.
         let finished = ended.is_finished();
         match lines.recv_timeout(drain_max) {
             Ok(line) => tally.read_line(&line),

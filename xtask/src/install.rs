@@ -1,8 +1,9 @@
 //! Installing what tests use and this machine lacks, for `cargo xtask test`: the system packages here, what comes from
 //! PyPI in [`python`](crate::python).
 //!
-//! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is told
-//! with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is spoken here.
+//! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is
+//! reported with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is
+//! supported.
 
 use std::env;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(crate) enum Wish {
     LookOnly,
 }
 
-/// Something that tests use and that is not there after all, and why, with the cure.
+/// Something that tests use and that is missing after all, and why, with the cure.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct LeftOut {
     pub(crate) what: String,
@@ -34,8 +35,8 @@ struct Need {
     signs: &'static [&'static str],
 }
 
-/// All that the tests use beyond Rust. None of these packages brings a daemon; one that does must be kept from starting
-/// it when it is added, since the tests start their own on free ports.
+/// All that the tests use beyond Rust. None of these packages brings a daemon. If one is added that does, it must be
+/// kept from starting it, since the tests start their own on free ports.
 const NEEDS: &[Need] = &[
     Need {
         package: "util-linux",
@@ -105,7 +106,7 @@ fn set_up_system(wish: Wish) -> Vec<LeftOut> {
     missing.iter().filter_map(|need| need.left_out_after(failure.as_deref())).collect()
 }
 
-/// Why nothing can be installed here, with the cure; nothing if it can.
+/// Why packages cannot be installed here, with the cure; `None` if they can.
 fn obstacle(wish: Wish, is_root: bool, has_apt_get: bool, packages: &[&str]) -> Option<String> {
     let packages = packages.join(" ");
     if !has_apt_get {
@@ -119,9 +120,9 @@ fn obstacle(wish: Wish, is_root: bool, has_apt_get: bool, packages: &[&str]) -> 
     }
 }
 
-/// Installs all packages at once; if that fails, one by one, so that one which cannot be had keeps no other away.
+/// Installs all packages at once; if that fails, one by one, so that a missing one does not keep the others away.
 fn apt_install(packages: &[&str]) -> Result<(), String> {
-    // Without fresh lists the old ones may do.
+    // Without fresh lists the old ones may be enough.
     let updated = apt_get(&["update"]);
     let install = |packages: &[&str]| apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat());
     let Err(failure) = install(packages) else {
@@ -142,13 +143,13 @@ impl Need {
         let why = match (missing.as_slice(), failure) {
             ([], _) => return None,
             (_, Some(failure)) => failure.to_owned(),
-            (missing, None) => format!("it is installed, yet {} is not there", missing.join(" and ")),
+            (missing, None) => format!("it is installed, but {} is missing", missing.join(" and ")),
         };
         Some(LeftOut { what: self.package.to_owned(), why })
     }
 }
 
-/// Whether a program is in `PATH`; an absolute path is looked at as it is.
+/// Whether a program is in `PATH`; an absolute path is checked as it is.
 pub(crate) fn is_there(sign: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     Path::new(sign).is_absolute() && Path::new(sign).exists()
@@ -196,7 +197,7 @@ mod tests {
     fn a_package_without_its_programs_is_left_out_though_apt_get_is_content() {
         let need = Need { package: "odd", why: "a test", signs: &["sh", "no-such-program-anywhere"] };
         let left_out = need.left_out_after(None).expect("a program is missing");
-        assert_eq!(left_out.why, "it is installed, yet no-such-program-anywhere is not there");
+        assert_eq!(left_out.why, "it is installed, but no-such-program-anywhere is missing");
         let there = Need { package: "shell", why: "a test", signs: &["sh"] };
         assert_eq!(there.left_out_after(Some("apt-get failed")), None);
     }

@@ -1,17 +1,17 @@
 //! Which test binaries have long rounds: those that `cargo xtask test --long` runs, and nothing else.
 //!
-//! How many rounds a test plays is its own matter (`lockkeeper_faults::long`).
+//! Each test itself decides how many rounds it plays (`lockkeeper_faults::long`).
 
 /// A test binary with long rounds.
 pub(crate) struct LongTest {
     /// The name of the binary, which is that of its stage; one of the same name in another crate is run with it.
     pub(crate) name: &'static str,
-    /// The folder of its crate, for those who look for it.
+    /// The folder of its crate, for readers.
     #[cfg_attr(not(test), expect(dead_code, reason = "cargo finds it by its name"))]
     pub(crate) krate: &'static str,
 }
 
-/// The longest comes last, so that what fails soon is known soon.
+/// The longest comes last, so that an early failure is known early.
 pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crash", krate: "zk-server" },
     LongTest { name: "differential", krate: "zk-server" },
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use crate::cargo::root;
 
-    /// What a test asks by.
+    /// The call by which a test asks for its rounds.
     const ASKS: &[&str] = &["long::rounds(", "long::time(", "long::is_asked_for(", "LOCKKEEPER_TEST_LONG"];
 
     /// Every test binary that asks for its long rounds, with the folder of its crate.

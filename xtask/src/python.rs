@@ -1,8 +1,8 @@
 //! What tests use from PyPI, installed in the target directory: it works with a system Python that may not be written
 //! to, and changes no Python of the machine.
 //!
-//! The parts are one table, [`PARTS`]. Each has a folder of its own, which holds a copy of the requirements that it was
-//! made from: tests take a folder for theirs if that copy is what they were built with (`lockkeeper_faults::python`).
+//! The parts are one table, [`PARTS`]. Each has its own folder, which holds a copy of the requirements that it was made
+//! from. Tests use a folder if that copy is what they were built with (`lockkeeper_faults::python`).
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -38,7 +38,7 @@ const REQUIREMENTS_FILE: &str = "requirements.txt";
 /// How often pip tries again to reach PyPI: without a network, the run goes on within seconds.
 const RETRIES_MAX: &str = "2";
 
-/// Installs the parts below `folder` that are not there, or are there in other versions; answers those left out.
+/// Installs the parts below `folder` that are missing or have other versions; answers those left out.
 pub(crate) fn set_up(wish: Wish, folder: &Path) -> Vec<LeftOut> {
     let missing: Vec<&Part> = PARTS.iter().filter(|part| !part.is_in(folder)).collect();
     if missing.is_empty() {
@@ -74,7 +74,7 @@ impl Part {
             return Ok(());
         }
         let (place, making) = (folder.join(self.name), folder.join(format!("{}.making", self.name)));
-        // Other versions, and what a killed run left; what cannot be removed fails the next step.
+        // Other versions, and what a killed run left. If it cannot be removed, the next step fails.
         let _ = fs::remove_dir_all(&place);
         let _ = fs::remove_dir_all(&making);
         fs::create_dir(&making).map_err(told)?;

@@ -1,4 +1,4 @@
-//! Counting tests: reads what `cargo test` prints and what tests wrote down as skipped, and answers one set of totals.
+//! Counts tests: reads what `cargo test` prints and what tests wrote down as skipped, and answers one set of totals.
 //!
 //! Two ways of skipping are understood. A test marked ignored (`#[ignore]`, a documentation test marked `ignore`, a
 //! conformance case that asks to be) is counted by its harness. A test that finds out too late returns early after
@@ -15,7 +15,7 @@ pub(crate) struct Skip {
     pub(crate) reason: String,
 }
 
-/// What the harnesses printed so far.
+/// What the harnesses have printed so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     passed: usize,
@@ -87,7 +87,7 @@ impl Tally {
 }
 
 impl Totals {
-    /// Counts what another stage found too.
+    /// Adds what another stage found.
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -95,7 +95,8 @@ impl Totals {
     }
 }
 
-/// The name and reason of an ignored test: `name ... ignored, why` (libtest) or `name ... ignored (why)` (libtest-mimic).
+/// The name and reason of an ignored test: `name ... ignored, why` (libtest) or `name ... ignored (why)`
+/// (libtest-mimic).
 fn ignored_test(line: &str) -> Option<Skip> {
     let (name, reason) = line.split_once(" ... ignored")?;
     let reason = reason.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')'));

@@ -1,8 +1,9 @@
-//! `cargo xtask test`: every check of the project, or the long rounds alone, in one run, with one count on the last line.
+//! `cargo xtask test`: every check of the project, or the long rounds alone, in one run, with one count on the last
+//! line.
 //!
 //! Runs the stages one after the other, lets each fail without stopping those that do not need it, and reports at the
-//! end. How output becomes numbers is `tally`'s; what is installed beforehand is `install`'s; which tests have long rounds
-//! is `long`'s.
+//! end. `tally` turns output into numbers, `install` installs what is missing, `long` knows which tests have long
+//! rounds.
 
 use std::fs;
 use std::process::ExitCode;
@@ -73,12 +74,12 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What can be said of the sources without running them.
+/// The checks of the sources that run no code of theirs.
 fn check_sources(stages: &mut Stages) {
     stages.run("format", || cargo("fmt --all --check", &[]));
     stages.run("clippy", || cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[]));
     // The libraries' public documentation, as docs.rs shows it: there a link to something private is an error too.
-    // Libraries only, since the command's page would land on that of the library of the same name.
+    // Libraries only, since the command's page would overwrite that of the library of the same name.
     let documentation = "doc --workspace --lib --no-deps --all-features";
     stages.run("documentation", || cargo(documentation, &[("RUSTDOCFLAGS", "-D warnings")]));
 }
@@ -90,11 +91,11 @@ fn test_stages(is_long: bool) -> Vec<(&'static str, String)> {
     if !is_long {
         return vec![("tests", tests.to_owned())];
     }
-    // Not captured, so that one sees how far they are.
+    // Not captured, so that their progress can be seen.
     long::TESTS.iter().map(|test| (test.name, format!("{tests} --test {} -- --nocapture", test.name))).collect()
 }
 
-/// Prints what did not happen, and why; nothing if there is nothing.
+/// Prints what did not happen, and why; prints nothing if all happened.
 fn print_list<'a>(heading: &str, entries: impl Iterator<Item = (&'a String, &'a String)>) {
     for (index, (what, why)) in entries.enumerate() {
         if index == 0 {
@@ -148,7 +149,7 @@ impl Stages {
     }
 }
 
-/// What the tests came to and measured, over all stages.
+/// The totals and figures of the tests, over all stages.
 #[derive(Debug, Default)]
 struct Found {
     totals: Totals,
@@ -176,7 +177,7 @@ fn run_tests(tests: &str, options: &Options, found: &mut Found) -> Result<(), St
     outcome
 }
 
-/// What the count alone says, after every harness ended well.
+/// The outcome by the count alone, after every harness ended well.
 fn verdict(totals: &Totals, require_all: bool) -> Result<(), String> {
     if totals.failed > 0 {
         return Err(format!("{} failed", totals.failed));

@@ -5,7 +5,7 @@ mod stage;
 
 use stage::{Stage, is_root};
 
-/// What the last lines of a run without a failure are.
+/// The last lines of a run without a failure.
 const ONE_PASSED: &str = "\n1 passed, 0 failed, 0 skipped\n";
 
 #[test]
@@ -39,8 +39,8 @@ fn as_root_what_is_missing_is_installed_without_being_asked_for() {
     let orders = stage.note("apt-get");
     assert!(orders.starts_with("update\ninstall --yes --no-install-recommends "), "{orders}");
     assert!(orders.lines().nth(1).is_some_and(|line| line.contains("golang-go")), "{orders}");
-    // What apt-get says it installed and is not there is left out with a reason; what is there is not.
-    assert!(ended.output.contains("left out: procps: it is installed, yet ps is not there"), "{ended:?}");
+    // A package that apt-get says it installed, but that is missing, is left out with a reason.
+    assert!(ended.output.contains("left out: procps: it is installed, but ps is missing"), "{ended:?}");
     assert!(!ended.output.contains("left out: golang-go:"), "{ended:?}");
 }
 

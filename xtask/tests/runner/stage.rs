@@ -1,4 +1,4 @@
-//! A machine of stand-ins for the command under test: a search path, a target directory and notes of its own.
+//! A machine of stand-ins for the command under test: its own search path, target directory and notes.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The user and group that a run is made as which must not be root's: nobody's, by custom.
+/// The user and group of a run that must not be root's: by custom, those without any rights.
 const OTHER_USER_ID: &str = "65534";
 
 /// What every stand-in for cargo begins with: `say PASSED FAILED` prints what a test harness prints.
@@ -41,7 +41,7 @@ impl Stage {
 
     fn new(search: OsString) -> Self {
         let stage = Self { folder: tempfile::tempdir().expect("a temporary folder"), search };
-        // Others than the owner too: a run is made as another user.
+        // Other users need access too: a run is made as another user.
         set_mode(stage.folder.path(), 0o777);
         for name in ["programs", "notes", "target"] {
             fs::create_dir(stage.path(name)).expect("made");
@@ -116,7 +116,7 @@ impl Stage {
             .env("NOTES", self.path("notes"))
             .env_remove("LOCKKEEPER_TEST_SKIPS")
             // The plain run takes it away itself.
-            .env("LOCKKEEPER_TEST_LONG", "set by whoever runs this test")
+            .env("LOCKKEEPER_TEST_LONG", "set by the user who runs this test")
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
@@ -133,7 +133,7 @@ impl Stage {
         self.path("notes").join(name).exists()
     }
 
-    /// Why pip cannot fetch a wheel here; nothing if it can.
+    /// Why pip cannot fetch a wheel here; `None` if it can.
     pub(crate) fn cannot_reach_pypi(&self) -> Option<String> {
         let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/faults/peers/kazoo/requirements.txt");
         let mut command = Command::new("python3");
@@ -169,7 +169,7 @@ pub(crate) fn is_root() -> bool {
 ///
 /// # Panics
 ///
-/// If it cannot: a skip that is not told would be counted as passed.
+/// If it cannot: a skip that is not reported would be counted as passed.
 pub(crate) fn skip(name: &str, reason: &str) {
     eprintln!("skipped: {name}: {reason}");
     if let Some(path) = env::var_os("LOCKKEEPER_TEST_SKIPS") {

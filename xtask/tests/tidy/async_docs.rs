@@ -1,4 +1,4 @@
-//! Public asynchronous calls say what a caller must know before dropping or repeating them.
+//! Public asynchronous calls say what a caller must know before it drops or repeats them.
 
 use crate::assert_none;
 use crate::sources::{Source, sources};
@@ -6,7 +6,7 @@ use crate::sources::{Source, sources};
 /// The heads of such a call's documentation, in this order.
 const HEADS: [&str; 4] = ["# Errors", "# Cancellation", "# Ordering", "# On connection loss"];
 
-/// The crates whose users await our calls; those for tests alone are left out.
+/// The crates whose users await our calls; test crates are left out.
 const CRATES: [&str; 5] =
     ["crates/core/", "crates/file/", "crates/lockkeeper/", "crates/zookeeper/", "crates/zk-server/"];
 

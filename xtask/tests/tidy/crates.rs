@@ -1,4 +1,4 @@
-//! What every manifest must say: the workspace's lints with unsafe forbidden, and what a published crate owes its users.
+//! The rules for every manifest: the workspace's lints with unsafe forbidden, and what users of a published crate need.
 
 use std::fs;
 use std::path::Path;

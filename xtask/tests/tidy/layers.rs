@@ -1,4 +1,4 @@
-//! Who may import whom. A crate imports only from lower layers, never sideways; the table here is the rule.
+//! Which crate may import which. A crate imports only from lower layers, never sideways; the table here is the rule.
 //!
 //! What a crate ships (normal and build dependencies) follows the table to the letter. Its tests may also use anything
 //! of a lower layer, the conformance suite, and the embedded server as a test double.
@@ -10,10 +10,10 @@ use cargo_metadata::{DependencyKind, Package};
 
 use crate::{assert_none, packages, root};
 
-/// The layer of what tests and measures the others and is never imported by what ships.
+/// The layer of crates that test and measure the others. A crate that ships never imports them.
 const TESTING: u8 = 4;
 
-/// The crates that any other may use in its tests, whatever its layer.
+/// The crates that any other may use in its tests, in any layer.
 const TEST_DOUBLES: &[&str] = &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-zk-server"];
 
 struct Place {

@@ -1,4 +1,4 @@
-//! Checks of the source tree itself: what a reviewer would otherwise have to look for by hand.
+//! Checks of the source tree itself, which a reviewer would otherwise do by hand.
 //!
 //! Each failure says what is wrong, where, and the cure. A rule that could pass by looking at nothing also has a test
 //! with a planted breach.

@@ -28,7 +28,7 @@ fn rust_snippets(markdown: &str) -> Vec<(usize, String)> {
     snippets
 }
 
-/// What of an example the README shows.
+/// The part of an example that the README shows.
 fn shown(example: &str) -> String {
     let between = example.lines().skip_while(|line| line.trim() != BEGIN).skip(1);
     let region: Vec<&str> = between.take_while(|line| line.trim() != END).collect();
@@ -40,14 +40,14 @@ fn shown(example: &str) -> String {
     region.iter().map(|line| line.get(indent..).unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
-/// The snippets that are none of the examples.
+/// The snippets that are not examples.
 fn strangers(readme: &str, examples: &[String]) -> Vec<String> {
     rust_snippets(readme)
         .into_iter()
         .filter(|(_, snippet)| !examples.iter().any(|example| shown(example) == snippet.trim_end()))
         .map(|(line, _)| {
             format!(
-                "README.md:{line}: this snippet is no file of {EXAMPLES}, nor its `{BEGIN}` region: copy it from there"
+                "README.md:{line}: this snippet is not a file of {EXAMPLES} or its `{BEGIN}` region: copy it from there"
             )
         })
         .collect()

@@ -1,4 +1,4 @@
-//! What every file must keep to: its length, its opening words, and no path of somebody's own machine.
+//! The rules for every file: its length, its opening words, and no path of a developer's own machine.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MOD_LINES_MAX: usize = 80;
 /// Folders at the root of the file system that exist on one machine and not on another.
 const MACHINE_FOLDERS: &[&str] = &["work", "root", "home", "Users"];
 
-/// Files that speak of such folders on purpose: the file, and why.
+/// Files that name such folders on purpose: the file, and why.
 const MACHINE_FOLDERS_ALLOWED: &[(&str, &str)] = &[];
 
 /// Folders at the workspace's root that hold nothing of ours.
@@ -44,7 +44,7 @@ fn collect(folder: &Path, found: &mut Vec<Source>) {
         if kind.is_dir() && !NOT_SOURCES.contains(&relative.as_str()) {
             collect(&path, found);
         } else if kind.is_file() {
-            // What is not UTF-8 is no text, and none of these rules speaks of it.
+            // A file that is not UTF-8 is not text, and these rules do not apply to it.
             found.extend(fs::read_to_string(&path).ok().map(|text| Source { path: relative, text }));
         }
     }
