@@ -58,7 +58,7 @@ impl Party {
         self.keeper.semaphore(lock, permits).expect("the name is valid, and there are permits")
     }
 
-    /// Takes a lock that must be had soon.
+    /// Takes a lock that must be granted soon.
     pub(crate) async fn lock(&self, lock: &str) -> MutexGuard {
         let mutex = self.mutex(lock);
         soon("the grant", mutex.lock()).await.expect("the lock is granted")
@@ -70,13 +70,13 @@ impl Party {
         soon("the answer of try_lock", mutex.try_lock()).await.expect("try_lock does not fail")
     }
 
-    /// Takes a share that must be had soon.
+    /// Takes a share that must be granted soon.
     pub(crate) async fn read(&self, lock: &str) -> ReadGuard {
         let rw_lock = self.rw_lock(lock);
         soon("the grant", rw_lock.read()).await.expect("the share is granted")
     }
 
-    /// Takes a read/write lock alone, which must be had soon.
+    /// Takes the write side of a read/write lock, which must be granted soon.
     pub(crate) async fn write(&self, lock: &str) -> WriteGuard {
         let rw_lock = self.rw_lock(lock);
         soon("the grant", rw_lock.write()).await.expect("the lock is granted")

@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_secs(30);
 const TURNS_WITHIN: Duration = Duration::from_secs(60);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a wait that must be in vain goes on.
+/// How long a wait goes on that must not succeed.
 const IN_VAIN: Duration = Duration::from_millis(150);
 
 /// Threads of each peer, and the turns of each thread.

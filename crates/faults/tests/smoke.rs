@@ -82,7 +82,7 @@ async fn a_create_whose_reply_is_lost_took_effect() {
     let proxy = Proxy::start(server.address()).await.expect("a proxy");
     let mut client = RawClient::connect(proxy.address()).await.expect("a session");
     let lost = proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Close);
-    // The first has no effect, for want of a parent.
+    // The first has no effect, since it has no parent.
     client.send(1, Operation::CREATE2, &raw::create("/a/b", 0)).await.expect("sent");
     assert_eq!(client.reply().await.expect("a reply"), (1, -101));
     client.send(2, Operation::CREATE2, &raw::create("/a", 0)).await.expect("sent");

@@ -96,7 +96,7 @@ impl Stage {
         if !entered.is_ok_and(|status| status.success()) {
             return Err(format!("other users may not enter {}", workspace.display()));
         }
-        // Nor may they enter the folder that the binary lies in, in some target directories.
+        // In some target directories they cannot enter the folder of the binary either.
         let copy = self.path("xtask");
         fs::copy(env!("CARGO_BIN_EXE_xtask"), &copy).expect("copied");
         let mut command = as_other(&copy);

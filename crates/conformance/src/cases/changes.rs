@@ -14,12 +14,12 @@ const CHANGES: usize = 100;
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
-        Case::new("a queue that looks otherwise already is shown at once", shown_at_once),
+        Case::new("a queue that has already changed is shown at once", shown_at_once),
         Case::new("a join and a departure are told to a session that waits for a change", told),
         Case::new("a change of another queue ends no wait for a change", not_told_of_others),
         Case::new("of many changes in a row none is missed", none_missed),
         Case::new("of changes made while no session waits the last is shown", last_shown),
-        cutting(Case::new("what changed while the way was cut is shown after healing", missed_while_cut)),
+        cutting(Case::new("what changed while the connection was cut is shown after healing", missed_while_cut)),
         cutting(Case::new("after a cut and a healing the queue is shown, changed or not", shown_after_healing)),
         Case::new("a session that waits for a change hears that it has ended", session_ends)
             .needs(&[FaultKind::ExpireSession]),

@@ -14,7 +14,7 @@ use crate::speaker::{Speaker, line};
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
-        Case::new("a counter that was never set reads 0, and of several who set it first one does", first_set),
+        Case::new("a counter that was never set reads 0, and of several first writers one succeeds", first_set),
         Case::new("a counter is set only as it was seen, also by another client", as_seen),
         Case::new("each of several clients sees every change of a counter that it waits for", seen_by_all),
         Case::new("a counter incremented by comparing and setting loses no increment", incremented),

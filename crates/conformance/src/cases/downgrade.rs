@@ -14,7 +14,7 @@ const IN_VAIN: Duration = Duration::from_millis(200);
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a writer that downgrades reads on, and other readers come in", downgrades),
-        Case::new("a downgrade lets no writer in, also none that was queued already", keeps_writers_out),
+        Case::new("a downgrade lets no writer in, not even one that is queued already", keeps_writers_out),
         Case::new("a downgrade lets in the readers that wait behind no writer", lets_readers_in),
         Case::new("a share taken by downgrade outlives many others and has the writer's token", has_its_token),
         Case::new("downgrade() dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
@@ -44,7 +44,8 @@ async fn downgrades(fixture: &dyn Fixture) {
     release(bob.write("book").await).await;
 }
 
-/// The writer's departure is told to the one that waits just behind it; the share in its place must keep it out.
+/// The waiter just behind the writer is told of its departure; the share in the writer's place must keep that waiter
+/// out.
 async fn keeps_writers_out(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     for _ in 0..10 {

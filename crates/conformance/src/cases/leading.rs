@@ -17,12 +17,12 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("of many latches one leads, and when it is closed the next", latches_in_turn),
         Case::new(
-            "a latch's listeners hear of each lead and of its end, but silently closed not of the last",
+            "a latch's listeners hear of each lead and of its end, but not of the last end after a silent close",
             listeners,
         ),
         expiring(Case::new("a latch whose session expires stands again behind the others", latch_expires)),
-        cutting(Case::new("a latch that is closed without a way to the service leaves no candidate", closed_while_cut)),
-        cutting(Case::new("a latch that is started without a way to the service leads when there is one", late_way)),
+        cutting(Case::new("a latch that is closed without a connection leaves no candidate", closed_while_cut)),
+        cutting(Case::new("a latch that is started without a connection leads when there is one", late_way)),
         Case::new("a latch that is dropped resigns", latch_dropped),
         Case::new("selectors that requeue lead in turn and never two at once", selectors_in_turn),
         Case::new("a selector whose work is done stands again only when asked", requeued_when_asked),

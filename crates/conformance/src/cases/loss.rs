@@ -8,8 +8,8 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, Waiting, granted, is_joined, release, soon};
 
-/// How long a waiter waits whose session is expired half-way, and how late the end may come: far less than if the
-/// timeout had begun anew.
+/// How long a waiter waits if its session expires half-way, and how late the end may come: far less than with a timeout
+/// that begins anew.
 const TIMEOUT: Duration = Duration::from_millis(600);
 const LATE_MAX: Duration = Duration::from_millis(150);
 
@@ -89,7 +89,7 @@ async fn waiter_expires(fixture: &dyn Fixture) {
     ann.until_contenders("door", 3).await;
     release(guard).await;
     let next = granted(second).await;
-    assert!(!first.is_finished(), "it stands at the tail now");
+    assert!(!first.is_finished(), "it is at the tail now");
     release(next).await;
     release(granted(first).await).await;
     assert_eq!(bob.journal.count(is_rejoining), 1);

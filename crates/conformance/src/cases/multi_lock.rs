@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         expiring(Case::new("a multi-lock whose session expires frees all its locks", holder_expires)),
         Case::new("a multi-lock of no locks, or of the same lock twice, is refused when it is made", bad_members),
         Case::new("a multi-lock shares what it only reads", shares),
-        Case::new("an owner has again what it has of a multi-lock", again),
+        Case::new("an owner locks again what it has of a multi-lock", again),
         Case::new("a multi-lock dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
     ]
 }
@@ -179,7 +179,7 @@ async fn bad_members(fixture: &dyn Fixture) {
         MultiLock::new([Member::read(ann.rw_lock("book")), Member::write(ann.rw_lock("book"))]).err(),
         MultiLock::new([Member::from(ann.mutex("book")), Member::read(ann.rw_lock("book"))]).err(),
     ];
-    // Two keepers of one service are known to be that by its name alone.
+    // Only the service's name shows that two keepers are of one service.
     if ann.keeper.service() == bob.keeper.service() {
         refusals.push(MultiLock::new([ann.mutex("door"), bob.mutex("door")]).err());
     }

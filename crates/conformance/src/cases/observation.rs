@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("contenders() shows the holder and the waiters in their order", shows_the_line),
         Case::new("contenders() of a lock that is not in use is empty", shows_no_contender),
-        Case::new("contenders() shows who they are", shows_owners),
+        Case::new("contenders() shows their owners", shows_owners),
         Case::new("queues() names the locks in use in order and no others", names_queues),
         Case::new("until_vacant() answers at once for a free lock", vacant_at_once),
         Case::new("until_vacant() waits for the holder and all waiters and takes no part", vacant_after_all),
@@ -101,7 +101,7 @@ async fn vacant_after_all(fixture: &dyn Fixture) {
     let onlooker = tokio::spawn(async move { keeper.until_vacant("door", Some(LONG)).await });
     release(guard).await;
     let guard = granted(first).await;
-    assert_eq!(ann.contenders("door").await, 2, "an onlooker does not stand in the queue");
+    assert_eq!(ann.contenders("door").await, 2, "an observer is not in the queue");
     release(guard).await;
     let guard = granted(second).await;
     assert!(!onlooker.is_finished(), "the lock is still held");

@@ -95,7 +95,7 @@ async fn woken_once(fixture: &dyn Fixture) {
     assert_eq!(wake_ups(), 4);
 }
 
-/// The writer's departure is told to the mutex that waits just behind it; the share in its place must keep that out.
+/// The mutex just behind the writer is told of its departure; the share in the writer's place must keep that mutex out.
 async fn downgrade(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     for _ in 0..5 {

@@ -13,7 +13,7 @@ const REASON: &str = "moving disks";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("all holders of a lock are asked to give it up, and who asked hears when they have", revoke),
+        Case::new("all holders of a lock are asked to give it up, and the caller hears when they have", revoke),
         Case::new("a holder that does not listen keeps the lock, and waiters are not asked", not_listening),
         Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock),
         Case::new("one permit of many is broken by its token", break_permit),

@@ -1,4 +1,4 @@
-//! First come, first served, and no waiter woken in vain.
+//! First come, first served, and no waiter woken without need.
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -52,7 +52,7 @@ async fn in_order(fixture: &dyn Fixture) {
     served_in_order(&parties[0], waiting).await;
 }
 
-/// Each release is answered by one wait for a departure: that of the next in line.
+/// Each release answers one wait for a departure: that of the next in line.
 async fn wakes_the_next(fixture: &dyn Fixture) {
     let parties = enter_all(fixture, WAITERS).await;
     let holder = parties[0].lock("line").await;

@@ -132,7 +132,7 @@ async fn missed_departure(fixture: &dyn Fixture) {
     bob.inflict(Fault::Cut).await;
     release(guard).await;
     ann.until_contenders("door", 2).await;
-    assert!(!second.is_finished(), "it stands behind the one that is cut off");
+    assert!(!second.is_finished(), "it is behind the one that is cut off");
     bob.inflict(Fault::Heal).await;
     let next = granted(first).await;
     assert!(!second.is_finished());

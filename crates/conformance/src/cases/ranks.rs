@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an entry beside another keeps its place when that one leaves", outlives_its_anchor),
         Case::new("an entry beside one that is gone is refused and leaves nothing", anchor_gone),
         Case::new("an entry beside another is withdrawn by its ticket, whether its reply was seen or not", withdrawn),
-        Case::new("an entry beside another whose reply is lost is had or undone", reply_lost)
+        Case::new("an entry beside another whose reply is lost is taken in or undone", reply_lost)
             .needs(&[FaultKind::LoseReply]),
     ]
 }

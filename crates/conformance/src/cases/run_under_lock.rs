@@ -114,7 +114,7 @@ async fn in_time(fixture: &dyn Fixture) {
         for outcome in outcomes {
             assert!(outcome.expect("time that is up is no error").is_none());
         }
-        assert!(!begun.load(Ordering::SeqCst), "the lock was not had");
+        assert!(!begun.load(Ordering::SeqCst), "the lock was not granted");
     }
     release(held.0).await;
     release(held.1).await;

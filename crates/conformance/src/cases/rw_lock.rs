@@ -260,7 +260,7 @@ async fn waiting_reader_expires(fixture: &dyn Fixture) {
     bob.journal.until_count("a second join", 2, is_joined).await;
     release(holder).await;
     let writing = granted(writer).await;
-    assert!(!reader.is_finished(), "it stands behind the writer now");
+    assert!(!reader.is_finished(), "it is behind the writer now");
     release(writing).await;
     release(granted(reader).await).await;
 }

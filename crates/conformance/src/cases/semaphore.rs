@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("as many permits are granted as there are, and the next one waits", as_many_as_there_are),
         Case::new("permits of one call are granted all at once or not at all", all_at_once),
-        Case::new("two who want more than half of the permits take turns", take_turns),
+        Case::new("two callers that want more than half of the permits take turns", take_turns),
         Case::new("a waiter for many permits is not passed by waiters for few", many_not_passed),
         Case::new("waiters for permits are served in the order they joined", in_order),
         Case::new(
@@ -86,7 +86,7 @@ async fn all_at_once(fixture: &dyn Fixture) {
     release_all(second).await;
 }
 
-/// Taken one at a time, each would hold some and wait for the other's.
+/// If permits were taken one at a time, each caller would hold some and wait for the other's.
 async fn take_turns(fixture: &dyn Fixture) {
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
@@ -167,7 +167,7 @@ async fn wakes_one(fixture: &dyn Fixture) {
     assert_eq!(turns, WAITERS - 1, "each came to the head of the gate once");
 }
 
-/// How many permits are in use, and the most that ever were.
+/// How many permits are in use, and the most that were in use at once.
 #[derive(Debug, Default)]
 struct InUse {
     now: AtomicU64,
@@ -203,7 +203,7 @@ async fn five_at_once(fixture: &dyn Fixture) {
             let permit = semaphore.acquire().await.expect("it is granted");
             in_use.add(1);
             if together.wait().await.is_leader() {
-                // All that are not served yet have had time to come in, and did not.
+                // The contenders that are not served yet had time to come in, and did not.
                 party.until_contenders("pool", in_use.left()).await;
                 let shown = party.keeper.contenders("pool").await.expect("the queue can be looked at");
                 assert_eq!(shown.iter().filter(|contender| contender.mode == Mode::Permit).count(), 5);
@@ -361,7 +361,7 @@ async fn makes_way(fixture: &dyn Fixture) {
     let hasty = bob.queue_up_for(async move { semaphore.acquire_many_timeout(2, IN_VAIN).await }).await;
     let patient = eve.queue_up_for_permits(&eve.semaphore("pool", 2), 1).await;
     assert!(soon("the end of the timeout", granted(hasty)).await.is_none());
-    // One is free, and the one who wanted two is gone.
+    // One is free, and the waiter for two is gone.
     release_all(granted(patient).await).await;
     release(held).await;
 }

@@ -90,7 +90,7 @@ async fn waiter_expires(fixture: &dyn Fixture) {
     assert!(held.hold().is_held() && !second.is_finished());
     release(held).await;
     let next = granted(second).await;
-    assert!(!first.is_finished(), "it stands behind the other now");
+    assert!(!first.is_finished(), "it is behind the other now");
     release_all(next).await;
     release_all(granted(first).await).await;
 }
@@ -122,7 +122,7 @@ async fn waiter_removed(fixture: &dyn Fixture) {
     let view = onlooker.view(&gate).await;
     assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Gate));
     bob.inflict(Fault::RemoveContender { queue: gate, contender: view.contenders[0].id.clone() }).await;
-    // A service that does not tell at once does so at the next event.
+    // A service that does not report this at once reports it at the next event.
     release(held).await;
     let outcome = soon("the refusal", first).await.expect("the task does not panic");
     let error = outcome.expect_err("its place at the gate was removed");

@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a timeout to read, to write or for permits is met within 50 ms", met),
         Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change),
         Case::new("a timeout for permits is met while the permits change hands", met_while_permits_change),
-        cutting(Case::new("a timeout to read, to write or for permits is met while the way is cut", met_while_cut)),
+        cutting(Case::new("a read, write or permit timeout is met while the client is cut off", met_while_cut)),
         cutting(Case::new("a timeout for permits is met by a waiter that is then cut off", met_by_a_waiter_cut_off)),
     ]
 }

@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("no session ever sees a part of the entries that were sent together", never_in_part),
         Case::new("more entries than fit into one request are refused and none is taken in", too_many),
         Case::new("entries sent together are withdrawn one by one, whether the reply was seen or not", withdrawn),
-        Case::new("entries sent together whose reply is lost are all had or undone", reply_lost)
+        Case::new("entries sent together whose reply is lost are all taken in or undone", reply_lost)
             .needs(&[FaultKind::LoseReply]),
         Case::new("entries sent together end with their session", session_ends),
     ]

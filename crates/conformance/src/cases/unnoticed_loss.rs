@@ -12,7 +12,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, SOON, soon};
 
-/// How much longer than a session timeout a holder is kept from its runtime that is to find itself lapsed.
+/// How much longer than a session timeout the runtime is blocked, so that its holder finds its hold lapsed.
 const LAPSE_MARGIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -104,7 +104,7 @@ impl Standstill {
     }
 }
 
-/// Has `act` hold something on a thread whose only runtime stands still while the hold is lost; its outcome must be the
+/// Makes `act` hold a lock on a thread whose only runtime stands still while the hold is lost; its outcome must be the
 /// loss.
 async fn is_lost<Acting>(
     fixture: &dyn Fixture,
@@ -182,7 +182,7 @@ async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
     let entered = barrier.enter().await.expect("it has no other member to wait for");
     standstill.keep(entered.hold());
     let left = entered.leave().await.map(|()| 42);
-    // The next round clears up what is noted of this one.
+    // The next round clears the note of this one.
     barrier.enter().await.expect("it has no other member to wait for").leave().await.expect("it was inside");
     left
 }

@@ -22,14 +22,14 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a value is read as it was written, by every client, until it is removed", read_as_written),
         Case::new("a value that was changed, or removed and made anew, is in another state", states_differ),
-        Case::new("of those who expect the same state of a value one writes", one_writes),
+        Case::new("of clients that expect the same state of a value one writes", one_writes),
         Case::new("a counter kept by comparing and setting loses no increment", counted),
         Case::new("the values of a lock's parts are separate, and no contenders", separate),
         Case::new("a value that is too long is refused and changes nothing", too_long),
         Case::new("a value that is in another state already is shown at once", shown_at_once),
         Case::new("a write, a removal and a new value are told to a session that waits", told),
         Case::new("of many writes in a row the last is always seen", last_seen),
-        cutting(Case::new("a value written while the way was cut is shown after healing", written_while_cut)),
+        cutting(Case::new("a value written while the connection was cut is shown after healing", written_while_cut)),
     ]
 }
 

@@ -75,7 +75,7 @@ async fn order_of_calls(fixture: &dyn Fixture) {
     let (_backend, session) = session(fixture).await;
     let tickets = [ticket(), ticket(), ticket(), ticket()];
     let mut joining: Vec<_> = tickets.iter().map(|&ticket| session.enqueue(&door(), entry(ticket))).collect();
-    // Polled backwards: the order of the polls says nothing.
+    // Polled backwards: the order of the polls does not matter.
     let mut joined = Vec::new();
     while let Some(last) = joining.pop() {
         joined.push(soon("the place", last).await.expect("the place is given"));

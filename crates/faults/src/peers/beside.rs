@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Peer;
 use crate::Result;
 
-/// What Curator's `SharedCount` was last told.
+/// The last state that Curator's `SharedCount` was told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SharedCount {
     /// The number.

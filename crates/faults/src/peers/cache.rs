@@ -10,7 +10,7 @@ use crate::{Error, Result, target};
 /// What a thing is made from: names and texts of files.
 pub(super) type Files = &'static [(&'static str, &'static str)];
 
-/// Where a thing made from `sources` lies, whether or not it was made: other sources, another folder.
+/// The folder of a thing made from `sources`, whether or not it was made: other sources, another folder.
 pub(super) fn path(name: &str, sources: Files) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     sources.hash(&mut hasher);

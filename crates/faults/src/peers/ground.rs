@@ -69,7 +69,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The node's place in line; none if its name does not end so (a lease of kazoo's).
+    /// The node's place in line; `None` if its name does not end in digits (a lease of kazoo's).
     pub fn sequence(&self) -> Option<u32> {
         let start = self.node.len().checked_sub(SEQUENCE_DIGITS)?;
         self.node.get(start..)?.parse().ok()
