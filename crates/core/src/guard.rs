@@ -1,4 +1,4 @@
-//! Proof of holding a lock: gives it back when it is dropped. Whether it still holds is the [`Hold`]'s to say.
+//! Proof of holding a lock: gives it back when it is dropped. [`Hold`] tells whether it is still held.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,12 +15,13 @@ use crate::{ErrorKind, FencingToken, Hold, Liveness, LossReason, QueueName, Resu
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
-/// Dropping it gives the lock back in the background: at once where the service can, else by the session's own task,
-/// which goes on until it is certain. It may be dropped anywhere, also on a thread without a runtime, after the
-/// runtime's end or in a panic; it neither panics nor blocks. [`Guard::release`] does the same and reports.
+/// Dropping it gives the lock back in the background: at once where the service can, else by the session's task, which
+/// goes on until the release is certain. It may be dropped anywhere: also on a thread without a runtime, after the
+/// runtime's end or in a panic. The drop neither panics nor blocks. [`Guard::release`] does the same and reports.
 ///
-/// A guard can outlive its hold: when the session is lost, the service grants the lock to the next. Ask
-/// [`Hold::is_held`] before what must not be done twice, and give [`Hold::fencing_token`] to what can check it.
+/// A guard can outlive its hold: when the session is lost, the service grants the lock to the next contender. Ask
+/// [`Hold::is_held`] before work that must not be done twice, and give [`Hold::fencing_token`] to a resource that can
+/// check it.
 #[must_use = "the lock is given back when the guard is dropped"]
 pub struct Guard<Kind> {
     /// Present until the guard is released.
@@ -30,7 +31,7 @@ pub struct Guard<Kind> {
     granted_at: BootInstant,
     limits: Limits,
     term: Term,
-    /// Behind what gives the lock back.
+    /// After `place`, so that the lock is given back before it leaves the list.
     _listed: OnList,
     kind: PhantomData<fn() -> Kind>,
 }
@@ -97,7 +98,7 @@ impl<Kind> Guard<Kind> {
         Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
     }
 
-    /// Returns what answers for this hold; a cheap clone that may go anywhere and never releases.
+    /// Returns the [`Hold`] of this guard. Its clones are cheap, may go anywhere and never release.
     pub fn hold(&self) -> &Hold {
         &self.hold
     }
@@ -109,26 +110,18 @@ impl<Kind> Guard<Kind> {
 
     /// Gives the lock back and waits until that is certain.
     ///
+    /// The release is under way when this returns its future, before the first poll, and goes on if the future is
+    /// dropped: until the service has answered or the session has ended, also over a connection loss. The hold is over
+    /// at once. With a [`min_hold`](crate::Mutex::min_hold) its place is left, and the future done, no earlier than
+    /// that limit.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if the hold had been lost before: somebody else may have
-    /// been granted the lock while this one was thought to be held; so does a hold that had ended by its
-    /// [`max_hold`](crate::Mutex::max_hold). It is what is reported whatever the service answers, and also if the
-    /// service says so only now: a process that stood still has not heard of it before. Transient if the service could
-    /// not be told yet; it is told as soon as it can be.
-    ///
-    /// # Cancellation
-    ///
-    /// The lock is given back all the same.
-    ///
-    /// # Ordering
-    ///
-    /// The release is under way when this returns its future, before the first poll. The hold is over at once, but with
-    /// a [`min_hold`](crate::Mutex::min_hold) its place is left, and this done, no earlier than that.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on until the service has heard of it or the session has ended.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if the hold had been lost before: another client may
+    /// have been granted the lock while this process still believed its hold. A hold that had ended by its
+    /// [`max_hold`](crate::Mutex::max_hold) fails in the same way. The loss is reported for every answer of the
+    /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
+    /// service could not be told yet; it is told as soon as it can be.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
         let (hold, queue) = (self.hold.clone(), self.hold.name().clone());
         let (lost, withdrawal) = match self.place.take() {
@@ -144,7 +137,7 @@ impl<Kind> Guard<Kind> {
                 None => Ok(()),
             };
             match (lost, left) {
-                // Whatever came of leaving, this is what the holder must hear.
+                // The holder must learn of the loss, also if leaving succeeded.
                 (Some(reason), _) => Err(lost_error(&queue, reason)),
                 (None, Err(error)) => match error.kind() {
                     ErrorKind::Lost(reason) => Err(lost_error(&queue, hold.note_loss(reason))),
@@ -159,7 +152,7 @@ impl<Kind> Guard<Kind> {
     fn leave(&self, place: Place, lost: Option<LossReason>) -> Withdrawal {
         match lost {
             None => self.term.leave(&self.shared.clock, place),
-            // There is nothing left to keep.
+            // A lost place cannot be kept for its least time.
             Some(_) => place.leave(),
         }
     }
@@ -172,7 +165,7 @@ impl<Kind> Guard<Kind> {
         &self.shared
     }
 
-    /// Returns the place that is held; there is one until the guard is released.
+    /// Returns the held place; `None` once the guard is released.
     pub(crate) fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
@@ -191,8 +184,8 @@ impl<Kind> Guard<Kind> {
     }
 }
 
-/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back. The release says
-/// whether the hold was lost without the work noticing.
+/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back. The release reports a
+/// loss that the work did not notice.
 pub(crate) async fn run_under<Work, Running, Output, Releasing>(
     hold: Hold,
     work: Work,
@@ -210,7 +203,7 @@ where
     }?;
     match release().await {
         Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
-        // The work is done and the release goes on by itself.
+        // The work is done and the release goes on in the background.
         Ok(()) | Err(_) => Ok(output),
     }
 }
@@ -219,7 +212,7 @@ impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             let lost = self.end();
-            // It goes on by itself, and there is nobody left to report to.
+            // It goes on in the background, and no caller is left to report to.
             drop(self.leave(place, lost));
         }
     }

@@ -1,4 +1,4 @@
-//! The answer to whether a lock is still held, for whoever works under it.
+//! The answer to whether a lock is still held, for the work under it.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ struct HoldState {
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
     released: watch::Sender<bool>,
-    /// Set when a request to give up was heard, which observers are told once.
+    /// Set when a request to give up arrived, so that observers are told once.
     heard: OnceLock<()>,
 }
 
@@ -77,7 +77,7 @@ impl Hold {
         self.state.token
     }
 
-    /// Tells whether the lock is held now. Once it said no, it never says yes again.
+    /// Tells whether the lock is held now. Once the answer was no, it never is yes again.
     pub fn is_held(&self) -> bool {
         self.liveness().is_held()
     }
@@ -105,8 +105,8 @@ impl Hold {
         }
     }
 
-    /// Returns how long from now the hold may be believed if nothing more is heard: zero if it is lost, `None` if the
-    /// service has no timeouts.
+    /// Returns how long from now the hold may be believed without further replies of the service: zero if it is lost,
+    /// `None` if the service has no timeouts.
     pub fn safe_for(&self) -> Option<Duration> {
         match self.liveness().safe_until() {
             Some(safe_until) => safe_until.left(self.state.shared.clock.now()),
@@ -114,32 +114,21 @@ impl Hold {
         }
     }
 
-    /// Returns how long before the hold's deadline its holder is certainly warned that renewals fail: work that needs
-    /// longer than this to be ended safely should not begin. `None` if the service has no timeouts.
+    /// Returns how long before the hold's deadline its holder is certain to be warned that renewals fail. Work that
+    /// needs longer than this to end safely should not begin. `None` if the service has no timeouts.
     ///
     /// While renewals go well, [`Hold::safe_for`] does not fall below it.
     pub fn notice(&self) -> Option<Duration> {
         self.state.standing.notice()
     }
 
-    /// Waits until the lock is no longer held, and says why; [`LossReason::Released`] if its guard gave it back.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// [`Hold::is_held`] says no before this returns.
+    /// Waits until the lock is no longer held, and returns the reason; [`LossReason::Released`] if its guard gave it
+    /// back. [`Hold::is_held`] is false before this returns.
     ///
     /// # On connection loss
     ///
-    /// Returns when the hold may no longer be believed, before anybody else is granted the lock, under the service's
-    /// stated bounds.
+    /// Returns when the hold may no longer be believed, before another contender is granted the lock, under the
+    /// service's stated bounds.
     pub async fn lost(&self) -> LossReason {
         let mut released = self.state.released.subscribe();
         let limit = async {
@@ -154,33 +143,18 @@ impl Hold {
             reason = self.state.standing.lost() => reason,
             () = limit => LossReason::MaxHold,
         };
-        // To the standing our own release looks like a removal; and the first reason stays.
+        // The standing reports our own release as a removal, and the first reason stays.
         match self.liveness() {
             Liveness::Lost(reason) => reason,
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => reason,
         }
     }
 
-    /// Waits until somebody asks that the lock be given up, and says why, if that was said; without end if nobody does.
+    /// Waits until a client or an operator asks that the lock be given up, and returns the request with its reason, if
+    /// one was given. Never ends if no request comes.
     ///
-    /// It is a request: whoever holds the lock decides. It is told once a wait for it has begun, also if it was made
-    /// before.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing; the request is told again.
-    ///
-    /// # Ordering
-    ///
-    /// None.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting; what was asked meanwhile is told after the reconnection.
+    /// It is a request: the holder decides. Each wait returns it, also if it was made before the wait began, in an
+    /// earlier wait that was dropped, or during a connection loss.
     #[doc(alias = "makeRevocable")]
     #[doc(alias = "RevocationListener")]
     pub async fn revoked(&self) -> Revocation {
@@ -192,15 +166,15 @@ impl Hold {
         revocation
     }
 
-    /// Returns a file descriptor that keeps the lock for as long as it is open in any process, where the service has
-    /// such a thing; for handing the lock to a process that may outlive this one.
+    /// Returns a file descriptor that keeps the lock while it is open in any process, where the service supports this.
+    /// It hands the lock to a process that may outlive this one.
     pub fn lifeline(&self) -> Option<OwnedFd> {
         if self.is_held() { self.state.standing.lifeline() } else { None }
     }
 }
 
 impl HoldState {
-    /// Keeps to the limit of the hold what its place would allow.
+    /// Cuts the deadline of the place at the limit of the hold.
     fn limited(&self, standing: Liveness) -> Liveness {
         let Some(ends_at) = self.ends_at else {
             return standing;

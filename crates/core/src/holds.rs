@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::contender::Mode;
 use crate::{Hold, QueueName};
 
-/// One of a keeper's own contenders: something that it holds, or waits for.
+/// One of a keeper's own contenders: a holder or a waiter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OwnContender {
@@ -20,12 +20,12 @@ pub struct OwnContender {
     /// What was asked for. Of a semaphore there is one [`Mode::Permit`] for each permit that is held, and one for each
     /// call that waits.
     pub mode: Mode,
-    /// What answers for the hold; `None` for one that waits.
+    /// The hold; `None` for a waiter.
     pub hold: Option<Hold>,
 }
 
 impl OwnContender {
-    /// Tells whether it has what it asked for, and has not lost it.
+    /// Tells whether it was granted and has not been lost.
     pub fn is_held(&self) -> bool {
         self.hold.as_ref().is_some_and(Hold::is_held)
     }
@@ -35,7 +35,7 @@ impl OwnContender {
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     listed: Mutex<Listed>,
-    /// Wakes those who wait for the end of some.
+    /// Wakes the tasks that wait for the end of some.
     ended: watch::Sender<()>,
 }
 
@@ -46,7 +46,7 @@ struct Listed {
     last_number: u64,
 }
 
-/// Whether a contender may still come to hold something by itself.
+/// Whether a contender may still be granted something without another call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Presence {
     /// It holds, or a call waits for its grant.
@@ -56,7 +56,7 @@ pub(crate) enum Presence {
 }
 
 impl Holds {
-    /// Lists one for as long as what is returned lives.
+    /// Lists a contender while the returned value lives.
     pub(crate) fn list(
         self: &Arc<Self>,
         lock: &QueueName,
@@ -71,14 +71,14 @@ impl Holds {
         OnList { holds: self.clone(), number }
     }
 
-    /// Returns all, in the order in which they asked or were granted; of what was lost, nothing.
+    /// Returns all, in the order in which they asked or were granted, without the lost ones.
     pub(crate) fn all(&self) -> Vec<OwnContender> {
         let mut contenders = self.matching(|_, _| true);
         contenders.retain(|contender| contender.hold.is_none() || contender.is_held());
         contenders
     }
 
-    /// Tells whether this is held as this.
+    /// Tells whether the lock is held in this mode.
     pub(crate) fn has(&self, lock: &QueueName, mode: Mode) -> bool {
         let is_it = |contender: &OwnContender, _| contender.mode == mode && contender.lock == *lock;
         self.matching(is_it).iter().any(OwnContender::is_held)
@@ -98,20 +98,20 @@ impl Holds {
             ended.mark_unchanged();
             let (is_awaited, hold) = self.active();
             match hold {
-                // Its end comes without a word where it is lost and its guard is kept.
+                // A hold that is lost while its guard is kept changes nothing on the list.
                 Some(hold) => tokio::select! {
                     biased;
                     _ = hold.lost() => {}
                     _ = ended.changed() => {}
                 },
-                // The sender lives in `self`.
+                // The sender lives in `self`, so this cannot fail.
                 None if is_awaited => drop(ended.changed().await),
                 None => return,
             }
         }
     }
 
-    /// Tells whether any is active, and returns the first one that is held.
+    /// Tells whether any contender is active, and returns the first hold.
     fn active(&self) -> (bool, Option<Hold>) {
         let active = self.matching(|_, presence| presence == Presence::Active);
         let hold = active.iter().find(|contender| contender.is_held()).and_then(|contender| contender.hold.clone());
@@ -133,7 +133,7 @@ impl Holds {
         }
     }
 
-    /// Nothing panics while the list is locked, so what a panic elsewhere left here is whole.
+    /// Nothing panics while the list is locked, so a poisoned lock still guards consistent data.
     fn listed(&self) -> MutexGuard<'_, Listed> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +159,7 @@ impl OnList {
 impl Drop for OnList {
     fn drop(&mut self) {
         let removed = self.holds.listed().contenders.remove(&self.number);
-        // Outside of the lock: a hold may be the last to have what it answers for.
+        // Outside the lock: a hold may own the last reference to its place.
         drop(removed);
         self.holds.tell_of_end();
     }

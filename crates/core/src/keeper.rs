@@ -23,9 +23,9 @@ use crate::{
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
-/// under it and nothing else. The opening is a task of the runtime of whoever asked first. It goes on when that caller
-/// has given up, and all who wait for it share its outcome. The session ends when the keeper, its clones and all that was made by them are dropped
-/// (the locks, guards and holds), or on [`Keeper::close`].
+/// under it and nothing else. The opening is a task in the runtime of the first caller. It goes on when that caller has
+/// given up, and all callers that wait for it share its outcome. The session ends when the keeper, its clones and all
+/// that they made (locks, guards and holds) are dropped, or on [`Keeper::close`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,6 +38,14 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # All methods
+///
+/// - A method that takes a name fails with [`ErrorKind::InvalidName`] if the name is not valid. Making a lock costs
+///   nothing; the service takes part from its first use.
+/// - A method that looks ([`Keeper::contenders`], [`Keeper::queues`], [`Keeper::until_vacant`]) fails if the service
+///   cannot be reached now (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be
+///   older than a change that another client made at the same time.
 #[derive(Clone)]
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
@@ -61,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) retry: RetryPolicy,
     pub(crate) owner: Arc<Owner>,
     observers: Vec<Arc<dyn Observer>>,
-    /// Itself, for tasks that must not keep it.
+    /// A weak reference to itself, for tasks that must not keep it alive.
     pub(crate) me: Weak<Self>,
     pub(crate) session: StdMutex<Slot>,
     stage: watch::Sender<Stage>,
@@ -88,40 +96,31 @@ impl Keeper {
         }
     }
 
-    /// Makes a keeper with a memory service of its own: the reference semantics within one process, and, with
+    /// Makes a keeper with its own memory service: the reference semantics within one process, and, with
     /// [`Keeper::testing`], a test double.
     ///
-    /// Its time is tokio's: where a test has paused that (`#[tokio::test(start_paused = true)]`), timeouts and limits to
-    /// holds follow it.
+    /// Its time is tokio's: where a test has paused that (`#[tokio::test(start_paused = true)]`), timeouts and limits
+    /// of holds follow it.
     pub fn memory() -> Self {
         MemoryService::new(Arc::new(RuntimeClock::new())).keeper()
     }
 
-    /// Returns the mutex of this name. Asking costs nothing; the service hears of it at the first lock.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if it is no name.
+    /// Returns the mutex of this name.
     pub fn mutex(&self, name: &str) -> Result<Mutex> {
         Ok(Mutex::new(self.lock(name)?))
     }
 
-    /// Returns the read/write lock of this name. Asking costs nothing; the service hears of it at the first lock.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if it is no name.
+    /// Returns the read/write lock of this name.
     #[doc(alias = "InterProcessReadWriteLock")]
     pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
         Ok(RwLock::new(self.lock(name)?))
     }
 
-    /// Returns the semaphore of this name, with so many permits. Asking costs nothing; the service hears of it when the
-    /// first permit is acquired.
+    /// Returns the semaphore of this name, with the given number of permits.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it, or the counter that bounds it, is no name; [`ErrorKind::InvalidRequest`] for a
+    /// [`ErrorKind::InvalidName`] also for a counter whose name is not valid; [`ErrorKind::InvalidRequest`] for a
     /// semaphore of no permits.
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
@@ -142,50 +141,21 @@ impl Keeper {
         self.shared.backend.capabilities()
     }
 
-    /// Returns how long before its deadline a holder will certainly be warned that renewals fail, as
-    /// [`Hold::notice`](crate::Hold::notice) says it once something is held; `None` if the service has no timeouts.
-    /// Opens the session if there is none.
+    /// Returns how long before its deadline a holder is certain to be warned that renewals fail, as
+    /// [`Hold::notice`](crate::Hold::notice) does once something is held; `None` if the service has no timeouts. Opens
+    /// the session if there is none, and answers without the service while the session is not lost.
     ///
-    /// It follows from what the service has granted, and may shrink when that does.
+    /// It follows from the timeout that the service has granted, and may shrink when that does.
     ///
     /// # Errors
     ///
     /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`] if this
     /// keeper was closed.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// None.
-    ///
-    /// # On connection loss
-    ///
-    /// Answers all the same, for as long as the session is not lost.
     pub async fn notice(&self) -> Result<Option<Duration>> {
         Ok(self.shared.session().await?.notice())
     }
 
-    /// Shows who holds and who waits, first contender first; empty if nobody does.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if it is no name; transient if the service cannot be reached now, permanent if it
-    /// refuses.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The answer may be older than a change made at the same time by others.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Shows the holders and the waiters, first contender first; empty if there are none.
     #[doc(alias = "getParticipantNodes")]
     pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let queue = QueueName::new(name)?;
@@ -193,22 +163,6 @@ impl Keeper {
     }
 
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
-    ///
-    /// # Errors
-    ///
-    /// Transient if the service cannot be reached now, permanent if it refuses.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Keeper::contenders`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         self.shared.backend.queues(prefix).await
     }
@@ -232,12 +186,15 @@ impl Keeper {
         self.shared.holds.all()
     }
 
-    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; answers what is held
-    /// still. For a service that is told to stop: what it does under its locks may end in peace.
+    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; returns what is
+    /// still held. For a service that is told to stop: it can finish its work under locks.
     ///
-    /// From the call on, new calls through this keeper and its clones, and calls that wait, end with
-    /// [`ErrorKind::Closed`]. What is held stays held, and its guards, owners and downgrades work as before. Whoever
-    /// leads an election is not told: end the latch or the work. Then [`Keeper::close`] tells the service.
+    /// It takes effect when it is called, before the first poll, and lasts also if the future is dropped. From then on
+    /// new calls through this keeper and its clones, and calls that wait, end with [`ErrorKind::Closed`]. What is held
+    /// stays held, and its guards, owners and downgrades work as before. The leader of an election is not told: end the
+    /// latch or the work. Then [`Keeper::close`] tells the service.
+    ///
+    /// It waits neither for a hold that is lost nor, beyond `deadline`, for a service that cannot be reached.
     ///
     /// ```
     /// # async fn sigterm() {}
@@ -255,22 +212,6 @@ impl Keeper {
     /// keeper.close().await
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// None: a service that cannot be reached keeps nobody waiting beyond `deadline`.
-    ///
-    /// # Cancellation
-    ///
-    /// The keeper stays drained.
-    ///
-    /// # Ordering
-    ///
-    /// Takes effect when it is called, before the first poll. Nothing is granted through this keeper after that.
-    ///
-    /// # On connection loss
-    ///
-    /// A hold that is lost is not waited for any longer.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
         self.shared.reach(Stage::Drained);
         let shared = self.shared.clone();
@@ -290,21 +231,12 @@ impl Keeper {
     /// Ends the session: holders lose their locks ([`LossReason::Closed`]), waiters get [`ErrorKind::Closed`], and
     /// nothing can be locked through this keeper or its clones any more.
     ///
+    /// It takes effect when it is called, after all earlier calls, and also if the future is dropped.
+    ///
     /// # Errors
     ///
-    /// Transient if the service could not be told; it ends the session by itself after its timeout.
-    ///
-    /// # Cancellation
-    ///
-    /// The session is ended all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Everything asked for before comes first.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails; the service ends the session by itself.
+    /// Transient if the service could not be told, as after a connection loss. Then it ends the session after its
+    /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.shared.reach(Stage::Closed);
         let closing = self.shared.take_session().map(|session| session.close());
@@ -318,7 +250,7 @@ impl Keeper {
         }
     }
 
-    /// Returns what makes things go wrong on purpose, if this keeper is over a memory service.
+    /// Returns the means to inject faults, if this keeper is over a memory service.
     pub fn testing(&self) -> Option<&Testing> {
         self.shared.testing.as_ref()
     }
@@ -331,7 +263,7 @@ impl fmt::Debug for Keeper {
 }
 
 impl Shared {
-    /// Tells whether what was asked of a queue waits for another process that is just entering it.
+    /// Tells whether a request to a queue waits for another process that is just entering it.
     pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
         self.present_session().is_some_and(|session| session.is_held_up(queue))
     }
@@ -354,7 +286,7 @@ impl Shared {
         closed()
     }
 
-    /// Waits until the keeper is drained, closed or dropped, without keeping it.
+    /// Waits until the keeper is drained, closed or dropped, without keeping it alive.
     pub(crate) fn until_closing(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut changes = self.stage.subscribe();
         async move {
@@ -386,7 +318,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A keeper in the making.
+/// Builds a [`Keeper`].
 #[derive(Debug)]
 pub struct KeeperBuilder {
     backend: Arc<dyn Backend>,
@@ -398,28 +330,28 @@ pub struct KeeperBuilder {
 }
 
 impl KeeperBuilder {
-    /// Takes time from this clock instead of the machine's. It should be the backend's own.
+    /// Takes time from this clock instead of the machine's. It should be the clock of the backend.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Tries again by this policy instead of the default one.
+    /// Retries by this policy instead of the default one.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Shows this owner to those who look at the queue, instead of this process's host, number and program.
+    /// Shows this owner to observers of the queue, instead of this process's host, process id and program.
     #[must_use]
     pub fn owner(mut self, owner: Owner) -> Self {
         self.owner = owner;
         self
     }
 
-    /// Tells this observer, too, of what happens.
+    /// Sends events to this observer too.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);

@@ -13,8 +13,8 @@ use crate::{Hold, MutexGuard, OwnerKey, QueueName, Result};
 /// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
 /// waits for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
 ///
-/// It is the exclusive side of the [`RwLock`](crate::RwLock) of its name: the two exclude one another in one queue. Only
-/// on a ZooKeeper path that is shared with other clients they are two kinds of lock.
+/// It is the exclusive side of the [`RwLock`](crate::RwLock) of its name: the two exclude one another in one queue.
+/// Only on a ZooKeeper path that is shared with other clients are they two kinds of lock.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,6 +28,23 @@ use crate::{Hold, MutexGuard, OwnerKey, QueueName, Result};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # All methods that wait
+///
+/// - Order: grants follow the order in which the service took the contenders in. No call passes a waiter.
+/// - Cancellation: dropping the future at any point leaves the queue. The place in line is lost.
+/// - Errors: a failure that may pass is retried under the keeper's retry policy. A permanent error ends the wait:
+///   access refused, a queue of another kind ([`ErrorKind::KindMismatch`](crate::ErrorKind::KindMismatch)), our
+///   contender removed by another client or an operator ([`ErrorKind::Removed`](crate::ErrorKind::Removed)), the keeper
+///   closed ([`ErrorKind::Closed`](crate::ErrorKind::Closed)).
+/// - Connection loss: a contender keeps its place while the session lives. When the session ends, it joins again at the
+///   tail under a new one and reports [`Event::Rejoining`](crate::Event::Rejoining).
+/// - A call that tries (`try_…`) retries nothing: it also returns transient errors, such as the one after a connection
+///   loss.
+/// - A timeout (`…_timeout`) covers everything, also the opening of a session and attempts that failed. It holds also
+///   while the connection is lost. A timeout of zero is the call that tries. If the time is up before a place in the
+///   queue was reached, the answer is a transient error and not `None`: the last failure, or that the service has not
+///   answered.
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
@@ -52,9 +69,9 @@ impl Mutex {
 
     /// Lets each hold of this mutex last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back by itself,
-    /// for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the holds of
-    /// this handle and of its clones, and nobody else's.
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
+    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
+    /// applies to the holds of this handle and of its clones, and to no others.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -77,18 +94,19 @@ impl Mutex {
         self
     }
 
-    /// Keeps the place of each hold of this mutex for `limit` after its grant at least, so that nobody else is granted
-    /// it earlier: a job that is done in a second is not done again on the next machine whose clock is late.
+    /// Keeps the place of each hold of this mutex for at least `limit` after its grant. No other contender is granted
+    /// it earlier: a job that takes a second does not run again on the next machine whose clock is late.
     ///
-    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long
-    /// as this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    /// The hold itself is over when its guard is released or dropped, also in a panic. The place is left later,
+    /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
+    /// `max_hold` wins.
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
         self
     }
 
-    /// Tells whether this keeper, or a clone of it, holds this mutex now, in whichever task; costs no request.
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, in any task; costs no request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -108,86 +126,31 @@ impl Mutex {
     }
 
     /// Waits for the lock, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// Permanent ones: access refused, a queue of another kind
-    /// ([`ErrorKind::KindMismatch`](crate::ErrorKind::KindMismatch)), our contender removed by somebody
-    /// ([`ErrorKind::Removed`](crate::ErrorKind::Removed)), the keeper closed. What may pass is tried again under the
-    /// keeper's retry policy.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue; the place in line is lost.
-    ///
-    /// # Ordering
-    ///
-    /// Grants follow the order in which the service took the contenders in.
-    ///
-    /// # On connection loss
-    ///
-    /// Keeps its place while the session lives. When the session ends, it joins again at the tail under a new one and
-    /// says so in [`Event::Rejoining`](crate::Event::Rejoining).
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
         self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
     }
 
-    /// Takes the lock if it is free; `None` if somebody has it or queues for it.
+    /// Takes the lock if it is free; `None` if another contender holds it or waits for it.
     ///
     /// It looks before it joins: a lock that is taken costs the service no write.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`], and transient ones too: nothing is tried again.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiter.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
     #[doc(alias = "tryLock")]
     pub async fn try_lock(&self) -> Result<Option<MutexGuard>> {
         self.lock.grant(Mode::Mutex, Patience::None).await
     }
 
     /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// The timeout covers everything, also the opening of a session and attempts that failed. A timeout of zero is
-    /// [`Mutex::try_lock`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`]; and a transient one if the time was up before a place in the queue was had: the last that
-    /// happened, or that the service has not answered.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`]; the timeout is kept to whatever happens.
     #[doc(alias = "acquire")]
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
         self.lock.grant(Mode::Mutex, Patience::within(&self.lock.shared, timeout)).await
     }
 
-    /// Runs `work` under the lock, and drops it at its next await if the lock is lost.
+    /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the
+    /// work is done or dropped; dropping the future drops the work.
     ///
-    /// A `run` of the same mutex of the same keeper within `work` does not wait for the one around it: it counts on
-    /// that one's hold. So does only what `work` itself awaits: a task that it spawns is somebody else. So is an
-    /// [`OwnerKey`], and whoever calls [`Mutex::lock`]: within `work` they wait for `work` itself.
+    /// A `run` of the same mutex of the same keeper within `work` does not wait for the enclosing one: it shares that
+    /// hold. This applies only to what `work` itself awaits. A task that `work` spawns, an [`OwnerKey`] and a call of
+    /// [`Mutex::lock`] are separate contenders: within `work` they wait for `work` itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -201,20 +164,12 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was
-    /// done, or had been lost by then without the work noticing; at once if it was lost by a `run` around this one.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future drops the work and gives the lock back.
-    ///
-    /// # Ordering
-    ///
-    /// The lock is given back after the work is done or dropped.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before the work was done, also if the work did
+    /// not notice; at once if the enclosing `run` has lost it.
     ///
     /// # On connection loss
     ///
-    /// The work goes on for as long as the hold may be believed.
+    /// The work goes on while the hold may be believed.
     pub async fn run<Work, Running, Output>(&self, work: Work) -> Result<Output>
     where
         Work: FnOnce(Hold) -> Running,
@@ -228,8 +183,8 @@ impl Mutex {
     /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the
     /// time was up first, and then the work was not begun.
     ///
-    /// The work itself may take as long as it likes; [`Mutex::max_hold`] bounds it. A timeout of zero takes the lock
-    /// only if it is free.
+    /// The timeout does not limit the work itself; [`Mutex::max_hold`] does. A timeout of zero takes the lock only if
+    /// it is free.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -245,22 +200,6 @@ impl Mutex {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::run`], and as [`Mutex::lock_timeout`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`Mutex::run`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::run`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`], and then as [`Mutex::run`].
     pub async fn run_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
     where
         Work: FnOnce(Hold) -> Running,

@@ -11,14 +11,16 @@ use crate::{Hold, Liveness, OwnerKey, QueueName, ReadGuard, Result, WriteGuard};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
-/// A reader waits for the nearest writer ahead of it, a writer for the one just ahead. A reader that arrives behind a
-/// waiting writer waits, though others read: a task that reads and asks to read again can so wait for itself, unless it
-/// asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
+/// A reader waits for the nearest writer ahead of it, a writer for the contender just ahead. A reader that arrives
+/// behind a waiting writer waits, though others read. So a task that reads and asks to read again can wait for itself,
+/// unless it asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
 ///
-/// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, but for a ZooKeeper path that is shared with
+/// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, except on a ZooKeeper path that is shared with
 /// other clients.
 ///
-/// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone.
+/// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone. Errors, cancellation, timeouts and connection
+/// loss are those of [`Mutex`](crate::Mutex), for all methods. A reader passes no writer that came before it, a writer
+/// passes no contender.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -58,21 +60,21 @@ impl RwLock {
 
     /// Lets each hold of this lock last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back by itself,
-    /// for which a runtime must run, and [`Guard::release`](crate::Guard::release) reports it. It concerns the holds of
-    /// this handle and of its clones, and nobody else's.
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](crate::LossReason::MaxHold), the lock is given back
+    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
+    /// applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.max_hold = Some(limit);
         self
     }
 
-    /// Keeps the place of each hold of this lock for `limit` after its grant at least, so that nobody else is granted
-    /// what it excludes earlier: a job that is done in a second is not done again on the next machine whose clock is
-    /// late.
+    /// Keeps the place of each hold of this lock for at least `limit` after its grant. No contender that it excludes is
+    /// granted the lock earlier: a job that takes a second does not run again on the next machine whose clock is late.
     ///
-    /// The hold itself is over when its guard is released or dropped, also in a panic; the place is left later, as long
-    /// as this process and the runtime of the grant live and the keeper is not closed. A shorter `max_hold` wins.
+    /// The hold itself is over when its guard is released or dropped, also in a panic. The place is left later,
+    /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
+    /// `max_hold` wins.
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
@@ -80,153 +82,41 @@ impl RwLock {
     }
 
     /// Waits for a share of the lock, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue; the place in line is lost.
-    ///
-    /// # Ordering
-    ///
-    /// It passes no writer that came before.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<ReadGuard> {
         self.lock.grant(Mode::Read, Patience::Endless).await.map(granted)
     }
 
-    /// Takes a share of the lock if no writer has it or waits for it; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiting writer.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
+    /// Takes a share of the lock if no writer holds it or waits for it; `None` otherwise.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
         self.lock.grant(Mode::Read, Patience::None).await
     }
 
     /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::read`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
     pub async fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
         self.lock.grant(Mode::Read, Patience::within(&self.lock.shared, timeout)).await
     }
 
     /// Waits to have the lock alone, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue; the place in line is lost.
-    ///
-    /// # Ordering
-    ///
-    /// It passes nobody that came before.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard> {
         self.lock.grant(Mode::Write, Patience::Endless).await.map(granted)
     }
 
-    /// Takes the lock alone if it is free; `None` if somebody has it or queues for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiter.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
+    /// Takes the lock alone if it is free; `None` if another contender holds it or waits for it.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
         self.lock.grant(Mode::Write, Patience::None).await
     }
 
     /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::write`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
     pub async fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
         self.lock.grant(Mode::Write, Patience::within(&self.lock.shared, timeout)).await
     }
 
-    /// Runs `work` while sharing the lock, and drops it at its next await if the share is lost.
+    /// Runs `work` while sharing the lock, as [`Mutex::run`](crate::Mutex::run) does.
     ///
-    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it waits
-    /// for nobody.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::run`](crate::Mutex::run).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future drops the work and gives the lock back.
-    ///
-    /// # Ordering
-    ///
-    /// The lock is given back after the work is done or dropped.
-    ///
-    /// # On connection loss
-    ///
-    /// The work goes on for as long as the hold may be believed.
+    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it does
+    /// not wait.
     pub async fn run_read<Work, Running, Output>(&self, work: Work) -> Result<Output>
     where
         Work: FnOnce(Hold) -> Running,
@@ -237,24 +127,8 @@ impl RwLock {
         owner.run(held, work).await
     }
 
-    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None` if
-    /// the time was up first, and then the work was not begun.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::run_read`], and as [`RwLock::read_timeout`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`RwLock::run_read`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::run_read`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::read_timeout`], and then as [`RwLock::run_read`].
+    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None`
+    /// if the time was up first, and then the work was not begun.
     pub async fn run_read_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
     where
         Work: FnOnce(Hold) -> Running,
@@ -267,26 +141,14 @@ impl RwLock {
         }
     }
 
-    /// Runs `work` while having the lock alone, and drops it at its next await if the lock is lost.
+    /// Runs `work` while having the lock alone, as [`Mutex::run`](crate::Mutex::run) does.
     ///
-    /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it counts on that one's hold.
+    /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it shares that hold.
     ///
     /// # Errors
     ///
-    /// As [`Mutex::run`](crate::Mutex::run); and [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock),
-    /// permanent and at once, within the work of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future drops the work and gives the lock back.
-    ///
-    /// # Ordering
-    ///
-    /// The lock is given back after the work is done or dropped.
-    ///
-    /// # On connection loss
-    ///
-    /// The work goes on for as long as the hold may be believed.
+    /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock), permanent and at once, within the work of a
+    /// [`RwLock::run_read`] of the same lock that is in no `run_write`.
     pub async fn run_write<Work, Running, Output>(&self, work: Work) -> Result<Output>
     where
         Work: FnOnce(Hold) -> Running,
@@ -297,24 +159,8 @@ impl RwLock {
         owner.run(held, work).await
     }
 
-    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`; `None` if
-    /// the time was up first, and then the work was not begun.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::run_write`], and as [`RwLock::write_timeout`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`RwLock::run_write`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::run_write`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::write_timeout`], and then as [`RwLock::run_write`].
+    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`;
+    /// `None` if the time was up first, and then the work was not begun.
     pub async fn run_write_timeout<Work, Running, Output>(
         &self,
         timeout: Duration,
@@ -333,32 +179,20 @@ impl RwLock {
 }
 
 impl WriteGuard {
-    /// Shares the lock from now on, without a gap in which a writer could come: those who wait to write wait on, those
-    /// who wait to read behind no writer come in.
+    /// Turns the exclusive hold into a share, without a gap in which a writer could come. Waiting writers go on
+    /// waiting; readers that wait behind no writer come in.
     ///
-    /// The share has the writer's token.
+    /// The share has the writer's token. It is held before the writer's place is left. If the future is dropped or
+    /// fails, the lock is given back.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost; transient if the service could not be reached.
-    /// After an error the lock is given back.
-    ///
-    /// # Cancellation
-    ///
-    /// The lock is given back.
-    ///
-    /// # Ordering
-    ///
-    /// The share is held before the writer's place is left.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error, and the lock is given back.
     ///
     /// # Source
     ///
-    /// Curator's `InterProcessReadWriteLock` downgrades by a read lock taken within the write lock; a writer that was
-    /// queued already could come in between until CURATOR-621.
+    /// Curator's `InterProcessReadWriteLock` downgrades by a read lock taken within the write lock; until CURATOR-621 a
+    /// writer that was already queued could come in between.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let called_at = shared.clock.now();
@@ -366,12 +200,12 @@ impl WriteGuard {
         let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => granted,
-            // Whatever else failed, failed for this reason.
+            // Any other failure has this cause.
             (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
             (Err(error), _) => return Err(error),
         };
         let read = Guard::new(&shared, &queue, Mode::Read, granted, called_at, self.limits());
-        // It has started, and no writer can pass our share.
+        // The release has started, and no writer can pass our share.
         drop(self.release());
         Ok(read)
     }

@@ -1,4 +1,4 @@
-//! What becomes of a session, told to observers: its opening, jeopardy and its end, and the loss, each once.
+//! Events of a session for observers: its opening, the begin and the end of jeopardy, and its loss, each reported once.
 
 use std::sync::Weak;
 
@@ -9,8 +9,8 @@ use crate::keeper::Shared;
 use crate::{Liveness, Session, SessionBond};
 
 impl Shared {
-    /// Tells of a session that was just opened, and has a task tell what becomes of it; without a runtime, only the
-    /// former.
+    /// Reports that a session was opened, and starts a task that reports its later events; without a runtime, there is
+    /// no such task.
     pub(crate) fn tell_of(&self, session: &dyn Session) {
         self.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
         if let Ok(runtime) = Handle::try_current() {
@@ -19,7 +19,7 @@ impl Shared {
     }
 }
 
-/// Tells what becomes of a session until it is lost, or nobody has the keeper any more.
+/// Reports the events of a session until it is lost or the keeper is dropped.
 async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
     let mut is_in_jeopardy = false;
     loop {
@@ -46,7 +46,7 @@ async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
             }
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => {}
         }
-        // Whoever waits keeps nobody.
+        // This task must not keep the keeper alive while it waits.
         drop(shared);
         bond.changed(liveness).await;
     }

@@ -15,11 +15,13 @@ use crate::holds::{OnList, Presence};
 use crate::lock::{Lock, granted};
 use crate::{Election, Error, ErrorKind, Mutex, Operation, QueueName, Result, RwLock, decide};
 
-/// A place in the queue of a lock, for whoever wants to see how the wait goes; dropping it leaves the queue.
+/// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///
-/// Whoever has it and does not go on to [`Waiting::granted`] keeps all behind it waiting when its turn has come.
+/// When its turn has come and the caller does not go on to [`Waiting::granted`], all contenders behind it keep waiting.
 ///
 /// Made by [`Mutex::queue_up`], [`RwLock::queue_up_to_read`], [`RwLock::queue_up_to_write`] and [`Election::stand`].
+/// Errors, order, timeouts and connection loss of these and of the waits here are those of [`Mutex`], where nothing
+/// else is said. A look ([`Waiting::position`], [`Waiting::holders`]) changes nothing and retries nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -71,24 +73,13 @@ impl<Kind> Waiting<Kind> {
         self.place.as_ref().map(|place| &place.joined.id)
     }
 
-    /// Looks how many stand ahead of us.
+    /// Returns how many contenders stand ahead of us. It never grows while the place is the same, except for readers
+    /// that join a writer ahead of us.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Removed`], permanent, if we do not stand in the queue any more; transient if the service cannot be
     /// reached now.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// It never grows while the place is the same, but for readers that join a writer ahead of us.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     #[doc(alias = "getQueuedThreads")]
     pub async fn position(&self) -> Result<usize> {
         let Some(place) = &self.place else {
@@ -98,23 +89,8 @@ impl<Kind> Waiting<Kind> {
         view.position(&place.joined.id).ok_or_else(|| self.gone())
     }
 
-    /// Looks who holds the lock; one that is frozen says why.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keeper::contenders`](crate::Keeper::contenders).
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The answer may be older than a change made at the same time by others.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; what freezes a lock carries
+    /// the reason.
     pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
         let shown = self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
         let holds = decide::holders(&shown);
@@ -122,47 +98,15 @@ impl<Kind> Waiting<Kind> {
     }
 
     /// Waits until our turn comes, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`].
     pub async fn granted(mut self) -> Result<Guard<Kind>> {
         self.granted_by(Patience::Endless).await.map(granted)
     }
 
-    /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first, and then the place is still
-    /// ours.
+    /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first. Then the place is still
+    /// ours, and also if the future is dropped.
     ///
-    /// Called again after a grant, or after an error that cost the place, it queues up anew; with a timeout of zero,
-    /// which only looks, it takes what is free then, and queues for nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock_timeout`].
-    ///
-    /// # Cancellation
-    ///
-    /// The place is still ours.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`].
+    /// Called again after a grant, or after an error that cost the place, it queues up anew. With a timeout of zero,
+    /// which only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_timeout(&mut self, timeout: Duration) -> Result<Option<Guard<Kind>>> {
         self.granted_by(Patience::within(&self.lock.shared, timeout)).await
     }
@@ -208,90 +152,26 @@ impl Drop for Asking<'_> {
 }
 
 impl Mutex {
-    /// Takes a place in the queue, and leaves the wait for its turn to what is returned.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// Tries again under the keeper's retry policy.
+    /// Takes a place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up(&self) -> Result<Waiting<kind::Mutex>> {
         Waiting::take_place(self.lock_itself(), Mode::Mutex).await
     }
 }
 
 impl RwLock {
-    /// Takes a reader's place in the queue, and leaves the wait for its turn to what is returned.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::read`].
-    ///
-    /// # On connection loss
-    ///
-    /// Tries again under the keeper's retry policy.
+    /// Takes a reader's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up_to_read(&self) -> Result<Waiting<kind::Read>> {
         Waiting::take_place(self.lock_itself(), Mode::Read).await
     }
 
-    /// Takes a writer's place in the queue, and leaves the wait for its turn to what is returned.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::write`].
-    ///
-    /// # On connection loss
-    ///
-    /// Tries again under the keeper's retry policy.
+    /// Takes a writer's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up_to_write(&self) -> Result<Waiting<kind::Write>> {
         Waiting::take_place(self.lock_itself(), Mode::Write).await
     }
 }
 
 impl Election {
-    /// Stands for election, and leaves the wait for the lead to what is returned.
-    ///
-    /// # Errors
-    ///
-    /// As [`Election::campaign`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point ends the candidacy.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Election::campaign`].
-    ///
-    /// # On connection loss
-    ///
-    /// Tries again under the keeper's retry policy.
+    /// Stands for election and returns the place; [`Waiting::granted`] waits for the lead.
     pub async fn stand(&self) -> Result<Waiting<kind::Lead>> {
         Waiting::take_place(self.lock_itself(), Mode::Candidate).await
     }

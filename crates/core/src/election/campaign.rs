@@ -10,20 +10,20 @@ use crate::keeper::Stage;
 use crate::lock::Lock;
 use crate::{Error, ErrorKind, Hold, Operation, Result};
 
-/// How a campaigner fares.
+/// The state of a campaigner.
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     /// It does not stand for election, and waits to be told to.
     Idle,
     /// It stands for election.
     Queued,
-    /// It leads, for as long as the hold may be believed.
+    /// It leads, while the hold may be believed.
     Leading(Hold),
     /// It is over: with an error, or because it was closed.
     Ended(Option<Error>),
 }
 
-/// What a campaigner is told to do; counters, since only a change tells.
+/// The orders to a campaigner; two are counters, since each change is one order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
     stop: bool,
@@ -82,7 +82,7 @@ impl Campaigner {
         leads
     }
 
-    /// Has it stand for election again, if it does not.
+    /// Makes it stand for election again, if it does not.
     pub(super) fn requeue(&self) -> bool {
         let is_idle = matches!(*self.status.borrow(), Status::Idle);
         if is_idle {
@@ -109,7 +109,7 @@ impl Drop for Campaigner {
     }
 }
 
-/// Tells observers that a campaign is over, in whichever way it ends.
+/// Tells observers that a campaign is over, however it ends.
 struct End<'a> {
     lock: &'a Lock,
     error: Option<Error>,
@@ -132,13 +132,13 @@ pub(super) fn leadership(status: Status) -> Option<Hold> {
     }
 }
 
-/// Says that whoever waited for a lead has none to hope for.
+/// Returns the error for a caller that waits for a lead after the campaign is over.
 pub(super) fn over(election: &Election, error: Option<Error>) -> Error {
     let closed = || Error::permanent(ErrorKind::Closed, Operation::Wait, "the campaign is over").at(election.name());
     error.unwrap_or_else(closed)
 }
 
-/// Waits for an order; without end if nobody can give one any more, since then the task is ended.
+/// Waits for an order. Never ends if the sender is gone, since then the task is aborted.
 async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) -> bool + Send + Sync) {
     if orders.clone().wait_for(|orders| is_given(orders)).await.is_err() {
         std::future::pending::<()>().await;
@@ -182,7 +182,7 @@ where
             Requeue::Always => Status::Queued,
             Requeue::WhenAsked => Status::Idle,
         });
-        // What cannot be given up now is given up by itself.
+        // A lead that cannot be given up now is given up in the background.
         let _ = guard.resign().await;
         if requeue == Requeue::WhenAsked {
             tokio::select! {
@@ -195,7 +195,7 @@ where
     }
 }
 
-/// Waits to lead. A candidate that somebody removes stands again, no faster than the retry policy allows.
+/// Waits to lead. A candidate that is removed stands again, no faster than the retry policy allows.
 async fn elected(election: &Election) -> Result<Leadership> {
     let shared = &election.lock.shared;
     let mut started = shared.clock.now();

@@ -1,4 +1,4 @@
-//! Who leads, for those who only watch.
+//! Who leads, for observers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{QueueName, Result, Session};
 
 /// Watches who leads; made by [`Election::changes`](crate::Election::changes).
 ///
-/// It waits for the leader alone to go, not for other candidates to come and go, and reads nobody's data.
+/// It waits only for the leader to go, not for other candidates to come and go, and reads no candidate's data.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,26 +35,19 @@ impl LeaderChanges {
         Self { lock, told: None }
     }
 
-    /// Returns who leads: at the first call as it is, then once it is another, or nobody. A frozen election is led by
-    /// what freezes it.
+    /// Returns the leader: at the first call the present one, later once it is another, or none. In a frozen election
+    /// the contender that freezes it counts as the leader.
     ///
-    /// [`Election::leader`](crate::Election::leader) says more of who it is.
+    /// [`Election::leader`](crate::Election::leader) tells more about the leader. Of several changes in a row only the
+    /// last may be returned. Dropping the future loses nothing: the next call returns the change.
     ///
     /// # Errors
     ///
-    /// Permanent ones; what may pass is tried again under the keeper's retry policy.
-    ///
-    /// # Cancellation
-    ///
-    /// Loses nothing; the next call tells what this one would have.
-    ///
-    /// # Ordering
-    ///
-    /// Of several changes in a row only the last may be told.
+    /// Permanent ones; a failure that may pass is retried under the keeper's retry policy.
     ///
     /// # On connection loss
     ///
-    /// Goes on waiting, under a new session if need be; a change made meanwhile is told.
+    /// Goes on waiting, under a new session if need be; a change made meanwhile is returned.
     #[doc(alias = "LeaderLatchListener")]
     pub async fn next(&mut self) -> Result<Option<ContenderId>> {
         let change = HeadChange { queue: &self.lock.queue, told: self.told.as_ref() };

@@ -1,4 +1,4 @@
-//! Curator's leader latch: a process that wants to lead until it says otherwise.
+//! Curator's leader latch: a process that wants to lead until it closes the latch.
 
 use std::fmt;
 
@@ -8,11 +8,10 @@ use super::campaign::{Campaigner, Status, leadership, over};
 use super::{Election, Requeue};
 use crate::{FencingToken, Hold, Result};
 
-/// Campaigns from the start until it is closed, and leads whenever it is elected: after a loss it stands again by
-/// itself.
+/// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.
 ///
-/// A candidate that somebody removes stands again too. What fails for good, or as often as the keeper's retry policy
-/// allows, ends it: [`LeaderLatch::until_leader`] says why. Dropping it resigns and ends the candidacy in the
+/// A candidate that is removed stands again too. A permanent error, or one that outlasts the keeper's retry policy,
+/// ends it: [`LeaderLatch::until_leader`] returns the error. Dropping the latch resigns and ends the candidacy in the
 /// background.
 ///
 /// ```
@@ -32,16 +31,16 @@ use crate::{FencingToken, Hold, Result};
 ///
 /// # Source
 ///
-/// Curator's `LeaderLatch`; the hold with its deadline takes the place of a policy for connection errors.
+/// Curator's `LeaderLatch`; the hold with its deadline replaces a policy for connection errors.
 #[must_use = "it resigns and ends its candidacy when it is dropped"]
 pub struct LeaderLatch {
     election: Election,
     campaigner: Campaigner,
-    /// Whether listeners hear that the lead ends when the latch is closed.
+    /// Whether listeners are not told of the end of the lead when the latch is closed.
     silent: watch::Sender<bool>,
 }
 
-/// What listeners hear of a lead that ends because the latch is closed.
+/// What listeners are told of a lead that ends because the latch is closed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CloseMode {
     /// Nothing.
@@ -53,10 +52,10 @@ pub enum CloseMode {
     NotifyLeader,
 }
 
-/// A change of what a latch is.
+/// A change of a latch.
 #[derive(Clone, Debug)]
 pub enum LatchEvent {
-    /// It leads, for as long as the hold may be believed.
+    /// It leads, while the hold may be believed.
     #[doc(alias = "isLeader")]
     Leader(Hold),
     /// It does not lead any more.
@@ -87,23 +86,11 @@ impl LeaderLatch {
         self.campaigner.leadership()
     }
 
-    /// Waits until it leads.
+    /// Waits until it leads, also over a connection loss. [`LeaderLatch::has_leadership`] is true before this returns.
     ///
     /// # Errors
     ///
-    /// What ended the campaign, if something did.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// [`LeaderLatch::has_leadership`] says yes before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting.
+    /// The error that ended the campaign, if it is over.
     #[doc(alias = "await")]
     pub async fn until_leader(&self) -> Result<Hold> {
         let mut reports = self.campaigner.status().clone();
@@ -121,64 +108,40 @@ impl LeaderLatch {
         }
     }
 
-    /// Listens to what becomes of it, from now on; a lead that it has is told first.
+    /// Watches the latch from now on; a present lead is reported first.
     #[doc(alias = "addListener")]
     pub fn changes(&self) -> LatchChanges {
         let (status, silent) = (self.campaigner.status().clone(), self.silent.subscribe());
         LatchChanges { status, silent, told: None }
     }
 
-    /// Resigns, or ends the candidacy, and waits until that is certain.
+    /// Resigns, or ends the candidacy, and waits until the service has answered or the session has ended. The lead is
+    /// over before this returns, and also if the future is dropped.
     ///
     /// # Errors
     ///
-    /// What had ended the campaign before, if something had; [`ErrorKind::Lost`](crate::ErrorKind::Lost), permanent, if
-    /// it led and the lead was lost before it was given up; transient if the service could not be told yet; it is told
-    /// as soon as it can be.
-    ///
-    /// # Cancellation
-    ///
-    /// Ends it all the same.
-    ///
-    /// # Ordering
-    ///
-    /// The lead is over before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on until the service has heard of it or the session has ended.
+    /// The error that had ended the campaign before, if there was one; [`ErrorKind::Lost`](crate::ErrorKind::Lost),
+    /// permanent, if it led and the lead was lost before it was given up; transient if the service could not be told
+    /// yet: it is told as soon as it can be.
     pub async fn close(self, mode: CloseMode) -> Result<()> {
         self.silent.send_replace(mode == CloseMode::Silent);
         self.campaigner.close().await
     }
 }
 
-/// What becomes of a latch; made by [`LeaderLatch::changes`].
+/// The changes of a latch; made by [`LeaderLatch::changes`].
 pub struct LatchChanges {
     status: watch::Receiver<Status>,
     silent: watch::Receiver<bool>,
-    /// The lead that was told last, until its end is told.
+    /// The lead that was reported last, until its end is reported.
     told: Option<FencingToken>,
 }
 
 impl LatchChanges {
     /// Waits for the next change; `None` when the latch is closed or dropped, or its campaign has failed.
     ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Loses nothing; the next call tells what this one would have.
-    ///
-    /// # Ordering
-    ///
-    /// Leads and their ends are told in turn. A lead that was over before this was called may be left out.
-    ///
-    /// # On connection loss
-    ///
-    /// The end of a lead is told when it may no longer be believed.
+    /// Leads and their ends are reported in turn: an end when the lead may no longer be believed. A lead that was over
+    /// before this was called may be left out. Dropping the future loses nothing: the next call returns the change.
     #[doc(alias = "LeaderLatchListener")]
     pub async fn next(&mut self) -> Option<LatchEvent> {
         loop {
@@ -198,7 +161,7 @@ impl LatchChanges {
                 _ => {}
             }
             if self.status.changed().await.is_err() {
-                // The task ended without a word: the latch was dropped, and its lead with it.
+                // The task ended without a report: the latch was dropped, and its lead with it.
                 return self.told.take().map(|_| LatchEvent::NotLeader);
             }
         }

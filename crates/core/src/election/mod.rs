@@ -1,9 +1,9 @@
-//! Elections: one of many leads, and the next one when it is gone.
+//! Elections: one of many candidates leads, and the next one when it is gone.
 //!
 //! | file | what lives there |
 //! | --- | --- |
 //! | `recipe` | to campaign, to lead, to resign |
-//! | `changes` | who leads, for those who only watch |
+//! | `changes` | who leads, for observers |
 //! | `campaign` | the task that campaigns again and again |
 //! | `latch` | Curator's leader latch: to lead until closed |
 //! | `selector` | Curator's leader selector: to run something while leading |

@@ -14,23 +14,7 @@ use crate::{Keeper, QueueName, Result};
 pub type Leadership = Guard<kind::Lead>;
 
 impl Leadership {
-    /// Resigns, and waits until that is certain: [`Guard::release`] by the word that people know.
-    ///
-    /// # Errors
-    ///
-    /// As [`Guard::release`].
-    ///
-    /// # Cancellation
-    ///
-    /// The lead is given up all the same.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Guard::release`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Guard::release`].
+    /// Resigns, and waits until that is certain: another name for [`Guard::release`].
     pub fn resign(self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release()
     }
@@ -38,9 +22,12 @@ impl Leadership {
 
 /// An election: candidates stand in one queue, and the first of them leads.
 ///
-/// Whoever leads holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
-/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign by themselves,
-/// again and again.
+/// The leader holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
+/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign again and again
+/// without further calls.
+///
+/// Errors, cancellation, order, timeouts and connection loss of campaigns are those of [`Mutex`](crate::Mutex), and of
+/// looks at the election those of [`Keeper::contenders`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,11 +48,7 @@ pub struct Election {
 }
 
 impl Keeper {
-    /// Returns the election of this name. Asking costs nothing; the service hears of it at the first campaign.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    /// Returns the election of this name.
     #[doc(alias = "LeaderLatch")]
     #[doc(alias = "LeaderSelector")]
     pub fn election(&self, name: &str) -> Result<Election> {
@@ -85,109 +68,30 @@ impl Election {
     }
 
     /// Stands for election, and waits to lead, however long it takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point ends the candidacy.
-    ///
-    /// # Ordering
-    ///
-    /// Candidates lead in the order in which the service took them in.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
     pub async fn campaign(&self) -> Result<Leadership> {
         self.lock.grant(Mode::Candidate, Patience::Endless).await.map(granted)
     }
 
     /// Leads if there is no other candidate; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves no candidate behind.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a candidate.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
     pub async fn try_campaign(&self) -> Result<Option<Leadership>> {
         self.lock.grant(Mode::Candidate, Patience::None).await
     }
 
     /// Stands for election, and waits to lead, at most for `timeout`; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point ends the candidacy.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Election::campaign`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout).
     pub async fn campaign_timeout(&self, timeout: Duration) -> Result<Option<Leadership>> {
         self.lock.grant(Mode::Candidate, Patience::within(&self.lock.shared, timeout)).await
     }
 
-    /// Shows who leads; `None` if there is no candidate, or the election is frozen.
+    /// Shows the leader; `None` if there is no candidate, or the election is frozen.
     ///
-    /// # Errors
-    ///
-    /// As [`Keeper::contenders`].
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The answer may be older than a change made at the same time by others: nothing safe can be built on who else
-    /// leads.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// The answer may be out of date: do not decide by it what is safe while another process leads.
     #[doc(alias = "getLeader")]
     pub async fn leader(&self) -> Result<Option<ContenderInfo>> {
         let first = self.candidates().await?.into_iter().next();
         Ok(first.filter(|first| first.frozen.is_none()))
     }
 
-    /// Shows the candidates, who leads first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keeper::contenders`].
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Election::leader`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Shows the candidates, the leader first.
     #[doc(alias = "getParticipants")]
     pub async fn candidates(&self) -> Result<Vec<ContenderInfo>> {
         self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))

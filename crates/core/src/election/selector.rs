@@ -1,4 +1,4 @@
-//! Curator's leader selector: something that runs while this process leads.
+//! Curator's leader selector: work that runs while this process leads.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ use crate::{Hold, Result};
 ///
 /// # Source
 ///
-/// Curator's `LeaderSelector`; what its listener's `CancelLeadershipException` does is done by the hold's deadline.
+/// Curator's `LeaderSelector`; the hold's deadline does what `CancelLeadershipException` of its listener does.
 #[must_use = "its work is dropped and its candidacy ended when it is dropped"]
 pub struct LeaderSelector {
     election: Election,
@@ -84,23 +84,8 @@ impl LeaderSelector {
         self.campaigner.interrupt()
     }
 
-    /// Waits until the campaign is over by itself, and says why; without end if that never comes.
-    ///
-    /// # Errors
-    ///
-    /// None; what it returns is the error, or `None` if the work has panicked.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The lead is over before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting.
+    /// Waits until the campaign is over, also over a connection loss, and returns the error that ended it; `None` if
+    /// the work has panicked. The lead is over before this returns. Never ends if the campaign goes on.
     pub async fn over(&self) -> Option<crate::Error> {
         let mut status = self.campaigner.status().clone();
         match status.wait_for(|status| matches!(status, Status::Ended(_))).await.as_deref() {
@@ -109,27 +94,16 @@ impl LeaderSelector {
         }
     }
 
-    /// Drops the work at its next await, resigns or ends the candidacy, and waits until that is certain.
+    /// Drops the work at its next await, resigns or ends the candidacy, and waits until the service has answered or the
+    /// session has ended. The work is dropped before this returns, and also if the future is dropped.
     ///
     /// # Errors
     ///
-    /// As [`LeaderLatch::close`](crate::LeaderLatch::close).
+    /// Those of [`LeaderLatch::close`](crate::LeaderLatch::close).
     ///
     /// # Panics
     ///
-    /// If the work has panicked, so does this.
-    ///
-    /// # Cancellation
-    ///
-    /// Ends it all the same.
-    ///
-    /// # Ordering
-    ///
-    /// The work is dropped before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on until the service has heard of it or the session has ended.
+    /// If the work has panicked.
     pub async fn close(self) -> Result<()> {
         self.campaigner.close().await
     }
