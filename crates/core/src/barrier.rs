@@ -1,4 +1,4 @@
-//! A gate that is shut for all until somebody opens it.
+//! A gate that is shut for all until a client opens it.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use crate::contender::Value;
 use crate::lock::granted;
 use crate::{Keeper, QueueName, Result, SharedValue};
 
-/// A barrier: while it is set, whoever comes to it waits; when it is removed, all go on.
+/// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
 ///
-/// It outlives every session: whoever sets it must see to its removal. Made by [`Keeper::barrier`]; cheap to clone.
+/// It outlives every session: the client that sets it must see to its removal. Made by [`Keeper::barrier`]; cheap to
+/// clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -27,6 +28,11 @@ use crate::{Keeper, QueueName, Result, SharedValue};
 /// # }
 /// ```
 ///
+/// # Errors and cancellation
+///
+/// Setting and removing fail as [`SharedValue::compare_and_set`] and [`SharedValue::remove`] do, and are harmless to
+/// repeat. A wait is that of [`SharedValue::changed`].
+///
 /// # Source
 ///
 /// Curator's `DistributedBarrier`: the barrier is set while its value exists.
@@ -37,11 +43,7 @@ pub struct Barrier {
 }
 
 impl Keeper {
-    /// Returns the barrier of this name. Asking costs nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    /// Returns the barrier of this name.
     #[doc(alias = "DistributedBarrier")]
     pub fn barrier(&self, name: &str) -> Result<Barrier> {
         Ok(Barrier { value: self.shared_value(name)? })
@@ -54,92 +56,37 @@ impl Barrier {
         self.value.name()
     }
 
-    /// Sets the barrier; changes nothing if it is set.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::compare_and_set`]; trying again is harmless.
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Whoever comes to the barrier after this has returned waits.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Sets the barrier; changes nothing if it is set. Callers that come to the barrier after this has returned wait.
     #[doc(alias = "setBarrier")]
     pub async fn set(&self) -> Result<()> {
-        // What it says is for people who look; that it is there is what counts, so one that is set is left alone.
+        // Only its presence counts; its text is for operators. So a value that is set is left alone.
         let owner = self.value.lock().shared.owner.to_string();
         self.value.compare_and_set(None, owner.as_bytes()).await.map(drop)
     }
 
-    /// Removes the barrier, and all who wait go on; does nothing if it is not set.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::remove`]; trying again is harmless.
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Whoever comes to the barrier after this has returned goes on.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Removes the barrier, and all waiters go on; does nothing if it is not set. Callers that come to the barrier
+    /// after this has returned go on.
     #[doc(alias = "removeBarrier")]
     pub async fn remove(&self) -> Result<()> {
         self.value.remove().await
     }
 
-    /// Waits until the barrier is not set; not at all if it is not.
+    /// Waits until the barrier is not set; does not wait if it is not.
     ///
-    /// # Errors
-    ///
-    /// Permanent ones; what may pass is tried again under the keeper's retry policy.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The barrier was not set at some moment between the call and its answer. One that is removed and set again at
-    /// once may keep waiters waiting.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting, under a new session if need be.
+    /// The barrier was not set at some moment between the call and its answer. If it is removed and set again at once,
+    /// waiters may keep waiting.
     #[doc(alias = "waitOnBarrier")]
     pub async fn wait(&self) -> Result<()> {
         self.wait_with(Patience::Endless).await.map(granted)
     }
 
-    /// Waits until the barrier is not set, at most for `timeout`; tells whether that came.
+    /// Waits until the barrier is not set, at most for `timeout`; `false` if the time was up first. The timeout holds
+    /// also while the connection is lost.
     ///
     /// # Errors
     ///
-    /// As [`Barrier::wait`]; and a transient one if the time was up before it was known whether the barrier is set.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Barrier::wait`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Barrier::wait`]; the timeout is kept to whatever happens.
+    /// Those of [`Barrier::wait`]; and a transient one if the time was up before it was known whether the barrier is
+    /// set.
     #[doc(alias = "waitOnBarrier")]
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         let patience = Patience::within(&self.value.lock().shared, timeout);
@@ -175,7 +122,7 @@ mod tests {
 
     /// Curator's `testNoBarrier`.
     #[tokio::test]
-    async fn a_barrier_that_is_not_set_keeps_nobody() {
+    async fn a_barrier_that_is_not_set_keeps_no_caller() {
         let barrier = service().keeper().barrier("b").unwrap();
         barrier.wait().await.unwrap();
         assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap());
@@ -184,7 +131,7 @@ mod tests {
 
     /// Curator's `testBasic` and `testMultiClient`.
     #[tokio::test(start_paused = true)]
-    async fn all_who_wait_at_a_barrier_go_on_when_somebody_removes_it() {
+    async fn all_waiters_at_a_barrier_go_on_when_it_is_removed() {
         let service = service();
         let setter = service.keeper().barrier("b").unwrap();
         setter.set().await.unwrap();
@@ -237,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_whose_keeper_is_closed_hears_of_it() {
+    async fn a_waiter_whose_keeper_is_closed_is_told() {
         let keeper = service().keeper();
         let barrier = keeper.barrier("b").unwrap();
         barrier.set().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a service promises, as data: read by people, and by the conformance suite to choose its cases.
+//! What a service promises, as data: for users, and for the conformance suite to choose its cases.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Exclusion {
     /// Contenders of one process exclude one another.
     Process,
-    /// Contenders of one machine exclude one another for as long as their processes live; there are no timeouts.
+    /// Contenders of one machine exclude one another while their processes live; there are no timeouts.
     Machine,
     /// Contenders of all machines exclude one another while the stated time bounds hold.
     Timed,
@@ -27,15 +27,15 @@ impl fmt::Display for Exclusion {
     }
 }
 
-/// Over what the tokens of a queue grow.
+/// How long the tokens of a queue grow.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Fencing {
-    /// For as long as the process lives.
+    /// While the process lives.
     Process,
-    /// For as long as the service keeps its data.
+    /// While the service keeps its data.
     Service,
-    /// Also over the loss of the service's data, as long as the machine's clock is not set back.
+    /// Also after a loss of the service's data, provided that the machine's clock is not set back.
     Clock,
 }
 
@@ -49,13 +49,13 @@ impl fmt::Display for Fencing {
     }
 }
 
-/// What becomes of a hold when its process stands still.
+/// What happens to a hold when its process stands still.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum StoppedHolder {
     /// It keeps the lock, however long it is stopped.
     Keeps,
-    /// It loses the lock after the session's timeout, and its guard says so when it goes on.
+    /// It loses the lock after the session's timeout, and its guard reports the loss when the process goes on.
     Expires,
 }
 
@@ -76,9 +76,9 @@ pub struct Capabilities {
     pub backend: &'static str,
     /// What keeps two holders apart.
     pub exclusion: Exclusion,
-    /// Over what tokens grow.
+    /// How long tokens grow.
     pub fencing: Fencing,
-    /// What becomes of the hold of a stopped process.
+    /// What happens to the hold of a stopped process.
     pub stopped_holder: StoppedHolder,
 }
 

@@ -1,6 +1,6 @@
 //! Time, as the whole project reads it.
 //!
-//! A hold that must not outlive its service's patience is measured on a clock that goes on while the machine is
+//! A hold must not outlive the service's timeout. So it is measured on a clock that goes on while the machine is
 //! suspended: `CLOCK_BOOTTIME`. Nothing else in the project reads a clock; decisions take `now` as an argument.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::BoxFuture;
 /// The longest single sleep of [`SystemClock`], in milliseconds.
 ///
 /// The runtime's timers stand still while the machine is suspended and would fire late by the whole suspension, so a
-/// long sleep is made of naps, with a look at the clock after each.
+/// long sleep is made of short ones, and the clock is read after each.
 const NAP_MS_MAX: u64 = 250;
 
 /// A point on the clock that counts from boot and does not stop while the machine sleeps.
@@ -58,32 +58,17 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Returns the present moment; never earlier than an answer given before.
     fn now(&self) -> BootInstant;
 
-    /// Waits until `deadline` is reached; at once if it is past.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future leaves no timer behind.
-    ///
-    /// # Ordering
-    ///
-    /// [`Clock::now`] has reached the deadline when this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Has none to lose.
+    /// Waits until [`Clock::now`] has reached `deadline`; returns at once if it is past. Dropping the future leaves no
+    /// timer behind.
     fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()>;
 
-    /// Returns the wall clock's time since 1970-01-01 UTC, for people to read and to seed counters.
+    /// Returns the wall clock's time since 1970-01-01 UTC, to be shown and to seed counters.
     ///
-    /// It can be set back, so nothing decides by it who holds a lock.
+    /// It can be set back, so it never decides which contender holds a lock.
     fn unix_time(&self) -> Duration;
 }
 
-/// The machine's own clock; sleeping needs a tokio runtime with its time driver.
+/// The machine's clock; sleeping needs a tokio runtime with its time driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -114,12 +99,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// Tokio's own time: the machine's, not counting what it was suspended for, and paused time where a test has paused it.
+/// Tokio's time: the machine's without the time of suspensions, and paused time where a test has paused it.
 ///
-/// It is the clock of a service in this process, with which nothing outside competes; so what is tested on it needs not
-/// be told that time is paused. Off a runtime it is the machine's in any case.
+/// It is the clock of a service in this process, with which nothing outside competes, so a test that pauses time needs
+/// no other setting. Off a runtime it is always the machine's time.
 ///
-/// Each runtime whose time was paused has a time of its own from then on, which may be ahead of that of another runtime.
+/// A runtime whose time was paused may be ahead of another one from then on; each has its own time.
 #[derive(Clone, Debug)]
 pub struct RuntimeClock {
     origin: tokio::time::Instant,
@@ -168,7 +153,7 @@ impl Clock for RuntimeClock {
     }
 }
 
-/// A clock that follows tokio's own time, so that `#[tokio::test(start_paused = true)]` governs everything.
+/// A clock that follows tokio's time, so that `#[tokio::test(start_paused = true)]` governs everything.
 ///
 /// It starts an hour after a pretended boot; its wall clock starts at a fixed date.
 #[derive(Clone, Debug)]

@@ -103,7 +103,7 @@ impl<Kind> Waiting<Kind> {
     }
 
     /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first. Then the place is still
-    /// ours, and also if the future is dropped.
+    /// ours. It is ours too if the future is dropped.
     ///
     /// Called again after a grant, or after an error that cost the place, it queues up anew. With a timeout of zero,
     /// which only looks, it takes the lock if it is free then, and does not queue up.

@@ -116,7 +116,7 @@ impl LeaderLatch {
     }
 
     /// Resigns, or ends the candidacy, and waits until the service has answered or the session has ended. The lead is
-    /// over before this returns, and also if the future is dropped.
+    /// over before this returns. Dropping the future does not stop it.
     ///
     /// # Errors
     ///

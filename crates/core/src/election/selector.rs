@@ -95,7 +95,7 @@ impl LeaderSelector {
     }
 
     /// Drops the work at its next await, resigns or ends the candidacy, and waits until the service has answered or the
-    /// session has ended. The work is dropped before this returns, and also if the future is dropped.
+    /// session has ended. The work is dropped before this returns. Dropping the future does not stop it.
     ///
     /// # Errors
     ///
