@@ -228,7 +228,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// same error is reported if the service ended the session before there was an answer.
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal;
 
-    /// Stops to track an entry that outlives its session: it stands until it is broken, costs this session nothing, and
+    /// Stops tracking an entry that outlives its session: it stands until it is broken, costs this session nothing, and
     /// its standing reports nothing any more. Has no effect on any other entry.
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
         let _ = (queue, ticket);

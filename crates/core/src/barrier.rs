@@ -122,7 +122,7 @@ mod tests {
 
     /// Curator's `testNoBarrier`.
     #[tokio::test]
-    async fn a_barrier_that_is_not_set_keeps_no_caller() {
+    async fn a_barrier_that_is_not_set_keeps_no_caller_waiting() {
         let barrier = service().keeper().barrier("b").unwrap();
         barrier.wait().await.unwrap();
         assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap());

@@ -1,4 +1,4 @@
-//! What stands in a queue, and what a look at a queue shows.
+//! The contenders of a queue, and what a view of a queue shows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::view_index::{INDEXED_MIN, Index};
 use crate::{Error, ErrorKind, FencingToken, Operation, Result, Standing};
 
-/// The name that a contender carries from before it is sent, so that it is found again when the reply is lost.
+/// The name that a contender gets before it is sent, so that it is found again when the reply is lost.
 ///
-/// 128 random bits: two tickets never meet. On ZooKeeper it is the `_c_<uuid>` of Curator's protection mode.
+/// 128 random bits: two tickets are never equal. On ZooKeeper it is the `_c_<uuid>` of Curator's protection mode.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket(u128);
 
 impl Ticket {
-    /// Mints a ticket from the system's randomness.
+    /// Makes a ticket from the system's randomness.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Backend`] if the system has no randomness to give.
+    /// [`ErrorKind::Backend`] if the system provides no randomness.
     pub fn mint() -> Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|source| {
@@ -55,13 +55,14 @@ impl fmt::Debug for Ticket {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A mutex: the lock, alone. What it is to a read/write lock of the same name, [`MutexRole`] says.
+    /// A mutex: the lock, alone. [`MutexRole`] tells what it is to a read/write lock of the same name.
     Mutex,
     /// A share of a read/write lock.
     Read,
     /// A read/write lock, alone.
     Write,
-    /// A mutex or a read/write lock, alone: some clients' names do not tell which. Never asked for, only seen.
+    /// A mutex or a read/write lock, alone: the names of some clients do not tell which. It is only seen, never asked
+    /// for.
     Exclusive,
     /// A turn to look at a semaphore's permits.
     Gate,
@@ -110,7 +111,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Who a contender is, for people to read; nothing is decided by it.
+/// The owner of a contender, for display; nothing is decided by it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Owner {
@@ -123,7 +124,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Describes a contender by hand.
+    /// Describes an owner by these values.
     pub fn new(host: impl Into<String>, pid: u32, command: impl Into<String>) -> Self {
         Self { host: host.into(), pid, command: command.into() }
     }
@@ -144,14 +145,14 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Where in the queue a contender is to stand.
+/// Where in the queue an entry takes its place.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Rank {
     /// Behind all others.
     #[default]
     Tail,
-    /// Right behind this contender of the same session, before all that came after it, and with the same token: a read
-    /// inside a held write, so that the write can be given up without a gap.
+    /// Right behind this contender of the same session, before all contenders that came after it, and with the same
+    /// token: a read inside a held write, so that the write can be given up without a gap.
     With(ContenderId),
 }
 
@@ -161,27 +162,27 @@ pub enum Bond {
     /// As long as its session.
     #[default]
     Session,
-    /// Until somebody removes it, whatever becomes of the session and the process: a lock that is frozen for
+    /// Until it is removed, also after the end of the session and of the process: a lock that is frozen for
     /// maintenance.
     Persistent {
-        /// Why, for those who wait.
+        /// The reason, for waiters.
         reason: Arc<str>,
     },
 }
 
-/// A place asked for in a queue.
+/// A request for a place in a queue.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The name under which it can be withdrawn, whether or not the reply ever came.
+    /// The name under which it can be withdrawn, whether or not the reply arrived.
     pub ticket: Ticket,
     /// What is asked for.
     pub mode: Mode,
-    /// Where it is to stand.
+    /// Where it takes its place.
     pub rank: Rank,
     /// How long it lives.
     pub bond: Bond,
-    /// Who asks.
+    /// The owner.
     pub owner: Arc<Owner>,
 }
 
@@ -192,17 +193,17 @@ impl Entry {
     }
 }
 
-/// A contender's identity within its queue, never used twice there; its text is the service's own.
+/// A contender's identity within its queue, never used twice there; the service chooses its text.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ContenderId(Arc<str>);
 
 impl ContenderId {
-    /// Takes the service's own name for a contender.
+    /// Takes the service's name for a contender.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// Returns the service's own name.
+    /// Returns the service's name for it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -214,29 +215,29 @@ impl fmt::Display for ContenderId {
     }
 }
 
-/// One contender, as a look at the queue shows it.
+/// One contender, as a view of the queue shows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Contender {
-    /// Which one it is.
+    /// Its identity.
     pub id: ContenderId,
-    /// Its ticket, if it is one of a client that gives tickets.
+    /// Its ticket, if its client gives tickets.
     pub ticket: Option<Ticket>,
     /// What it asks for.
     pub mode: Mode,
 }
 
-/// The connection on which something was seen; what was seen on one proves nothing on another.
+/// The connection on which something was seen. What was seen on one connection proves nothing on another.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Version(pub u64);
 
 /// What a mutex is to a read/write lock of the same name.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum MutexRole {
-    /// The exclusive side of it: both are one lock with one queue. So on every name of our own.
+    /// The exclusive side of it: both are one lock with one queue. This holds for every name of our own.
     #[default]
     Writer,
-    /// Another kind of lock, which never waits in the same queue. So on a path that is shared with other clients, whose
-    /// mutexes and read/write locks do not see each other.
+    /// Another kind of lock, which never waits in the same queue. This holds for a path that is shared with other
+    /// clients, whose mutexes and read/write locks do not see each other.
     Stranger,
 }
 
@@ -246,28 +247,28 @@ pub enum MutexRole {
 pub struct QueueView {
     /// The connection that the view was seen on.
     pub version: Version,
-    /// The contenders in their order; of permits, in any.
+    /// The contenders in their order; permits are in no order.
     pub contenders: Arc<[Contender]>,
-    /// What somebody asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from the
-    /// queue of a mutex, or the other way round.
+    /// What a contender asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from
+    /// the queue of a mutex, or the reverse.
     pub elsewhere: Option<Mode>,
     /// What a mutex is in this queue to a read/write lock.
     pub mutex_role: MutexRole,
-    /// As what those who want to lead are shown here: where an election is laid out as a mutex, as one.
+    /// The mode in which candidates appear here: that of a mutex where an election is laid out as one.
     pub candidate: Mode,
-    /// Shared by all copies, as the contenders are.
+    /// All copies share it, as they share the contenders.
     pub(crate) index: Arc<OnceLock<Index>>,
 }
 
 impl QueueView {
-    /// Shows the queue of a name of our own, whose lock is not in use as one of another kind.
+    /// Makes the view of a queue on a name of our own, whose lock is not used as another kind.
     pub fn new(version: Version, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
         let (contenders, index) = (contenders.into(), Arc::default());
         Self { version, contenders, elsewhere: None, mutex_role, candidate, index }
     }
 
-    /// Returns how many stand ahead of a contender; `None` if it does not stand in the queue.
+    /// Returns how many contenders stand ahead of this one; `None` if it does not stand in the queue.
     pub fn position(&self, id: &ContenderId) -> Option<usize> {
         match self.index() {
             Some(index) => index.position(id),
@@ -275,7 +276,7 @@ impl QueueView {
         }
     }
 
-    /// Returns the first mode of this kind that anybody asks for.
+    /// Returns the first mode of this kind that a contender asks for.
     pub(crate) fn first_mode(&self, is_meant: impl Fn(Mode) -> bool) -> Option<Mode> {
         match self.index() {
             Some(index) => index.modes().find(|&mode| is_meant(mode)),
@@ -289,17 +290,17 @@ impl QueueView {
             return None;
         }
         let index = self.index.get_or_init(|| Index::new(self.contenders.clone()));
-        // The contenders are anybody's to replace.
+        // The field `contenders` is public, so it may have been replaced since.
         index.is_of(&self.contenders).then_some(index)
     }
 }
 
-/// What a contender gets for joining.
+/// The answer to a join.
 #[derive(Clone, Debug)]
 pub struct Enqueued {
     /// Our identity in the queue.
     pub id: ContenderId,
-    /// The token that is ours if we are granted from this place.
+    /// Our token if we are granted the lock from this place.
     pub token: FencingToken,
     /// The queue as it stood just after we joined; we are in it.
     pub view: QueueView,
@@ -307,12 +308,12 @@ pub struct Enqueued {
     pub standing: Arc<dyn Standing>,
 }
 
-/// How the contender ahead went.
+/// How the wait for the contender ahead ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Departure {
     /// It left the queue for good, seen on the connection that the view was seen on.
     Gone,
-    /// Something happened that proves nothing: look again.
+    /// An event that proves nothing: look again.
     Recheck,
 }
 
@@ -320,29 +321,29 @@ pub enum Departure {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContenderInfo {
-    /// Which one it is.
+    /// Its identity.
     pub id: ContenderId,
     /// What it asks for.
     pub mode: Mode,
     /// Its token, if the service shows it.
     pub token: Option<FencingToken>,
-    /// The session that it lives by, in the service's own words, if there is such a thing.
+    /// The session that it depends on, in the service's notation, if there is one.
     pub session: Option<String>,
-    /// Who it is, if that can be known.
+    /// Its owner, if known.
     pub owner: Option<Owner>,
-    /// When it joined, in time since 1970-01-01 UTC, if that can be known.
+    /// When it joined, in time since 1970-01-01 UTC, if known.
     pub since_unix: Option<Duration>,
-    /// When it was granted what it holds, in time since 1970-01-01 UTC, if that can be known. A contender that has waited
-    /// joined long before.
+    /// When it was granted what it holds, in time since 1970-01-01 UTC, if known. A contender that has waited joined
+    /// long before.
     pub granted_unix: Option<Duration>,
     /// Why the lock is frozen, if this contender is what freezes it.
     pub frozen: Option<String>,
-    /// That it was asked to give up, if it was.
+    /// The request to give up that it was sent, if any.
     pub revocation: Option<Revocation>,
 }
 
 impl ContenderInfo {
-    /// Describes a contender of which nothing more is known.
+    /// Describes a contender about which nothing else is known.
     pub fn new(id: ContenderId, mode: Mode) -> Self {
         Self {
             id,
@@ -362,9 +363,9 @@ impl ContenderInfo {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Revocation {
-    /// Why, if that was said; peers of other kinds cannot say it.
+    /// The reason, if one was given; other clients' requests cannot carry one.
     pub why: Option<String>,
-    /// Within which time, if that was said.
+    /// The time within which to give up, if one was given.
     pub within: Option<Duration>,
 }
 
@@ -375,20 +376,20 @@ impl Revocation {
     }
 }
 
-/// What is asked of somebody else's contender.
+/// A request to a contender of any client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// That it gives up by itself, when it can.
+    /// To give up, when it can.
     Yield(Revocation),
-    /// That it is gone, whatever its owner thinks; its owner learns of it as [`LossReason::Broken`](crate::LossReason).
+    /// To be removed, without its owner's consent. The owner learns of it as [`LossReason::Broken`](crate::LossReason).
     Break {
         /// The token that it must have.
         token: FencingToken,
     },
 }
 
-/// The state of a value at one moment; another one after each write, also after it was removed and made anew.
+/// The state of a value at one moment. Each write makes another one, also after the value was removed and made anew.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ValueVersion(pub u128);
 
@@ -401,7 +402,7 @@ pub struct Value {
     pub version: ValueVersion,
 }
 
-/// What must be there for a write of a value to take effect.
+/// The state in which a write of a value takes effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Expected {
     /// Anything or nothing.

@@ -24,12 +24,18 @@ use crate::{Keeper, QueueName, Result, SharedValue};
 /// assert!(pool.try_acquire().await?.is_none());
 ///
 /// let seen = size.get().await?;
-/// size.compare_and_set(seen, seen.number() + 1).await?.expect("nobody else changes it");
+/// size.compare_and_set(seen, seen.number() + 1).await?.expect("no other client changes it");
 /// let two = pool.acquire().await?;
 /// # drop((one, two));
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Errors, cancellation and order
+///
+/// All methods are those of [`SharedValue`]. Reading also fails with
+/// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, if the value of this name is not a
+/// counter.
 ///
 /// # Source
 ///
@@ -59,7 +65,7 @@ impl Count {
         self.version
     }
 
-    /// Reads a counter in a value. A place for values that nobody has written yet may be empty.
+    /// Reads a counter from a value. A node for values that was never written may be empty.
     pub(crate) fn read(counter: &QueueName, value: Option<&Value>) -> Result<Self> {
         let number = match value.map(|value| &*value.bytes) {
             None | Some([]) => 0,
@@ -73,11 +79,7 @@ impl Count {
 }
 
 impl Keeper {
-    /// Returns the shared counter of this name. Asking costs nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    /// Returns the shared counter of this name.
     #[doc(alias = "SharedCount")]
     pub fn shared_counter(&self, name: &str) -> Result<SharedCounter> {
         Ok(SharedCounter { value: self.shared_value(name)? })
@@ -91,70 +93,21 @@ impl SharedCounter {
     }
 
     /// Reads the counter.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::get`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, if the
-    /// value of this name is no counter.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// As [`SharedValue::get`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     #[doc(alias = "getCount")]
     pub async fn get(&self) -> Result<Count> {
         Count::read(self.name(), self.value.get().await?.as_ref())
     }
 
-    /// Sets the counter, whatever it was.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::set`].
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// As [`SharedValue::set`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Sets the counter, without a look at its present value.
     #[doc(alias = "setCount")]
     pub async fn set(&self, number: i32) -> Result<Count> {
         let version = self.value.set(&number.to_be_bytes()).await?;
         Ok(Count { number, version: Some(version) })
     }
 
-    /// Sets the counter if it is still as it was `seen`, and shows the new state; `None` if it is not.
+    /// Sets the counter if it is still as it was `seen`, and returns the new state; `None` if it is not.
     ///
-    /// One that was never set is set for the first time so: Curator's seed value.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::compare_and_set`].
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// As [`SharedValue::compare_and_set`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// A counter that was never set is set for the first time in this way: Curator's seed value.
     #[doc(alias = "trySetCount")]
     pub async fn compare_and_set(&self, seen: Count, number: i32) -> Result<Option<Count>> {
         let version = self.value.compare_and_set(seen.version, &number.to_be_bytes()).await?;
@@ -162,23 +115,6 @@ impl SharedCounter {
     }
 
     /// Waits until the counter is in another state than `seen`, and reads it.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::changed`]; and [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest), permanent, if
-    /// the value of this name is no counter any more.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// As [`SharedValue::changed`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`SharedValue::changed`].
     #[doc(alias = "SharedCountListener")]
     pub async fn changed(&self, seen: Count) -> Result<Count> {
         Count::read(self.name(), self.value.changed(seen.version).await?.as_ref())
@@ -255,10 +191,10 @@ mod tests {
         assert_eq!(sum.number(), TASKS * ROUNDS);
     }
 
-    /// Curator's `testDisconnectReconnectWithMultipleClients`: a change that was missed is told after the way has
-    /// opened again, also under the next session.
+    /// Curator's `testDisconnectReconnectWithMultipleClients`: a missed change is returned after the reconnection, also
+    /// under the next session.
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_for_a_change_hears_of_one_made_while_it_was_cut_off() {
+    async fn an_observer_is_told_of_a_change_made_while_it_was_cut_off() {
         let service = service();
         for expires in [false, true] {
             let (ann, bob) = (service.keeper(), service.keeper());

@@ -1,8 +1,8 @@
-//! Who may go: pure decisions over one view of a queue.
+//! Which contenders may go: pure decisions over one view of a queue.
 
 use crate::contender::{ContenderId, ContenderInfo, Mode, MutexRole, QueueView};
 
-/// What a contender is to do, as its queue stands.
+/// What a contender does next, given its queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -10,26 +10,26 @@ pub enum Decision {
     Granted,
     /// It waits for this contender to leave.
     WaitFor {
-        /// The nearest one ahead that keeps us waiting.
+        /// The nearest contender ahead that keeps us waiting.
         ahead: ContenderId,
-        /// Whether its departure alone proves our turn: nobody else ahead keeps us waiting, and nobody can come who
-        /// does.
+        /// Whether its departure alone proves our turn: no other contender ahead keeps us waiting, and none that does
+        /// can come.
         departure_grants: bool,
     },
-    /// It does not stand in the queue: somebody removed it.
+    /// It does not stand in the queue: it was removed.
     NotInQueue,
-    /// The queue has contenders of another kind of lock, and no order is agreed with them.
+    /// The queue has contenders of another kind of lock, and there is no common order with them.
     KindMismatch {
-        /// What one of the others asks for.
+        /// What one of those contenders asks for.
         found: Mode,
     },
 }
 
 /// What a contender asks to be granted in the one queue of its lock, or in the gate of a semaphore.
 ///
-/// Each waits for the nearest one ahead that excludes it, so that a holder's departure wakes those who may go and,
-/// where readers hold, at most the one writer behind them. None ever waits in a queue that another kind of lock uses
-/// too.
+/// Each contender waits for the nearest one ahead that excludes it. So a holder's departure wakes the contenders that
+/// may go and, where readers hold, at most the one writer behind them. No contender ever waits in a queue that another
+/// kind of lock uses too.
 ///
 /// ```
 /// use lockkeeper_core::decide::{self, Decision};
@@ -61,14 +61,14 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
 }
 
-/// Tells whether the departure of `ahead`, the nearest one that keeps whoever asks for `asked` waiting in this view, proves
-/// its turn once it is known that nobody was left ahead of that one.
+/// Tells whether the departure of `ahead` proves the turn of a waiter for `asked`, once it is known that no contender
+/// was left ahead of `ahead`. In this view, `ahead` is the nearest contender that keeps the waiter waiting.
 pub fn departure_of_first_grants(asked: Mode, ahead: &ContenderId, view: &QueueView) -> bool {
     let ahead = view.position(ahead).map(|position| view.contenders[position].mode);
     ahead.is_some_and(|ahead| !may_leave_an_excluding_one(asked, ahead))
 }
 
-/// Tells whether nobody is left ahead of whoever was granted what it asked for.
+/// Tells whether no contender is left ahead of one that was granted this mode.
 pub const fn is_alone(asked: Mode) -> bool {
     match asked {
         Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
@@ -76,21 +76,21 @@ pub const fn is_alone(asked: Mode) -> bool {
     }
 }
 
-/// Tells whether whoever asks for `asked` waits for one that is ahead and shown as `ahead`, of the same kind of lock.
+/// Tells whether a contender for `asked` waits for one ahead of it that is shown as `ahead`, of the same kind of lock.
 const fn excludes(asked: Mode, ahead: Mode) -> bool {
     match asked {
         // Readers share, so only writers keep them waiting.
         Mode::Read => !matches!(ahead, Mode::Read),
-        // How many there may be at a time is not said by their order.
+        // Their order does not limit how many there may be at a time.
         Mode::Permit | Mode::Member => false,
         Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
     }
 }
 
-/// Tells whether the departure of `ahead` may leave another one in its place that excludes `asked`: a reader, which is
-/// the only one that can come to stand beside another, and only beside a writer.
+/// Tells whether the departure of `ahead` may leave another contender in its place that excludes `asked`. That can only
+/// be a reader: only a reader can join beside another contender, and only beside a writer.
 ///
-/// A mutex turns into nothing else, so whoever waits for one alone needs no second look.
+/// A mutex never turns into another mode, so a contender that waits only for a mutex needs no second look.
 const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
     match (asked, ahead) {
         // A share keeps no reader waiting.
@@ -101,10 +101,10 @@ const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
     }
 }
 
-/// Returns what a contender of another kind of lock asks for, if there is one: where there is, nobody who asks for
-/// `asked` may be granted anything.
+/// Returns what a contender of another kind of lock asks for, if there is one. Then no contender for `asked` may be
+/// granted anything.
 pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
-    // Where an election is laid out as a mutex, it is one, for itself and for all others.
+    // Where an election is laid out as a mutex, it is one, for itself and for other locks.
     let asked = if asked == Mode::Candidate { view.candidate } else { asked };
     let is_friend = |mode: Mode| match (asked, view.mutex_role) {
         (Mode::Mutex | Mode::Read | Mode::Write | Mode::Exclusive, MutexRole::Writer) => {
@@ -117,12 +117,12 @@ pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
     view.elsewhere.or_else(|| view.first_mode(|mode| !is_friend(mode)))
 }
 
-/// Tells whether somebody who joined now would be granted `asked` at once.
+/// Tells whether a contender that joins now would be granted `asked` at once.
 pub fn is_free(asked: Mode, view: &QueueView) -> bool {
     !view.contenders.iter().any(|other| excludes(asked, other.mode))
 }
 
-/// Whether permits can be taken, for whoever is first at the gate.
+/// Whether the first contender at the gate can take permits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Permits {
@@ -130,14 +130,14 @@ pub enum Permits {
     Fit,
     /// Too many are taken, or the bound is too low: wait for a change.
     WaitForChange,
-    /// The lock is in use as one of another kind.
+    /// The lock is in use as another kind.
     KindMismatch {
-        /// What somebody there asks for.
+        /// What a contender of that kind asks for.
         found: Mode,
     },
 }
 
-/// Decides whether `wanted` more permits fit under `bound`, as the queue of permits stands. Everything in it counts.
+/// Decides whether `wanted` more permits fit under `bound`, given the queue of permits. Every entry in it counts.
 pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> Permits {
     if let Some(found) = view.elsewhere {
         return Permits::KindMismatch { found };
@@ -146,13 +146,13 @@ pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> Permits {
     if taken.checked_add(wanted).is_some_and(|all| all <= bound) { Permits::Fit } else { Permits::WaitForChange }
 }
 
-/// Tells of each contender of a lock, as a look shows them, whether it holds: for whoever only looks.
+/// Tells for each contender of a lock, as a look shows them, whether it holds; for observers.
 ///
-/// A reader that shares a writer's place has its token, and holds as long as the writer does.
+/// A reader that shares a writer's place has its token, and holds while the writer does.
 pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
     let holds = |at: usize| {
         let me = &contenders[at];
-        // Those who share one place stand one behind the other, the writer first.
+        // Contenders that share one place stand one behind the other, the writer first.
         let shares_our_place = |other: &ContenderInfo| other.token.is_some() && other.token == me.token;
         let place = contenders[..at].iter().position(shares_our_place).unwrap_or(at);
         match (me.mode, contenders[place].mode) {

@@ -13,10 +13,11 @@ const MODES: [Mode; 8] =
 /// All queues of up to six contenders of eight modes: 8 + 64 + … + 262,144.
 const QUEUES: usize = 8 + 64 + 512 + 4_096 + 32_768 + 262_144;
 
-/// In which queues, what may be asked for, what each service may show it as, and what else may stand in the same queue.
+/// The role of a mutex in the queue, what may be asked for, what services may show it as, and what else may stand in
+/// the same queue.
 type Kind = (MutexRole, Mode, &'static [Mode], &'static [Mode]);
 
-/// All that may stand in the queue of a name of our own that is a mutex and a read/write lock.
+/// All modes that may stand in the queue of a name of our own that is a mutex and a read/write lock.
 const ONE_LOCK: &[Mode] = &[Mode::Mutex, Mode::Read, Mode::Write, Mode::Exclusive];
 
 const MUTEX_SHOWN: &[Mode] = &[Mode::Mutex, Mode::Exclusive];
@@ -28,14 +29,14 @@ const KINDS: [Kind; 12] = [
     (MutexRole::Writer, Mode::Mutex, MUTEX_SHOWN, ONE_LOCK),
     (MutexRole::Writer, Mode::Read, &[Mode::Read], ONE_LOCK),
     (MutexRole::Writer, Mode::Write, WRITE_SHOWN, ONE_LOCK),
-    // On paths that are shared with clients to whom the two are different kinds.
+    // On paths that are shared with clients for which the two are different kinds.
     (MutexRole::Stranger, Mode::Mutex, MUTEX_SHOWN, MUTEX_SHOWN),
     (MutexRole::Stranger, Mode::Read, &[Mode::Read], &[Mode::Read, Mode::Write, Mode::Exclusive]),
     (MutexRole::Stranger, Mode::Write, WRITE_SHOWN, &[Mode::Read, Mode::Write, Mode::Exclusive]),
     // An election that is laid out as a mutex.
     (MutexRole::Writer, Mode::Candidate, MUTEX_SHOWN, ONE_LOCK),
     (MutexRole::Stranger, Mode::Candidate, MUTEX_SHOWN, MUTEX_SHOWN),
-    // To the others it makes no difference.
+    // For the others it makes no difference.
     (MutexRole::Writer, Mode::Candidate, &[Mode::Candidate], &[Mode::Candidate]),
     (MutexRole::Writer, Mode::Gate, &[Mode::Gate], &[Mode::Gate]),
     (MutexRole::Writer, Mode::Permit, &[Mode::Permit], &[Mode::Permit]),
@@ -79,9 +80,9 @@ fn view(modes: &[Mode]) -> QueueView {
     QueueView::new(Version(1), contenders.collect::<Vec<_>>())
 }
 
-/// Shows a queue of these modes to whoever asks for a kind.
+/// Shows a queue of these modes to a contender of a kind.
 fn view_for((mutex_role, asked, shown_as, _): &Kind, modes: &[Mode]) -> QueueView {
-    // Whichever of them it is, all it does is to stand for a mutex.
+    // In each of them, its only effect is that it stands for a mutex.
     let candidate = if *asked == Mode::Candidate { shown_as[0] } else { Mode::Candidate };
     QueueView { mutex_role: *mutex_role, candidate, ..view(modes) }
 }
@@ -108,8 +109,8 @@ fn extend_every_way(modes: &[Mode], queue: &mut Vec<Mode>, check: &mut dyn FnMut
     }
 }
 
-/// The second definition: in a queue of one kind one holds if nobody ahead excludes it, and else waits for the last of
-/// those who do.
+/// The second definition: in a queue of one kind a contender holds if none ahead excludes it, and otherwise waits for
+/// the last one that does.
 fn model(asked: Mode, friends: &[Mode], me: usize, modes: &[Mode]) -> Model {
     if let Some(&found) = modes.iter().find(|mode| !friends.contains(mode)) {
         return Model::Mismatch(found);
@@ -141,7 +142,8 @@ fn in_every_queue_of_up_to_six_contenders_of_all_kinds_the_decision_is_the_model
                     (Model::Holds, Decision::Granted) => true,
                     (Model::Mismatch(expected), Decision::KindMismatch { found }) => expected == *found,
                     (Model::WaitsFor { nearest, only }, Decision::WaitFor { ahead, departure_grants }) => {
-                        // Whether more may be said is tested below; it must not be said where a second one is ahead.
+                        // Whether a departure may grant is tested below; it must not where a second excluding contender
+                        // is ahead.
                         *ahead == id(nearest) && (only || !departure_grants)
                     }
                     _ => false,
@@ -153,9 +155,9 @@ fn in_every_queue_of_up_to_six_contenders_of_all_kinds_the_decision_is_the_model
     assert_eq!(checked, QUEUES);
 }
 
-/// A mutex is handed on, and a share given, without a second look; that is what the promise is for.
+/// A mutex is handed on, and a share granted, without a second look; that is the purpose of the promise.
 #[test]
-fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_nobody_can_take_its_place() {
+fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_no_other_can_take_its_place() {
     for asked in [Mode::Mutex, Mode::Gate, Mode::Candidate] {
         let second = decide(asked, &id(1), &view(&[asked, asked, asked]));
         assert_eq!(second, Decision::WaitFor { ahead: id(0), departure_grants: true });
@@ -170,10 +172,10 @@ fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_nobody_can_take
     assert_eq!(behind_a_mutex, Decision::WaitFor { ahead: id(0), departure_grants: true });
 }
 
-/// Lets each one that is said to grant by its departure depart, with every set of others, after every join that can
+/// Lets each contender depart whose departure is said to grant, with every set of others, after every join that can
 /// come meanwhile: a reader beside each writer, and one more of its kind at the tail.
 #[test]
-fn a_departure_that_is_said_to_grant_does_grant_whoever_leaves_and_comes_meanwhile() {
+fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_meanwhile() {
     let mut promises = 0;
     for kind in &KINDS {
         let &(_, asked, shown_as, friends) = kind;
@@ -197,8 +199,8 @@ fn a_departure_that_is_said_to_grant_does_grant_whoever_leaves_and_comes_meanwhi
     assert!(promises > 500, "{promises} promises are too few");
 }
 
-/// As above, for one that was not the first when it was seen, and is known to have become so: of those ahead of it, and of
-/// whoever stood beside them, nobody is left.
+/// As above, for one that was not the first when it was seen, and is known to have become so: none of those ahead of
+/// it, and none that stood beside them, is left.
 #[test]
 fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
     let mut promises = 0;
@@ -229,7 +231,7 @@ fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
 }
 
 #[test]
-fn whoever_is_granted_alone_stands_first() {
+fn a_contender_that_is_granted_alone_stands_first() {
     for kind in KINDS.iter().filter(|(_, asked, ..)| is_alone(*asked)) {
         let &(_, asked, shown_as, friends) = kind;
         for_every_queue_of(friends, |modes| {
@@ -271,12 +273,13 @@ fn evolutions(before: &QueueView, modes: &[Mode], me: usize, ahead: &ContenderId
     evolved
 }
 
-/// Where the two are strangers, a queue that shows a mutex is no read/write lock's.
+/// Where the two are strangers, a queue that shows a mutex belongs to no read/write lock.
 fn reads_beside(view: &QueueView) -> bool {
     view.mutex_role == MutexRole::Writer || !view.contenders.iter().any(|other| other.mode == Mode::Mutex)
 }
 
-/// The case for which a departure grants a mutex nothing: it was a write lock's, or may have been, and leaves a share.
+/// The case in which a departure grants a mutex nothing: the contender was, or may have been, a write lock's, and
+/// leaves a share.
 #[test]
 fn behind_one_that_may_be_a_writer_nothing_is_granted_without_another_look() {
     for (asked, ahead) in [
@@ -297,12 +300,12 @@ fn behind_one_that_may_be_a_writer_nothing_is_granted_without_another_look() {
     assert_eq!(decide(Mode::Mutex, &id(1), &on_a_shared_path), Decision::KindMismatch { found: Mode::Read });
 }
 
-/// In each queue of one kind let each one depart, and see whose wait that ends.
+/// In each queue of one kind, lets each contender depart and checks whose wait that ends.
 ///
-/// The bounds: of an exclusive kind, the one just behind and nobody else. Of a read/write lock, either the one writer
-/// just behind, or, behind a writer, the readers up to the next writer. All of them can go then, but in two cases: of
-/// several readers that hold, the last one in line leaves before others, and the one writer behind it looks again; or
-/// somebody leaves who only waited while others hold, and those just behind it look again.
+/// The bounds: of an exclusive kind, only the contender just behind. Of a read/write lock, either the one writer just
+/// behind, or, behind a writer, the readers up to the next writer. All of them can go then, except in two cases: of
+/// several readers that hold, the last one in line leaves before others, and the one writer behind it looks again; or a
+/// contender leaves that only waited while others hold, and those just behind it look again.
 #[test]
 fn a_departure_ends_the_wait_of_those_just_behind_and_in_vain_only_where_others_still_hold() {
     for kind in &KINDS {
@@ -330,7 +333,7 @@ fn a_departure_ends_the_wait_of_those_just_behind_and_in_vain_only_where_others_
     }
 }
 
-/// What the one that is shown so asks for, in a queue of this kind.
+/// What the contender that is shown in this mode asks for, in a queue of this kind.
 fn asked_by(kind: Mode, shown: Mode) -> Mode {
     match (kind, shown) {
         (_, Mode::Read | Mode::Write) => shown,
@@ -372,9 +375,9 @@ fn a_contender_that_is_not_in_the_queue_is_never_granted() {
     assert_eq!(decide(Mode::Mutex, &id(0), &view(&[])), Decision::NotInQueue);
 }
 
-/// Whoever only looks before it joins is told what it would be told as the last in line.
+/// A contender that only looks before it joins gets the decision that it would get as the last in line.
 #[test]
-fn a_lock_is_free_for_whoever_would_be_granted_at_the_tail_and_of_another_kind_likewise() {
+fn a_lock_is_free_for_a_contender_that_would_be_granted_at_the_tail_and_of_another_kind_likewise() {
     for kind in &KINDS {
         let &(_, asked, shown_as, _) = kind;
         for &shown in shown_as {
@@ -400,9 +403,9 @@ fn a_lock_is_free_for_whoever_would_be_granted_at_the_tail_and_of_another_kind_l
     }
 }
 
-/// What stands in another part of the lock comes before all else, whoever asks, and for whoever is first too.
+/// A contender in another part of the lock decides before all else, for every mode, and for the first in line too.
 #[test]
-fn a_contender_elsewhere_is_a_mismatch_for_everybody() {
+fn a_contender_elsewhere_is_a_mismatch_for_every_mode() {
     for kind in &KINDS {
         let &(_, asked, shown_as, _) = kind;
         for (&shown, elsewhere) in shown_as.iter().zip(MODES.into_iter().cycle()) {
@@ -435,7 +438,7 @@ fn permits_fit_exactly_while_there_are_not_more_than_the_bound_with_them() {
     }
 }
 
-/// Whatever stands there counts as a permit, whatever it looks like.
+/// Every contender there counts as a permit, in any mode.
 #[test]
 fn of_permits_everything_counts() {
     for mode in MODES {
@@ -443,7 +446,8 @@ fn of_permits_everything_counts() {
     }
 }
 
-/// Shows a queue to an operator; each at a place of its own but those who stand beside the one before them.
+/// Shows a queue to an operator; each contender at a separate place, except those that stand beside the one before
+/// them.
 fn shown(modes: &[Mode], beside: usize) -> Vec<ContenderInfo> {
     let mut grant = 0;
     let info = |(at, &mode): (usize, &Mode)| {
@@ -455,9 +459,9 @@ fn shown(modes: &[Mode], beside: usize) -> Vec<ContenderInfo> {
     modes.iter().enumerate().map(info).collect()
 }
 
-/// In each queue of one kind, whoever only looks sees as holders those who know it of themselves.
+/// In each queue of one kind, an observer sees as holders the contenders that were granted.
 #[test]
-fn the_holders_that_an_onlooker_sees_are_those_who_were_granted() {
+fn the_holders_that_an_onlooker_sees_are_those_that_were_granted() {
     for kind in KINDS.iter().filter(|(_, asked, ..)| *asked != Mode::Gate) {
         let &(_, asked, _, friends) = kind;
         for_every_queue_of(friends, |modes| {
@@ -468,17 +472,17 @@ fn the_holders_that_an_onlooker_sees_are_those_who_were_granted() {
             assert_eq!(holders(&shown(modes, 0)), granted, "{modes:?}");
         });
     }
-    // Whoever stands at the gate has nothing yet.
+    // A contender at the gate holds nothing yet.
     assert_eq!(holders(&shown(&[Mode::Permit, Mode::Permit, Mode::Gate, Mode::Gate], 0)), [true, true, false, false]);
 }
 
-/// Places beside: readers share the fate of the writer they stand behind, at whatever place that is.
+/// Places beside: readers share the fate of the writer that they stand behind, at every place.
 #[test]
 fn a_reader_beside_a_writer_holds_exactly_as_long_as_the_writer() {
     let mut checked = 0;
     for_every_queue_of(&[Mode::Read, Mode::Write], |modes| {
         for beside in 1..1_usize << modes.len() {
-            // Only readers stand beside, and only behind a writer or another one who does.
+            // Only readers stand beside, and only behind a writer or another such reader.
             let is_legal = (0..modes.len()).filter(|at| beside & (1 << at) != 0).all(|at| {
                 let before = at.checked_sub(1);
                 modes[at] == Mode::Read
@@ -497,7 +501,7 @@ fn a_reader_beside_a_writer_holds_exactly_as_long_as_the_writer() {
     assert!(checked > 100, "{checked} queues are too few");
 }
 
-/// Two who hold at the same time never exclude one another, but for a reader in its own writer's place.
+/// Two holders at the same time never exclude one another, except a reader in its own writer's place.
 #[test]
 fn no_two_holders_of_one_queue_exclude_one_another() {
     for (.., friends) in KINDS {
