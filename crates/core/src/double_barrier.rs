@@ -1,4 +1,4 @@
-//! A gate that opens when enough have come, and lets them out together.
+//! A gate that opens when enough members have come, and lets them out together.
 
 #[cfg(test)]
 mod tests;
@@ -13,18 +13,20 @@ use crate::keeper::Shared;
 use crate::lock::{Lock, granted};
 use crate::{ErrorKind, Hold, Keeper, Liveness, QueueName, Result};
 
-/// The most members that a double barrier waits for: the names of a round, and of those who were late to leave an
-/// earlier one, must fit into one value.
+/// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
+/// an earlier one, must fit into one value.
 pub const MEMBERS_MAX: u32 = 900;
 
-/// A double barrier: members go in when so many of them have come, and out when all of them have left.
+/// A double barrier: members go in when the given number of them have come, and out when all of them have left.
 ///
-/// Rounds follow one another. Whoever comes while the whole of a round is inside joins it (Curator calls it
-/// over-subscribed); once one of a round has left, or died, whoever comes is of the next, and goes in when enough
-/// others have come who are not inside yet. A member that dies is missing: those who wait for it to come wait on, those
-/// who wait for it to leave do not.
+/// Rounds follow one another. A member that comes while the whole of a round is inside joins it (Curator calls it
+/// over-subscribed). Once a member of a round has left, or died, a member that comes is of the next round, and goes in
+/// when enough others have come that are not inside yet. A member that dies is missing: members that wait for it to
+/// come keep waiting, members that wait for it to leave do not.
 ///
-/// Made by [`Keeper::double_barrier`]; cheap to clone.
+/// Made by [`Keeper::double_barrier`]; cheap to clone. A timeout holds also while the connection is lost. If it is over
+/// before the service has answered, the call fails with a transient error. Other failures that may pass are retried
+/// under the keeper's retry policy; permanent errors are those of [`Mutex`](crate::Mutex).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -40,8 +42,7 @@ pub const MEMBERS_MAX: u32 = 900;
 ///
 /// # Source
 ///
-/// Curator's `DistributedDoubleBarrier`, whose `enter` a spurious wake-up could pass until GH-1290. The layout is our
-/// own.
+/// Curator's `DistributedDoubleBarrier`, whose `enter` a spurious wake-up could pass until GH-1290. The layout is ours.
 #[derive(Clone)]
 #[doc(alias = "DistributedDoubleBarrier")]
 pub struct DoubleBarrier {
@@ -50,14 +51,12 @@ pub struct DoubleBarrier {
 }
 
 impl Keeper {
-    /// Returns the double barrier of this name that so many members go through together. Asking costs nothing.
-    ///
-    /// Everybody who uses it must say the same number.
+    /// Returns the double barrier of this name, for the given number of members. All its users must give the same
+    /// number.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::InvalidRequest`] for no members, or more than
-    /// [`MEMBERS_MAX`].
+    /// [`ErrorKind::InvalidRequest`] for no members, or more than [`MEMBERS_MAX`].
     #[doc(alias = "DistributedDoubleBarrier")]
     pub fn double_barrier(&self, name: &str, members: u32) -> Result<DoubleBarrier> {
         let lock = self.lock(name)?;
@@ -75,47 +74,22 @@ impl DoubleBarrier {
         &self.lock.queue
     }
 
-    /// Waits until enough members have come, however long it takes, and goes in with them.
+    /// Waits until enough members have come, however long it takes, and goes in with them. Dropping the future at any
+    /// point leaves the barrier.
+    ///
+    /// At some moment between the call and its answer enough members had come; those still there then go in. A member
+    /// keeps its place over a connection loss while the session lives. When the session ends, it comes anew under the
+    /// next one.
     ///
     /// # Errors
     ///
-    /// Permanent ones, as [`Mutex::lock`](crate::Mutex::lock); [`ErrorKind::LimitReached`] if too many are inside. What
-    /// may pass is tried again under the keeper's retry policy.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the barrier.
-    ///
-    /// # Ordering
-    ///
-    /// At some moment between the call and its answer enough members had come; whoever of them was still there then
-    /// goes in.
-    ///
-    /// # On connection loss
-    ///
-    /// Keeps its place while the session lives. When the session ends, it comes anew under the next one.
+    /// [`ErrorKind::LimitReached`] if too many are inside.
     pub async fn enter(&self) -> Result<Entered> {
         self.enter_with(Patience::Endless).await.map(granted)
     }
 
     /// Waits until enough members have come, at most for `timeout`, and goes in with them; `None` if the time was up
-    /// first, and then it does not count as one who has come.
-    ///
-    /// # Errors
-    ///
-    /// As [`DoubleBarrier::enter`]; and a transient one if the time was up before the service had answered.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`DoubleBarrier::enter`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`DoubleBarrier::enter`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`DoubleBarrier::enter`]; the timeout is kept to whatever happens.
+    /// first, and then it does not count as a member that has come.
     pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>> {
         self.enter_with(Patience::within(&self.lock.shared, timeout)).await
     }
@@ -142,50 +116,24 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Returns what answers for being inside: a member whose hold is lost has left, as far as the others can see.
+    /// Returns the hold of the place inside: for the others, a member whose hold is lost has left.
     pub fn hold(&self) -> &Hold {
         self.guard.hold()
     }
 
-    /// Leaves, and waits until all others of the round have left, however long it takes.
+    /// Leaves, and waits until all others of the round have left or died, however long it takes, under a new session if
+    /// need be. Members that joined the round late belong to it. If the future is dropped, we have left all the same.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Lost`], permanent, if our place had been lost before, so that the others may have gone on without
-    /// us; other permanent ones as [`Mutex::lock`](crate::Mutex::lock). What may pass is tried again.
-    ///
-    /// # Cancellation
-    ///
-    /// We have left all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Returns after every other member of the round has left or died. Those who joined the round late are of it.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on, under a new session if need be.
+    /// us.
     pub async fn leave(self) -> Result<()> {
         self.leave_with(Patience::Endless).await.map(granted)
     }
 
-    /// Leaves, and waits until all others of the round have left, at most for `timeout`; tells whether that came.
-    ///
-    /// # Errors
-    ///
-    /// As [`Entered::leave`]; and a transient one if the time was up before the service had answered.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`Entered::leave`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`Entered::leave`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Entered::leave`]; the timeout is kept to whatever happens.
+    /// Leaves, and waits until all others of the round have left, at most for `timeout`; `false` if the time was up
+    /// first.
     pub async fn leave_timeout(self, timeout: Duration) -> Result<bool> {
         let patience = Patience::within(&self.lock.shared, timeout);
         self.leave_with(patience).await.map(|gone| gone.is_some())
@@ -199,7 +147,7 @@ impl Entered {
         };
         let release = guard.release();
         if let Some(reason) = lost {
-            // Nobody counts on us any more, and the release goes on by itself.
+            // No other member counts on us any more, and the release goes on in the background.
             return Err(lost_error(&lock.queue, reason));
         }
         let Some(left) = by(&lock.shared, patience, release).await else {
@@ -207,14 +155,14 @@ impl Entered {
         };
         match left {
             Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => return Err(error),
-            // It goes on by itself.
+            // It goes on in the background.
             Ok(()) | Err(_) => {}
         }
         grant_by(&lock.shared, &RoundGone { queue: &lock.queue, round }, patience).await
     }
 }
 
-/// Waits for something as long as the patience lasts; what needs no wait is had without any.
+/// Waits for something until the time is up. What needs no wait is returned even if there is no time.
 async fn by<T>(shared: &Shared, patience: Patience, wanted: impl Future<Output = T>) -> Option<T> {
     let deadline = match patience {
         Patience::Endless => return Some(wanted.await),

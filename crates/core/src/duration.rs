@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `2.5s`, `1m30s`, `.5h`, or plain seconds where a person types them.
+//! Durations in text: `500ms`, `2.5s`, `1m30s`, `.5h`, or plain seconds where a user types them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const DECIMALS_MAX: usize = 9;
 /// Reads a duration: numbers with at most nine decimals, each with one of `ms`, `s`, `m` or `min`, `h`, `d`, the greatest
 /// unit first; or one number without a unit, which is seconds.
 ///
-/// For what a person types. Where a setting stands in a file or a URL, [`parse_duration_with_unit`] reads it.
+/// It is for what a user types. For a setting in a file or a URL there is [`parse_duration_with_unit`].
 ///
 /// # Errors
 ///
@@ -41,8 +41,8 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
         .ok_or_else(|| invalid(format!("`{text}` is not a duration, such as 500ms, 2.5s, 1m30s, 1h or plain seconds")))
 }
 
-/// Reads a duration as [`parse_duration`] does, but refuses a number without a unit: whoever brings a setting along from
-/// elsewhere may mean milliseconds by it.
+/// Reads a duration as [`parse_duration`] does, but refuses a number without a unit: a user who copies a setting from
+/// another program may mean milliseconds by it.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ fn units(text: &str) -> Option<Duration> {
     if text.is_empty() { None } else { duration(total) }
 }
 
-/// Splits the number off the beginning of a text; how many nanoseconds it is depends on its unit.
+/// Splits the number off the beginning of a text; the number of nanoseconds depends on its unit.
 fn number(text: &str) -> Option<(impl Fn(u128) -> u128, &str)> {
     let digits_end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(digits_end);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn common_notations_are_read() {
         for (text, millis) in [
             ("0", 0),
             ("0.25", 250),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn a_text_that_is_not_a_duration_is_refused() {
         for text in [
             "",
             "abc",

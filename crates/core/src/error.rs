@@ -14,25 +14,25 @@ type Source = Arc<dyn std::error::Error + Send + Sync + 'static>;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The service failed in a way that has no kind of its own; the source says how.
+    /// The service failed in a way that has no other kind; the source says how.
     Backend,
-    /// Others hold permits of the semaphore who say that there is another number of them.
+    /// Holders of permits of the semaphore give another number of permits.
     BoundMismatch,
     /// The keeper, or the session under it, was closed by this process.
     Closed,
-    /// The way to the service broke, or could not be opened.
+    /// The connection to the service broke, or could not be opened.
     ConnectionLost,
-    /// The queue holds what may be a contender of a client that we do not know, so no order with it is certain.
+    /// The queue has an entry that may be the contender of an unknown client, so no order with it is certain.
     ForeignContender,
     /// A configuration that cannot work.
     InvalidConfig,
-    /// A lock's name that is none.
+    /// A name that is not valid.
     InvalidName,
-    /// What is asked for can never be granted.
+    /// The request can never be granted.
     InvalidRequest,
     /// A service URL that cannot be used.
     InvalidUrl,
-    /// The queue is one of another kind of lock.
+    /// The queue belongs to another kind of lock.
     KindMismatch,
     /// A named limit was reached.
     LimitReached,
@@ -40,13 +40,13 @@ pub enum ErrorKind {
     Lost(LossReason),
     /// Access was refused.
     Refused,
-    /// Our contender was removed from the queue by somebody else.
+    /// Another client or an operator removed our contender from the queue.
     Removed,
     /// No holder has the token that was named.
     TokenMismatch,
     /// The service cannot do this.
     Unsupported,
-    /// Whoever asks holds what would have to be given up first, so it would wait for itself.
+    /// The caller holds what would have to be given up first, so it would wait for itself.
     WouldDeadlock,
 }
 
@@ -59,7 +59,7 @@ impl ErrorKind {
             Self::ConnectionLost => "connection lost",
             Self::ForeignContender => "the queue has a contender of an unknown kind",
             Self::InvalidConfig => "unusable configuration",
-            Self::InvalidName => "not a lock's name",
+            Self::InvalidName => "not a valid name",
             Self::InvalidRequest => "can never be granted",
             Self::InvalidUrl => "not a usable service URL",
             Self::KindMismatch => "the queue belongs to another kind of lock",
@@ -77,7 +77,7 @@ impl ErrorKind {
 /// Whether trying again can help.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Advice {
-    /// It cannot: the same call fails again until somebody changes something.
+    /// It cannot: the same call fails again until the cause is removed.
     Permanent,
     /// It can: the call had no effect.
     Transient,
@@ -101,7 +101,7 @@ pub enum Operation {
     Join,
     /// Leaving a queue, as a holder or as a waiter.
     Leave,
-    /// Asking something of somebody else's contender.
+    /// Sending a request to a contender of any client.
     Request,
     /// Reading or writing the value of a queue.
     Value,
@@ -128,7 +128,7 @@ impl Operation {
     }
 }
 
-/// Why a call failed; cheap to clone, since one loss reaches many waiters.
+/// Why a call failed; cheap to clone, since one loss is reported to many waiters.
 #[derive(Clone)]
 pub struct Error {
     inner: Box<Inner>,
@@ -164,14 +164,14 @@ impl Error {
         Self { inner: Box::new(Inner { kind, advice, operation, lock: None, message, source: None }) }
     }
 
-    /// Adds the lock at which it happened.
+    /// Adds the lock.
     #[must_use]
     pub fn at(mut self, lock: &QueueName) -> Self {
         self.inner.lock = Some(lock.clone());
         self
     }
 
-    /// Adds the failure below.
+    /// Adds the failure that caused it.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.inner.source = Some(Arc::new(source));
@@ -203,13 +203,13 @@ impl Error {
         self.inner.operation
     }
 
-    /// Returns the lock at which it happened, if it was one.
+    /// Returns the lock, if the call concerned one.
     pub fn lock(&self) -> Option<&QueueName> {
         self.inner.lock.as_ref()
     }
 }
 
-/// One line: lock, operation and what happened. The cause is its source's to say; `{:#}` adds all causes.
+/// One line: lock, operation and what happened. The cause is in its source; `{:#}` adds all causes.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { kind, operation, lock, message, .. } = &*self.inner;
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(error.to_string(), "nightly: join: the server hung up");
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "reset");
         assert_eq!(format!("{error:#}"), "nightly: join: the server hung up: reset");
-        // An error of ours below another one is said once too.
+        // An error of this library as the cause of another one is shown once too.
         let outer = Error::permanent(ErrorKind::Backend, Operation::Configure, "cannot start").caused_by(error.clone());
         assert_eq!(outer.to_string(), "cannot start");
         assert_eq!(format!("{outer:#}"), "cannot start: nightly: join: the server hung up: reset");

@@ -1,4 +1,4 @@
-//! What happens to locks and sessions, told to observers; nothing flows back.
+//! Events of locks and sessions, for observers; nothing flows back.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ pub enum Event {
         lock: QueueName,
         /// Our place.
         contender: ContenderId,
-        /// How many stood ahead of us when we joined.
+        /// How many contenders stood ahead of us when we joined.
         ahead: usize,
     },
     /// It lost its place while it waited, with its session, and joins again at the tail.
@@ -49,20 +49,20 @@ pub enum Event {
         /// How long it took from the call.
         waited: Duration,
     },
-    /// Its time was up, or somebody else held the lock and it was not to wait.
+    /// Its time was up, or another contender held the lock and it was not to wait.
     NotAcquired {
         /// The lock.
         lock: QueueName,
         /// How long it took from the call.
         waited: Duration,
     },
-    /// Somebody asked it to give the lock up, and whoever holds it has heard so.
+    /// A client or an operator asked it to give the lock up, and its holder has received the request.
     Revoked {
         /// The lock.
         lock: QueueName,
         /// The grant's token.
         token: FencingToken,
-        /// What was said with it.
+        /// The request.
         revocation: Revocation,
     },
     /// It gave the lock back.
@@ -76,7 +76,8 @@ pub enum Event {
         /// Why it had been lost before, if it had.
         lost: Option<LossReason>,
     },
-    /// Its hold was lost: told once, when the session is lost, or else when the holder asks or gives the lock back.
+    /// Its hold was lost: reported once, when the session is lost, or otherwise when the holder asks or gives the lock
+    /// back.
     Lost {
         /// The lock.
         lock: QueueName,
@@ -85,7 +86,7 @@ pub enum Event {
         /// Why.
         reason: LossReason,
     },
-    /// A latch or a selector is over and stands for election no more.
+    /// A latch or a selector is over and does not stand for election any more.
     CampaignEnded {
         /// The election.
         lock: QueueName,
@@ -96,17 +97,18 @@ pub enum Event {
     SessionOpened {
         /// The service, without secrets.
         service: String,
-        /// How long the service keeps it without hearing of it; `None` where sessions have no timeout.
+        /// How long the service keeps it without a sign of life; `None` where sessions have no timeout.
         timeout: Option<SessionTimeout>,
     },
-    /// The way to the service is broken: the session, and every hold under it, is lost unless it opens again in time.
+    /// The connection to the service is broken: the session, and every hold under it, is lost unless it reconnects in
+    /// time.
     Jeopardy {
         /// The service, without secrets.
         service: String,
         /// For how long the holds may still be believed; `None` if nothing is held.
         safe_for: Option<Duration>,
     },
-    /// The way to the service is open again, and the session has outlived it.
+    /// The connection to the service is open again, and the session has survived.
     JeopardyOver {
         /// The service, without secrets.
         service: String,
@@ -120,9 +122,9 @@ pub enum Event {
     },
 }
 
-/// Hears of events. It is called where they happen, so it should be quick, and must not use the same lock.
+/// Receives events. It is called where they happen, so it should be quick, and must not use the same lock.
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
-    /// Hears of one event.
+    /// Receives one event.
     fn on_event(&self, event: &Event);
 }
 
@@ -157,10 +159,10 @@ pub(crate) fn trace(event: &Event) {
     }
 }
 
-/// Writes what ended by itself as an error, and what this process ended as information.
+/// Writes an end that this process did not ask for as an error, and one that it asked for as information.
 fn trace_end(event: &Event) {
     match event {
-        // It is what its holder has asked for.
+        // The holder has asked for it.
         Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold) } => {
             tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is held no more");
         }

@@ -35,8 +35,8 @@ async fn settle() {
     tokio::time::sleep(LONG).await;
 }
 
-/// Curator's `testBasic` and `testMultiClient`: nobody is in before all have come, and nobody out before all have left,
-/// round after round.
+/// Curator's `testBasic` and `testMultiClient`: no member is in before all have come, and none is out before all have
+/// left, round after round.
 #[tokio::test(start_paused = true)]
 async fn members_go_in_together_and_out_together_round_after_round() {
     const MEMBERS: usize = 5;
@@ -64,7 +64,7 @@ async fn members_go_in_together_and_out_together_round_after_round() {
     }
 }
 
-/// Curator's `testOverSubscribed`: one more than needed have come when somebody looks, and all go in and out.
+/// Curator's `testOverSubscribed`: one more than needed have come when a member looks, and all go in and out.
 #[tokio::test(start_paused = true)]
 async fn one_more_than_needed_goes_in_with_the_others() {
     let service = service();
@@ -103,7 +103,7 @@ async fn one_more_than_needed_goes_in_with_the_others() {
 
 /// Curator's `testSpuriousWakeup` (GH-1290): wake-ups without cause, of the value, of the queue and of the connection.
 #[tokio::test(start_paused = true)]
-async fn a_wake_up_without_cause_lets_nobody_in() {
+async fn a_wake_up_without_cause_lets_no_member_in() {
     let service = service();
     let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
     let (first, second) = (enter(&ann, 3), enter(&bob, 3));
@@ -120,7 +120,7 @@ async fn a_wake_up_without_cause_lets_nobody_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_after_one_of_a_round_has_left_waits_for_the_next_round() {
+async fn a_member_that_comes_after_one_of_a_round_has_left_waits_for_the_next_round() {
     let service = service();
     let (ann, bob, eve, dan) = (service.keeper(), service.keeper(), service.keeper(), service.keeper());
     let (first, second) = (enter(&ann, 2), enter(&bob, 2));
@@ -219,9 +219,9 @@ async fn a_member_that_gives_up_or_is_cancelled_does_not_count() {
     assert_eq!(bob.contenders("d").await.unwrap().len(), 1);
 }
 
-/// The reply to each request of whoever completes the round is lost, and it took effect all the same.
+/// The reply to each request of the member that completes the round is lost, and the request took effect all the same.
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_leaves_nobody_outside() {
+async fn a_lost_reply_leaves_no_member_outside() {
     for lost in [Operation::Join, Operation::Value, Operation::View] {
         let service = service();
         let (ann, bob) = (service.keeper(), service.keeper());
@@ -236,7 +236,7 @@ async fn a_lost_reply_leaves_nobody_outside() {
     }
 }
 
-/// Others may have counted on its place by then; if it took another one, they would be inside without it.
+/// Others may have counted on its place by then. If it took another place, they would be inside without it.
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_first_look_fails_keeps_the_place_that_others_count_on() {
     let service = service();
@@ -253,7 +253,7 @@ async fn a_member_whose_first_look_fails_keeps_the_place_that_others_count_on() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_is_somebody_else_s_is_refused_and_left_alone() {
+async fn a_value_of_another_kind_is_refused_and_left_alone() {
     let keeper = service().keeper();
     keeper.shared_counter("d").unwrap().set(7).await.unwrap();
     let error = keeper.double_barrier("d", 1).unwrap().enter().await.unwrap_err();
@@ -264,8 +264,8 @@ async fn a_value_that_is_somebody_else_s_is_refused_and_left_alone() {
     assert_eq!(keeper.double_barrier("d", MEMBERS_MAX + 1).unwrap_err().kind(), ErrorKind::InvalidRequest);
 }
 
-/// With exactly as many members as are needed the barrier is strict: nobody is in before all have come, nor out before
-/// all have left, in every round, on several threads, while the ways to the service break and heal.
+/// With exactly as many members as are needed the barrier is strict: no member is in before all have come, nor out
+/// before all have left, in every round, on several threads, while connections break and recover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_several_threads_with_a_broken_way_now_and_then_no_round_mixes_with_another() {
     const MEMBERS: usize = 4;

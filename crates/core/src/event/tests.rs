@@ -1,4 +1,4 @@
-//! What observers hear and which lines are written, of sessions, holds and campaigns; on the memory backend.
+//! Events and log lines of sessions, holds and campaigns, on the memory backend.
 
 use std::sync::{Arc, Mutex as StdMutex};
 
@@ -58,7 +58,7 @@ impl Subscriber for Lines {
     fn exit(&self, _span: &Id) {}
 }
 
-/// Keeps what an observer hears.
+/// Keeps the events of an observer.
 #[derive(Debug, Default)]
 struct Heard(StdMutex<Vec<Event>>);
 
@@ -88,7 +88,7 @@ fn builder() -> (Arc<TestClock>, KeeperBuilder) {
 }
 
 #[test]
-fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_nobody_asks() {
+fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_no_holder_asks() {
     let lines = lines(async || {
         let heard = Arc::new(Heard::default());
         let (clock, builder) = builder();
