@@ -164,7 +164,7 @@ fn trace_end(event: &Event) {
     match event {
         // The holder has asked for it.
         Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold) } => {
-            tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is held no more");
+            tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is no longer held");
         }
         Event::Lost { lock, token, reason } => {
             tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
@@ -194,10 +194,10 @@ fn trace_session(event: &Event) {
             }
         }
         Event::Jeopardy { service, safe_for } => {
-            tracing::warn!(target: "lockkeeper", service, ?safe_for, "the way to the service is broken");
+            tracing::warn!(target: "lockkeeper", service, ?safe_for, "the connection to the service is broken");
         }
         Event::JeopardyOver { service } => {
-            tracing::info!(target: "lockkeeper", service, "the way to the service is open again");
+            tracing::info!(target: "lockkeeper", service, "the connection to the service is open again");
         }
         Event::SessionLost { service, reason: reason @ LossReason::Closed } => {
             tracing::info!(target: "lockkeeper", service, %reason, "session closed");

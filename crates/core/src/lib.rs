@@ -1,7 +1,7 @@
 //! The words, the waist, the recipes and the memory backend of Lockkeeper, distributed locks for Rust.
 //!
-//! Most programs depend on the crate `lockkeeper`, which adds the services. This one is for those who write a backend,
-//! and for tests that need no service at all:
+//! Most programs depend on the crate `lockkeeper`, which adds the services. This one is for authors of a backend, and
+//! for tests that need no service at all:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,9 +18,15 @@
 //!
 //! # The waist
 //!
-//! A recipe (what a mutex is) is written once, over [`Backend`] and [`Session`]. A backend gives an ordered queue of
-//! contenders that live as long as their session, and knows no recipe. The suite in `lockkeeper-conformance` says
-//! whether it does so rightly; [`memory`] is the reference.
+//! A recipe (what a mutex is) is written once, over [`Backend`] and [`Session`]. A backend provides an ordered queue of
+//! contenders that live as long as their session, and knows no recipe. The suite in `lockkeeper-conformance` checks
+//! that it does so correctly; [`memory`] is the reference.
+//!
+//! # Errors, cancellation and connection loss
+//!
+//! An [`Error`] tells by its [`Advice`] whether trying again can help. Any future may be dropped at any await: no
+//! contender is left that blocks others while the process lives. The documentation of a type tells the rest for all its
+//! methods; a method's documentation tells only what differs.
 //!
 //! # What is not here
 //!

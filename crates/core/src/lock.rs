@@ -1,4 +1,4 @@
-//! What every kind of lock is made of: a keeper's shared part and a name. What may be asked of it is the recipes'.
+//! What every kind of lock is made of: a keeper's shared part and a name. The recipes define its methods.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Has one place of this mode granted.
+    /// Waits for the grant of one place of this mode.
     pub(crate) async fn grant<Kind>(&self, mode: Mode, patience: Patience) -> Result<Option<Guard<Kind>>> {
         let attempt = OnePlace { queue: &self.queue, mode };
         self.grant_all(&attempt, mode, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
     }
 
-    /// Has something granted, and makes a guard of each place of it.
+    /// Waits for a grant, and makes a guard of each of its places.
     pub(crate) async fn grant_all<Kind, A: Attempt>(
         &self,
         attempt: &A,
@@ -53,7 +53,7 @@ impl fmt::Debug for Lock {
     }
 }
 
-/// Unwraps what was granted without end of patience.
+/// Unwraps the grant of a wait without a deadline.
 pub(crate) fn granted<T>(granted: Option<T>) -> T {
     granted.expect("without a deadline nothing but a grant or an error ends the wait")
 }

@@ -11,20 +11,20 @@ use crate::{Error, ErrorKind, Operation};
 /// The longest name, in bytes of UTF-8: room enough for a path or a sentence, and short in every log line.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// The longest encoded name, in bytes: file systems end at 255, and a backend adds marks of its own.
+/// The longest encoded name, in bytes: file systems end at 255, and a backend adds further marks.
 const ENCODED_BYTES_MAX: usize = 200;
 
 /// How much of a longer encoded name is kept before its digest, in bytes.
 const ENCODED_PREFIX_BYTES: usize = 120;
 
-/// How much of the SHA-256 digest follows, in bytes: 128 bits leave no chance of two names meeting.
+/// How much of the SHA-256 digest follows, in bytes: with 128 bits, two names never have the same digest.
 const DIGEST_BYTES: usize = 16;
 
 /// The name of a lock's queue: 1 to 200 bytes of UTF-8 without control characters.
 ///
-/// A name that begins with `/` is the path of a ZooKeeper node where the service is ZooKeeper. So that a program can move
-/// from one service to another, such a name is one everywhere only if ZooKeeper takes it for a path: `/a//b`, `/a/`,
-/// `/a/../b` and characters that ZooKeeper refuses are no names.
+/// A name that begins with `/` is the path of a ZooKeeper node where the service is ZooKeeper. So that a program can
+/// move from one service to another, such a name is valid on every service only if ZooKeeper accepts it as a path:
+/// `/a//b`, `/a/`, `/a/../b` and characters that ZooKeeper refuses are not valid.
 ///
 /// Two names are the same lock only if they are equal byte for byte: case, dots, slashes and spaces all count.
 ///
@@ -48,9 +48,9 @@ pub enum Part {
     /// The one queue of a mutex, a read/write lock, an election or a barrier.
     #[default]
     Line,
-    /// Where those who want permits wait their turn to look at the permits.
+    /// Where contenders for permits wait for their turn to look at the permits.
     Gate,
-    /// What is held of a semaphore, in no order.
+    /// The held permits of a semaphore, in no order.
     Permits,
 }
 
@@ -60,7 +60,7 @@ impl QueueName {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`] if it is empty, longer than [`NAME_BYTES_MAX`] or has a control character, or begins
-    /// with `/` and is no path of a ZooKeeper node.
+    /// with `/` and is not a valid path of a ZooKeeper node.
     pub fn new(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| Err(Error::permanent(ErrorKind::InvalidName, Operation::Configure, why));
         if name.is_empty() {
@@ -100,7 +100,7 @@ impl QueueName {
     ///
     /// Every other byte is percent-encoded, and so are the names `.` and `..`. A form that would be longer is cut after
     /// 120 bytes and continued with `~` and 32 hexadecimal digits of the name's SHA-256, and so is one that already
-    /// looks like that; [`QueueName::is_digested`] tells, since such a form cannot be decoded.
+    /// looks like that. Such a form cannot be decoded; [`QueueName::is_digested`] tells whether a name has one.
     pub fn encoded(&self) -> String {
         let encoded = percent_encode(&self.text);
         if !needs_digest(&encoded) {
@@ -147,8 +147,8 @@ impl QueueName {
     }
 }
 
-/// Says why the rest of a path behind its first slash cannot lead to a node, by the rules of Apache's `PathUtils`, to
-/// which the root is no place for a lock.
+/// Returns why the rest of a path after its first slash cannot lead to a node, by the rules of Apache's `PathUtils`; in
+/// addition, the root cannot be a lock.
 fn refused_path(nodes: &str) -> Option<String> {
     if nodes.is_empty() {
         return Some("is the root".to_owned());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_begins_with_a_slash_is_one_only_if_it_is_a_nodes_path() {
+    fn a_name_that_begins_with_a_slash_is_valid_only_if_it_is_a_nodes_path() {
         for path in ["/a", "/a/b", "/a/.b", "/a b/ä/語", "/a/...", "/zookeeper"] {
             assert!(QueueName::new(path).is_ok(), "{path}");
         }
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidName, "{refused}");
             assert!(error.to_string().contains(why), "{error}");
         }
-        // Elsewhere they are stored in a form of their own.
+        // In other names they are encoded.
         for name in ["a//b", "a/", "a/../b", "🔒", "\u{e000}", "\u{fff0}"] {
             assert!(QueueName::new(name).is_ok(), "{name:?}");
         }
@@ -299,7 +299,7 @@ mod tests {
         }
 
         #[test]
-        fn a_stranger_s_file_name_never_decodes_to_a_name_with_another_encoding(text in "\\PC{0,40}") {
+        fn a_foreign_file_name_never_decodes_to_a_name_with_another_encoding(text in "\\PC{0,40}") {
             if let Some(name) = QueueName::decode(&text) {
                 prop_assert_eq!(name.encoded(), text);
             }

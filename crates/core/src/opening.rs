@@ -1,7 +1,7 @@
 //! The session of a keeper: the present one, and the opening of the next.
 //!
-//! Opening belongs to no caller. A task does it, in the runtime of whoever asked first; it goes on when that caller has
-//! given up, and its outcome reaches all who wait for it by then. It ends with the keeper.
+//! No caller owns the opening. A task does it, in the runtime of the first caller. It goes on when that caller has
+//! given up, and all callers that wait for it by then get its outcome. It ends with the keeper.
 
 #[cfg(test)]
 mod tests;
@@ -15,53 +15,42 @@ use tokio::sync::watch;
 use crate::keeper::{Shared, Stage};
 use crate::{BoxFuture, Error, ErrorKind, Operation, Result, Session};
 
-/// How many openings one caller waits for that end without an outcome: each does so because its runtime has ended, and
-/// no program ends more than a few in a row.
+/// How many openings without an outcome one caller waits for. An opening has no outcome if its runtime ended, and no
+/// program ends more than a few runtimes in a row.
 const OPENINGS_MAX: u32 = 4;
 
-/// What comes of opening a session.
+/// The outcome of opening a session.
 type Opened = Result<Arc<dyn Session>>;
 
-/// What a keeper has of a session.
+/// The state of a keeper's session.
 #[derive(Default)]
 pub(crate) enum Slot {
-    /// Nothing, until somebody asks.
+    /// None, until a caller asks.
     #[default]
     Empty,
-    /// A task opens one, and tells all who wait; if nobody can tell any more, its runtime has ended.
+    /// A task opens one, and tells all waiters. If the sender is gone, its runtime has ended.
     Opening(watch::Receiver<Option<Opened>>),
     /// One that may be lost by now.
     Open(Arc<dyn Session>),
 }
 
-/// How a caller comes by a session.
+/// How a caller gets a session.
 enum Way {
     /// It is there.
     There(Arc<dyn Session>),
-    /// A task tells.
+    /// A task opens it and sends the outcome.
     Told(watch::Receiver<Option<Opened>>),
     /// The caller opens one itself, since there is no runtime for a task.
     Alone(BoxFuture<Opened>),
 }
 
 impl Shared {
-    /// Returns the present session, or has the next one opened.
+    /// Returns the present session, or waits until the next one is open. If the future is dropped, the opening goes on.
+    /// A caller that comes after an opening has failed begins another one.
     ///
     /// # Errors
     ///
-    /// Those of the opening, which are told to all who wait for it; [`ErrorKind::Closed`] once the keeper is closed.
-    ///
-    /// # Cancellation
-    ///
-    /// The opening goes on.
-    ///
-    /// # Ordering
-    ///
-    /// Whoever asks after an opening has failed begins another one.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once the keeper is closed.
     pub(crate) async fn session(&self) -> Opened {
         for _ in 0..OPENINGS_MAX {
             let mut outcome = match self.way_to_session()? {
@@ -89,7 +78,7 @@ impl Shared {
         // What is held is used under the session that there is.
         self.refuse_from(Stage::Drained)?;
         let mut opening = self.backend.session();
-        // In memory and on files there is nothing to wait for, and nothing that a task would be needed for.
+        // In memory and on files an opening needs no wait, and so no task.
         if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             drop(slot);
             return self.settle(opened).map(Way::There);
@@ -103,7 +92,7 @@ impl Shared {
         Ok(Way::Told(outcome))
     }
 
-    /// Keeps what was opened for all who ask from now on.
+    /// Keeps the opened session for all later callers.
     fn settle(&self, opened: Opened) -> Opened {
         let mut slot = self.slot();
         match opened {
@@ -123,7 +112,7 @@ impl Shared {
                 if let Slot::Open(other) = &*slot
                     && other.bond().liveness().is_held()
                 {
-                    // Two asked at the same moment. The one that nobody takes is closed.
+                    // Two callers opened one at the same moment. The session that is dropped is closed.
                     return Ok(other.clone());
                 }
                 *slot = Slot::Open(session.clone());
@@ -150,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Nothing panics while the slot is locked, so what a panic elsewhere left here is whole.
+    /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
     fn slot(&self) -> std::sync::MutexGuard<'_, Slot> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,11 +154,11 @@ async fn open(
 ) {
     let opened = tokio::select! {
         biased;
-        // Whoever waits looks again, and finds that the keeper is closed.
+        // A waiting caller looks again, and finds that the keeper is closed.
         () = closing => return,
         opened = opening => opened,
     };
-    // A session that nobody takes is closed.
+    // A session that is dropped is closed.
     if let Some(keeper) = keeper.upgrade() {
         tell.send_replace(Some(keeper.settle(opened)));
     }

@@ -1,4 +1,4 @@
-//! What an operator does to a lock: ask for it, break it, freeze it, thaw it.
+//! What an operator does to a lock: revoke it, break it, freeze it, thaw it.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use crate::decide;
 use crate::name::Part;
 use crate::{Error, ErrorKind, FencingToken, Keeper, Operation, QueueName, Result};
 
-/// A kind of lock, for whoever has to say which one a name is used for.
+/// A kind of lock, for calls that must name the one that a name is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum LockKind {
@@ -26,7 +26,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Returns what a contender asks for that keeps out everybody else.
+    /// Returns the mode of a contender that keeps out all others.
     const fn mode(self) -> Mode {
         match self {
             Self::Mutex => Mode::Mutex,
@@ -47,10 +47,14 @@ fn queue_of(lock: &QueueName, mode: Mode) -> QueueName {
 }
 
 impl Keeper {
-    /// Asks all who hold a lock to give it up, and waits until they have, at most for `wait`; tells whether that came.
+    /// Asks all holders of a lock to give it up, and waits until they have, at most for `wait`; `false` if the time was
+    /// up first.
     ///
-    /// It is a request: a holder hears of it by [`Hold::revoked`](crate::Hold::revoked) and decides. Who waits is not
-    /// asked, and what freezes a lock hears nothing.
+    /// It is a request: a holder receives it by [`Hold::revoked`](crate::Hold::revoked) and decides. Waiters are not
+    /// asked, and neither is what freezes a lock. If the future is dropped, the request stays.
+    ///
+    /// After `true`, all contenders that held the lock at the first look have given it up or died. Others may hold it
+    /// by then.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -73,21 +77,9 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service carries no requests;
-    /// transient if it cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if some may have been
-    /// asked.
-    ///
-    /// # Cancellation
-    ///
-    /// Who was asked stays asked.
-    ///
-    /// # Ordering
-    ///
-    /// After `true`, all who held the lock when it was looked at have given it up or died. Others may hold it by then.
-    ///
-    /// # On connection loss
-    ///
-    /// Asking fails; the wait goes on, under a new session if need be.
+    /// [`ErrorKind::Unsupported`] if the service carries no requests; transient if it cannot be reached now, of advice
+    /// [`Unknown`](crate::Advice::Unknown) if some holders may have been asked. After a connection loss the request
+    /// fails, but the wait goes on, under a new session if need be.
     #[doc(alias = "attemptRevoke")]
     #[doc(alias = "Revoker")]
     pub async fn revoke(&self, name: &str, revocation: Revocation, wait: Duration) -> Result<bool> {
@@ -104,7 +96,7 @@ impl Keeper {
             })
             .collect();
         for request in asked {
-            // One that is gone already need not be asked.
+            // A holder that is gone already need not be asked.
             request.await.map_err(|error| error.at(&lock))?;
         }
         for part in [Part::Line, Part::Permits] {
@@ -120,11 +112,12 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Takes a lock away from the holder that has this token, whatever it thinks, and says who it was.
+    /// Takes a lock away from the holder that has this token, without its consent, and returns what is known of it.
     ///
-    /// The holder learns of it as [`LossReason::Broken`](crate::LossReason::Broken), but it may go on for a moment, and
-    /// the next contender is granted the lock at once: what both write is told apart by their tokens only. Where
-    /// several have the token, a writer and a reader beside it, it is taken from the first.
+    /// The holder's place is left when this returns, and the next contender is granted the lock at once. The holder
+    /// learns of it as [`LossReason::Broken`](crate::LossReason::Broken), but it may go on for a moment: only the
+    /// tokens tell the writes of the two apart. Where several holders have the token, a writer and a reader beside it,
+    /// the lock is taken from the first. If the future is dropped, the call may take effect all the same.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -145,21 +138,9 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TokenMismatch`], permanent, if nobody who holds the lock has this token: then nothing was changed;
-    /// [`ErrorKind::InvalidName`] if it is no name; [`ErrorKind::Unsupported`] if the service cannot do it; transient
-    /// if it cannot be reached now, of advice [`Unknown`](crate::Advice::Unknown) if the lock may have been broken.
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// The holder's place is left when this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// [`ErrorKind::TokenMismatch`], permanent, if no holder of the lock has this token: then nothing was changed.
+    /// [`ErrorKind::Unsupported`] if the service cannot do it; transient if it cannot be reached now, of advice
+    /// [`Unknown`](crate::Advice::Unknown) if the lock may have been broken.
     pub async fn break_lock(&self, name: &str, token: FencingToken) -> Result<ContenderInfo> {
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
@@ -173,12 +154,12 @@ impl Keeper {
         }
     }
 
-    /// Keeps everybody out of a lock until [`Keeper::thaw`], also when this process and its session are gone: queues
-    /// for it like any other, and stays. Says what it left there; `None` if the time was up before its turn came, and
-    /// then it has left the queue.
+    /// Keeps all contenders out of a lock until [`Keeper::thaw`], also when this process and its session are gone: it
+    /// queues for the lock like any other contender, and stays. Returns the contender that it left there; `None` if the
+    /// time was up before its turn came, and then it has left the queue.
     ///
-    /// Those who wait find the reason at the contender that holds it. Of a semaphore it waits until all permits are
-    /// given back, while nobody gets one.
+    /// Waiters find the reason at the contender that holds the lock. For a semaphore it waits until all permits are
+    /// given back, and meanwhile no contender gets one. It passes no contender, and none passes it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -198,17 +179,13 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout); [`ErrorKind::KindMismatch`] if the lock is in use as one
-    /// of another kind; [`ErrorKind::Unsupported`] if the service cannot do it.
+    /// Those of [`Mutex::lock_timeout`](crate::Mutex::lock_timeout), also [`ErrorKind::KindMismatch`] if the lock is in
+    /// use as another kind; [`ErrorKind::Unsupported`] if the service cannot do it.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future leaves the queue; not if its session was lost while it waited: then [`Keeper::thaw`] removes
-    /// what it left.
-    ///
-    /// # Ordering
-    ///
-    /// It passes nobody, and nobody passes it.
+    /// Dropping the future leaves the queue, except if its session was lost while it waited: then [`Keeper::thaw`]
+    /// removes the contender that it left.
     ///
     /// # On connection loss
     ///
@@ -228,7 +205,7 @@ impl Keeper {
             Ok(Some(id)) => id,
             outcome => {
                 let given_up = freeze.give_up(&self.shared).await;
-                // What went wrong first is what is told.
+                // The first error is reported.
                 return outcome.and_then(|_| given_up.map(|()| None).map_err(|error| error.at(&lock)));
             }
         };
@@ -239,24 +216,11 @@ impl Keeper {
         Ok(Some(left))
     }
 
-    /// Removes what freezes a lock, whoever left it there, and what waits to freeze it, and says what it was; nothing
-    /// if the lock is not frozen.
+    /// Removes what freezes a lock, of any owner, and what waits to freeze it, and returns what was removed; empty if
+    /// the lock is not frozen. A contender that is gone by then is left out.
     ///
-    /// # Errors
-    ///
-    /// As [`Keeper::break_lock`], but for the token: what is gone by then is left out.
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// What is returned has left the queue.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// The removed contenders have left the queue when this returns. Errors, but for the token, and cancellation are
+    /// those of [`Keeper::break_lock`].
     pub async fn thaw(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let lock = QueueName::new(name)?;
         let mut thawed = Vec::new();
@@ -289,8 +253,8 @@ impl Keeper {
 fn token_mismatch(lock: &QueueName, token: FencingToken, holders: &[ContenderInfo]) -> Error {
     let tokens: Vec<_> = holders.iter().filter_map(|holder| holder.token).map(|token| token.to_string()).collect();
     let message = match tokens.as_slice() {
-        [] => format!("nobody holds it with token {token}"),
-        tokens => format!("nobody holds it with token {token}, but with {}", tokens.join(", ")),
+        [] => format!("no contender holds it with token {token}"),
+        tokens => format!("no contender holds it with token {token}, but with {}", tokens.join(", ")),
     };
     Error::permanent(ErrorKind::TokenMismatch, Operation::Request, message).at(lock)
 }

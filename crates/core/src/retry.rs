@@ -1,9 +1,9 @@
-//! When to try again, and when to stop: policies with the names that people know from Curator.
+//! When to retry, and when to stop: policies with their names in Curator.
 //!
 //! A policy bounds attempts that failed with [`Advice::Transient`](crate::Advice::Transient); permanent errors are
-//! never tried again, and the caller's own deadline ends everything first. Delays carry jitter, so that a fleet that
-//! lost its server together does not come back together. The policy is pure: it is given the attempt, the time spent
-//! and a random number, and answers. [`RetryPolicy::run`] applies it to work of one's own.
+//! never retried, and the caller's deadline ends all attempts. Delays have jitter, so that clients that lost their
+//! server together do not return together. The policy is pure: it answers from the attempt, the time spent and a random
+//! number. [`RetryPolicy::run`] applies it to a caller's work.
 
 mod attempts;
 
@@ -17,7 +17,7 @@ pub const DEFAULT_BASE: Duration = Duration::from_secs(1);
 /// The longest delay of the default policy.
 pub const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// When to try again after a failure that may pass.
+/// When to retry after a failure that may pass.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +48,7 @@ enum Stop {
 }
 
 impl RetryPolicy {
-    /// Tries again up to `retries_max` times, after delays that double from `base` up to `delay_max`.
+    /// Retries up to `retries_max` times, after delays that double from `base` up to `delay_max`.
     ///
     /// Curator's `BoundedExponentialBackoffRetry`.
     #[doc(alias = "BoundedExponentialBackoffRetry")]
@@ -57,7 +57,7 @@ impl RetryPolicy {
         Self { base, growth: Growth::Doubling { max: delay_max }, stop: Stop::AfterAttempts(retries_max) }
     }
 
-    /// Tries again up to `retries_max` times, always after `delay`.
+    /// Retries up to `retries_max` times, always after `delay`.
     ///
     /// Curator's `RetryNTimes`.
     #[doc(alias = "RetryNTimes")]
@@ -66,7 +66,7 @@ impl RetryPolicy {
         Self { base: delay, growth: Growth::Constant, stop: Stop::AfterAttempts(retries_max) }
     }
 
-    /// Tries again, always after `delay`, until `elapsed_max` has passed since the first attempt.
+    /// Retries, always after `delay`, until `elapsed_max` has passed since the first attempt.
     ///
     /// Curator's `RetryUntilElapsed`.
     #[doc(alias = "RetryUntilElapsed")]
@@ -74,7 +74,7 @@ impl RetryPolicy {
         Self { base: delay, growth: Growth::Constant, stop: Stop::AfterElapsed(elapsed_max) }
     }
 
-    /// Tries again for ever, after delays that double from `base` up to `delay_max`.
+    /// Retries forever, after delays that double from `base` up to `delay_max`.
     ///
     /// Curator's `RetryForever`.
     #[doc(alias = "RetryForever")]
@@ -82,7 +82,7 @@ impl RetryPolicy {
         Self { base, growth: Growth::Doubling { max: delay_max }, stop: Stop::Never }
     }
 
-    /// Never tries again.
+    /// Never retries.
     pub fn none() -> Self {
         Self::n_times(0, Duration::ZERO)
     }
@@ -90,7 +90,8 @@ impl RetryPolicy {
     /// Returns how long to wait before the next attempt, or `None` to give up.
     ///
     /// `failed` counts the attempts that have failed (1 after the first), `elapsed` is the time since the first one
-    /// began, and `random` is any random number: the delay is between half of the policy's own and the whole of it.
+    /// began, and `random` is any random number: the result lies between half of the policy's delay and the whole of
+    /// it.
     pub fn delay(&self, failed: u32, elapsed: Duration, random: u64) -> Option<Duration> {
         let goes_on = match self.stop {
             Stop::AfterAttempts(retries_max) => failed <= retries_max,
@@ -113,7 +114,7 @@ impl RetryPolicy {
     }
 }
 
-/// 1 s, doubling, at most 10 s apart, for ever; the caller's deadline is what ends it.
+/// 1 s, doubling, at most 10 s apart, forever; the caller's deadline ends it.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self::forever(DEFAULT_BASE, DEFAULT_MAX_DELAY)

@@ -19,12 +19,21 @@ use crate::{Keeper, QueueName, Result, Session};
 /// # let keeper = lockkeeper_core::Keeper::memory();
 /// let motto = keeper.shared_value("motto")?;
 /// assert_eq!(motto.get().await?, None);
-/// let first = motto.compare_and_set(None, b"slow").await?.expect("nobody else writes it");
+/// let first = motto.compare_and_set(None, b"slow").await?.expect("no other client writes it");
 /// motto.set(b"slow and steady").await?;
 /// assert!(motto.compare_and_set(Some(first), b"fast").await?.is_none());
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # All methods
+///
+/// - Errors: transient if the service cannot be reached now, as after a connection loss; permanent if it refuses, or
+///   cannot keep values. A write that may have taken effect fails with the advice [`Unknown`](crate::Advice::Unknown).
+///   [`SharedValue::changed`] returns permanent errors only: other failures are retried under the keeper's retry
+///   policy.
+/// - Cancellation: dropping the future of a read or of a wait changes nothing. A write may take effect all the same.
+/// - Order: a read shows the last write, of any client, that was acknowledged before the call, or a later state.
 #[derive(Clone)]
 #[doc(alias = "SharedValueReader")]
 pub struct SharedValue {
@@ -32,11 +41,7 @@ pub struct SharedValue {
 }
 
 impl Keeper {
-    /// Returns the shared value of this name. Asking costs nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    /// Returns the shared value of this name.
     pub fn shared_value(&self, name: &str) -> Result<SharedValue> {
         Ok(SharedValue { lock: self.lock(name)? })
     }
@@ -53,110 +58,39 @@ impl SharedValue {
     }
 
     /// Reads the value; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Transient if the service cannot be reached now; permanent if it refuses, or cannot keep values.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// Shows what was acknowledged to anybody before the call, or something later.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     pub async fn get(&self) -> Result<Option<Value>> {
         let value = self.session().await?.value(self.name());
         value.await.map_err(|error| onlooker_error(self.name(), error))
     }
 
-    /// Writes the value, whatever it was, and returns its new state.
+    /// Writes the value, without a look at the present one, and returns its new state. Of two writers at once the later
+    /// one's value stays.
     ///
     /// # Errors
     ///
-    /// As [`SharedValue::get`]; of advice [`Unknown`](crate::Advice::Unknown) if it may have taken effect; permanent,
-    /// of kind [`LimitReached`](crate::ErrorKind::LimitReached), if the value is too long.
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// Of two writers at once the later one's value stays.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
+    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if the value is too long; so it is for
+    /// [`SharedValue::compare_and_set`].
     #[doc(alias = "setValue")]
     pub async fn set(&self, value: &[u8]) -> Result<ValueVersion> {
         self.write(Expected::Any, Some(value)).await.map(granted)
     }
 
-    /// Writes the value if it is still in the state `seen`, `None` being its absence; `None` if it is not.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::set`].
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
+    /// Writes the value if it is still in the state `seen`, where `None` means no value; returns `None` if it is not.
     /// Of writers that have seen the same state one succeeds.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     #[doc(alias = "trySetValue")]
     pub async fn compare_and_set(&self, seen: Option<ValueVersion>, value: &[u8]) -> Result<Option<ValueVersion>> {
         self.write(seen.map_or(Expected::Absent, Expected::Version), Some(value)).await
     }
 
     /// Removes the value; does nothing if there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`SharedValue::set`].
-    ///
-    /// # Cancellation
-    ///
-    /// It may take effect all the same.
-    ///
-    /// # Ordering
-    ///
-    /// As [`SharedValue::set`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails.
     pub async fn remove(&self) -> Result<()> {
         self.write(Expected::Any, None).await.map(drop)
     }
 
-    /// Waits until the value is in another state than `seen`, `None` being its absence, and reads it.
+    /// Waits until the value is in another state than `seen`, where `None` means no value, and reads it.
     ///
-    /// # Errors
-    ///
-    /// Permanent ones; what may pass is tried again under the keeper's retry policy.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// Returns at once if it is in another state already. Of several changes in a row only the last may be told.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting, under a new session if need be; a change made meanwhile is told.
+    /// Returns at once if it is in another state already. Of several changes in a row only the last may be returned.
+    /// After a connection loss it goes on waiting, under a new session if need be; a change made meanwhile is returned.
     #[doc(alias = "addListener")]
     pub async fn changed(&self, seen: Option<ValueVersion>) -> Result<Option<Value>> {
         let read = |value: Option<Value>| (value.as_ref().map(|value| value.version) != seen).then_some(value);

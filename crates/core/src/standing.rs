@@ -1,4 +1,4 @@
-//! What may still be believed: of a session, and of one place in a queue.
+//! What may still be believed of a session, and of one place in a queue.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -15,9 +15,9 @@ use crate::contender::Revocation;
 /// Until when a hold may be believed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum SafeUntil {
-    /// Until this moment, unless it is renewed before.
+    /// Until this moment, unless it is renewed earlier.
     At(BootInstant),
-    /// For as long as this process lives: the service has no timeouts.
+    /// While this process lives: the service has no timeouts.
     ProcessEnd,
 }
 
@@ -48,19 +48,19 @@ impl SafeUntil {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// An operator broke the lock: somebody else may have been granted it.
+    /// An operator broke the lock: another client may hold it now.
     Broken,
     /// This process closed the session.
     Closed,
     /// The service ended the session.
     Expired,
-    /// The time until which the session was proven alive ran out; somebody else may have been granted the lock.
+    /// The time until which the session was proven alive ran out; another client may hold the lock now.
     Lapsed,
     /// It had lasted as long as its [`max_hold`](crate::Mutex::max_hold) allows.
     MaxHold,
     /// Its guard gave the lock back.
     Released,
-    /// Somebody removed our contender from the queue.
+    /// Our contender was removed from the queue.
     Removed,
 }
 
@@ -81,12 +81,13 @@ impl fmt::Display for LossReason {
 /// What may be believed of a session, or of a place held by it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Liveness {
-    /// It stands, and the way to the service is open.
+    /// It stands, and the connection to the service is open.
     Held {
-        /// Until when, if nothing is heard from now on.
+        /// Until when, if no further reply arrives.
         safe_until: SafeUntil,
     },
-    /// It stands, but the way to the service is broken; it is lost at `safe_until` unless the way opens again.
+    /// It stands, but the connection to the service is broken; it is lost at `safe_until` unless the connection is open
+    /// again.
     Jeopardy {
         /// Until when.
         safe_until: SafeUntil,
@@ -110,72 +111,42 @@ impl Liveness {
     }
 }
 
-/// What may be believed of one place in a queue: a backend's own answer, looked up at the call.
+/// What may be believed of one place in a queue: the backend's answer, looked up at the call.
 ///
-/// Once an answer was [`Liveness::Lost`], every later one is.
+/// Once an answer was [`Liveness::Lost`], every later one is too. Dropping the future of a wait changes nothing.
 pub trait Standing: fmt::Debug + Send + Sync + 'static {
     /// Returns what may be believed now.
     fn liveness(&self) -> Liveness;
 
-    /// Tells whether the place was lost because the queue itself went from under it, so that whoever waits takes another
-    /// one in the queue that has the name now; nobody meant this contender.
+    /// Tells whether the place was lost because its queue was removed, and not this contender. Then a waiter takes
+    /// another place in the queue that has the name now.
     fn is_displaced(&self) -> bool {
         false
     }
 
-    /// Waits until the place is lost; without end if it never is.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// [`Standing::liveness`] says lost before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting for as long as the place may be believed.
+    /// Waits until the place is lost; never ends if it never is. [`Standing::liveness`] is lost before this returns.
+    /// While the connection is lost, it waits as long as the place may be believed.
     fn lost(&self) -> BoxFuture<LossReason>;
 
-    /// Waits until somebody asks that the place be given up; without end if nobody does or the service cannot say.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing; a request that came is told again.
-    ///
-    /// # Ordering
-    ///
-    /// A request made before the call is told too.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting; a request made meanwhile is told after the reconnection.
+    /// Waits until a client or an operator asks that the place be given up. Never ends if no request comes or the
+    /// service cannot tell. Each wait returns the request, also if it was made before the call, or during a connection
+    /// loss.
     fn revoked(&self) -> BoxFuture<Revocation> {
         Box::pin(std::future::pending())
     }
 
-    /// Notes that what the place was taken for has been granted, where others who look can be told of it at no cost.
+    /// Notes the grant of the place, where observers can be shown it at no cost.
     fn granted(&self) {}
 
-    /// Returns a file descriptor that keeps the place for as long as it is open in any process, where the service has
-    /// such a thing.
+    /// Returns a file descriptor that keeps the place while it is open in any process, where the service supports this.
     fn lifeline(&self) -> Option<OwnedFd> {
         None
     }
 
-    /// Returns how long at least lies between now and the deadline while renewals go well, and so how early a holder is
-    /// certainly warned that one has failed; `None` where there is no deadline.
+    /// Returns the least time between now and the deadline while renewals succeed. A holder is certain to be warned
+    /// this early that a renewal has failed. `None` where there is no deadline.
     ///
-    /// It follows from what the service has granted, and may shrink when that does.
+    /// It follows from the timeout that the service has granted, and may shrink when that does.
     fn notice(&self) -> Option<Duration> {
         None
     }
@@ -193,7 +164,7 @@ pub struct SessionBond {
 struct BondState {
     clock: Arc<dyn Clock>,
     safe_until_nanos: AtomicU64,
-    /// Wakes those who wait for a loss, at each change; the value says whether the way to the service is open.
+    /// Wakes waiters for a loss, at each change; the value tells whether the connection to the service is open.
     connected: watch::Sender<bool>,
     lost: OnceLock<LossReason>,
 }
@@ -210,7 +181,7 @@ impl SessionBond {
         Self { state: Arc::new(state) }
     }
 
-    /// Moves the deadline, unless it has passed: then the session has lapsed, whatever the service says now.
+    /// Moves the deadline, unless it has passed: then the session has lapsed, also if the service still keeps it.
     pub fn renew(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
             self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
@@ -218,7 +189,7 @@ impl SessionBond {
         }
     }
 
-    /// Notes that the way to the service broke.
+    /// Notes that the connection to the service broke.
     pub fn jeopardize(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
             self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
@@ -248,23 +219,8 @@ impl SessionBond {
         if *self.state.connected.borrow() { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
     }
 
-    /// Waits until the session is lost; without end if it never is.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The loss is final before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting until the deadline passes or the service answers.
+    /// Waits until the session is lost for good; never ends if it never is. Dropping the future changes nothing. While
+    /// the connection is lost, it waits until the deadline passes or the service answers.
     pub async fn lost(&self) -> LossReason {
         let mut changes = self.state.connected.subscribe();
         loop {
@@ -275,7 +231,7 @@ impl SessionBond {
         }
     }
 
-    /// Waits until the session is held, in jeopardy or lost otherwise than was seen.
+    /// Waits until the liveness of the session differs from `seen`.
     pub(crate) async fn changed(&self, seen: Liveness) {
         let mut changes = self.state.connected.subscribe();
         loop {
@@ -287,7 +243,7 @@ impl SessionBond {
         }
     }
 
-    /// Waits until somebody says something of the session, or its deadline passes.
+    /// Waits until the session is renewed, in jeopardy or lost, or its deadline passes.
     async fn until_news(&self, changes: &mut watch::Receiver<bool>, seen: Liveness) {
         match seen.safe_until() {
             Some(SafeUntil::At(deadline)) => {
@@ -296,7 +252,7 @@ impl SessionBond {
                     () = self.state.clock.sleep_until(deadline) => {}
                 }
             }
-            // The sender lives in `self.state`, so this fails only after we are gone.
+            // The sender lives in `self.state`, so this cannot fail.
             Some(SafeUntil::ProcessEnd) | None => drop(changes.changed().await),
         }
     }
@@ -349,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loss_wakes_whoever_waits_for_it() {
+    async fn a_loss_wakes_its_waiters() {
         let clock = Arc::new(TestClock::new());
         let bond = SessionBond::new(clock, SafeUntil::ProcessEnd);
         let watcher = tokio::spawn({

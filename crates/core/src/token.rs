@@ -1,4 +1,4 @@
-//! Fencing tokens: the number that lets a resource refuse a holder who was overtaken.
+//! Fencing tokens: the number by which a resource can refuse an overtaken holder.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 /// A number that grows with each grant of a lock.
 ///
-/// `grant` is the service's own growing number and orders processes; `turn` counts hand-offs inside one process within
-/// one grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers
-/// the greatest token it has seen, and refuses smaller ones, cannot be written by a holder who was overtaken.
+/// `grant` is the service's growing number and orders processes; `turn` counts hand-offs inside one process within one
+/// grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers the
+/// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder.
 ///
 /// ```
 /// use lockkeeper_core::FencingToken;
@@ -56,7 +56,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// Why a text is no [`FencingToken`].
+/// Why a text is not a [`FencingToken`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParseTokenError(());
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_beyond_a_signed_number_is_no_token() {
+    fn a_grant_beyond_a_signed_number_is_not_a_token() {
         assert!(FencingToken::new(i64::MAX as u64, 0).is_some());
         assert_eq!(FencingToken::new(i64::MAX as u64 + 1, 0), None);
     }

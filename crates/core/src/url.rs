@@ -1,10 +1,11 @@
 //! Service URLs: which service, where, and with which settings.
 //!
 //! `scheme:[//[user[:password]@]host[:port][,host[:port]…]][path][?key=value[&key=value…]]`. General URL parsers refuse
-//! several hosts and rewrite relative paths, so this is our own. What a path or a key means is the backend's to say.
+//! several hosts and rewrite relative paths, so this parser is written for them. The backend defines what a path or a
+//! key means.
 //!
-//! A mark that would end the hosts may stand in a password by mistake. Then what follows looks like a path, and would be
-//! shown. So behind the hosts an `@` is an error, and errors quote nothing before the URL is known to have none.
+//! A password may by mistake contain a character that ends the hosts. Then the rest of it looks like a path, and would
+//! be shown. So an `@` after the hosts is an error, and errors quote nothing until the URL is known to have none there.
 
 use std::fmt;
 
@@ -26,7 +27,7 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
-/// A parsed service URL. Its text never shows the password.
+/// A parsed service URL. Its text form never shows the password.
 ///
 /// ```
 /// use lockkeeper_core::ServiceUrl;
@@ -92,10 +93,10 @@ impl ServiceUrl {
         })
     }
 
-    /// Returns the same URL for this user, whichever it named before.
+    /// Returns the same URL for this user, in place of any other.
     ///
-    /// With [`with_password`](Self::with_password), for credentials that are kept apart from the URL; no character of them
-    /// needs escaping here.
+    /// With [`with_password`](Self::with_password), for credentials that are kept apart from the URL; they need no
+    /// escapes here.
     ///
     /// ```
     /// use lockkeeper_core::ServiceUrl;
@@ -109,7 +110,7 @@ impl ServiceUrl {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// Returns the same URL with this password, whichever it gave before.
+    /// Returns the same URL with this password, in place of any other.
     #[must_use]
     pub fn with_password(self, password: impl Into<String>) -> Self {
         Self { password: Some(password.into()), ..self }
@@ -121,7 +122,7 @@ impl ServiceUrl {
         Self { scheme: scheme.to_owned(), user: None, password: None, hosts: Vec::new(), path, query: Vec::new() }
     }
 
-    /// Returns this URL with one more setting, unless it has that one already: its own goes first.
+    /// Returns this URL with one more setting, unless it has that setting already.
     ///
     /// ```
     /// use lockkeeper_core::ServiceUrl;
@@ -169,7 +170,7 @@ impl ServiceUrl {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is passed over.
+    /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is ignored.
     ///
     /// # Errors
     ///
@@ -197,7 +198,8 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Refuses what stands behind the hosts of a URL by mistake, without quoting it: it may be half of a password.
+/// Refuses characters that stand after the hosts of a URL by mistake, without quoting them: they may be half of a
+/// password.
 fn refuse_strays(path: &str, query: &str) -> Result<()> {
     if path.contains('@') || query.contains('@') {
         return Err(invalid(
@@ -324,7 +326,7 @@ impl fmt::Display for ServiceUrl {
                 }
             }
         }
-        // Behind hosts these marks are refused as they are; on this machine they are part of many a path.
+        // After hosts these characters are refused unescaped; paths of this machine often contain them.
         let escape = |text: &str, stray: &[(char, &str)]| match self.hosts.is_empty() {
             true => encode(text),
             false => stray.iter().fold(encode(text), |text, (mark, escaped)| text.replace(*mark, escaped)),

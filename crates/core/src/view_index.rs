@@ -1,11 +1,12 @@
-//! Where each contender stands in a long queue: thousands who joined together look into one view, each for its own place.
+//! Where each contender stands in a long queue: thousands of contenders that joined together look for their places in
+//! one view.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::contender::{Contender, ContenderId, Mode};
 
-/// How long a queue is for which an index is made: a shorter one is looked through in less time.
+/// The least length of a queue for which an index is made: a search of a shorter queue takes less time.
 pub(crate) const INDEXED_MIN: usize = 64;
 
 /// The places of the contenders of one view, and the modes among them.
@@ -13,7 +14,7 @@ pub(crate) struct Index {
     contenders: Arc<[Contender]>,
     /// The places, in the order of the contenders' identities.
     by_id: Vec<usize>,
-    /// Each mode once, in the order of the first who asks for it.
+    /// Each mode once, in the order of the first contender that asks for it.
     modes: Vec<Mode>,
 }
 
@@ -59,7 +60,7 @@ mod tests {
     fn contenders(count: usize) -> Vec<Contender> {
         let modes = [Mode::Write, Mode::Read, Mode::Read];
         let contender = |at: usize| Contender {
-            // In no order of their names.
+            // Their names are in no order.
             id: ContenderId::new(format!("{}-{at}", at * 7 % 13)),
             ticket: None,
             mode: modes[at % modes.len()],
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_found_where_it_stands_in_short_and_in_long_queues() {
+    fn every_contender_is_found_where_it_stands_in_short_and_in_long_queues() {
         for count in [0, 1, INDEXED_MIN - 1, INDEXED_MIN, 10 * INDEXED_MIN] {
             let contenders = contenders(count);
             let view = QueueView::new(Version(1), contenders.clone());
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_whose_contenders_were_replaced_is_looked_through() {
+    fn a_view_whose_contenders_were_replaced_is_searched_without_its_index() {
         let mut view = QueueView::new(Version(1), contenders(INDEXED_MIN));
         assert_eq!(view.first_mode(|mode| mode == Mode::Member), None);
         let mut replaced = contenders(INDEXED_MIN + 1);

@@ -1,6 +1,6 @@
-//! Looking at a lock without taking part: again whenever it changes, or until nobody has it.
+//! Looking at a lock without taking part: at each change, or until it is vacant.
 //!
-//! A lock's queues are its line, or the permits and the gate of a semaphore; onlookers need not know which.
+//! A lock's queues are its line, or the permits and the gate of a semaphore; observers need not know which.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,30 +12,24 @@ use crate::keeper::{Keeper, Shared};
 use crate::name::Part;
 use crate::{QueueName, Result, Session};
 
-/// The parts of a lock that an onlooker watches.
+/// The parts of a lock that an observer watches.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];
 
-/// A lock that is looked at again whenever it changes; made by [`Keeper::changes`].
+/// The changes of a lock; made by [`Keeper::changes`].
 pub struct Changes {
     shared: Arc<Shared>,
     lock: QueueName,
     seen: Option<Seen>,
 }
 
-/// What the last answer rests on.
+/// The views behind the last answer.
 struct Seen {
     session: Arc<dyn Session>,
     queues: [(QueueName, QueueView); PARTS.len()],
 }
 
 impl Keeper {
-    /// Looks at a lock again and again, without taking part: [`Changes::next`] shows who holds and who waits.
-    ///
-    /// Asking costs nothing; the service hears of it at the first look.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if it is no name.
+    /// Watches a lock without taking part: [`Changes::next`] shows the holders and the waiters.
     pub fn changes(&self, name: &str) -> Result<Changes> {
         Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
     }
@@ -68,24 +62,17 @@ impl Keeper {
 }
 
 impl Changes {
-    /// Shows who holds and who waits, first contender first: at the first call and after an error as it is, then once
-    /// the lock looks otherwise than it was shown.
+    /// Shows the holders and the waiters, first contender first: at the first call and after an error at once, later
+    /// when the lock looks otherwise than at the last answer.
     ///
-    /// A change is that somebody joins or leaves. What is noted at a contender, such as a request to give up, is shown
-    /// when it is looked at, and is no change by itself.
+    /// A change is a join or a departure. What is noted at a contender, such as a request to give up, is shown with the
+    /// next change, but is not a change itself. Of several changes in a row only the last may be shown. Dropping the
+    /// future loses nothing: the next call goes on from the last answer.
     ///
     /// # Errors
     ///
-    /// As [`Keeper::contenders`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost), transient, if the session was lost
-    /// that looked. The next call looks anew.
-    ///
-    /// # Cancellation
-    ///
-    /// Loses nothing; the next call goes on from the last answer.
-    ///
-    /// # Ordering
-    ///
-    /// Of several changes in a row only the last may be shown.
+    /// Those of [`Keeper::contenders`]; and [`ErrorKind::Lost`](crate::ErrorKind::Lost), transient, if the session of
+    /// this look was lost. The next call looks anew.
     ///
     /// # On connection loss
     ///
@@ -105,11 +92,11 @@ impl Changes {
         })
     }
 
-    /// Looks now, and remembers the queues as they were before: what changes meanwhile shows at the next call.
+    /// Looks now, and keeps the views from before the look: a change in between shows at the next call.
     async fn look(&mut self) -> Result<Vec<ContenderInfo>> {
         let session = self.shared.session().await?;
         let [line, permits, gate] = PARTS.map(|part| self.lock.with_part(part));
-        // Asked for together, since a call takes effect when it is made.
+        // All requests are sent before the first answer, since a call takes effect when it is made.
         let views = [&line, &permits, &gate].map(|queue| session.view(queue));
         let [first, second, third] = views;
         let (first, second, third) = (first.await?, second.await?, third.await?);
@@ -233,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_semaphore_is_vacant_when_its_last_permit_is_given_back_and_nobody_waits() {
+    async fn a_semaphore_is_vacant_when_its_last_permit_is_given_back_and_there_is_no_waiter() {
         let keeper = keeper();
         let semaphore = keeper.semaphore("door", 1).unwrap();
         let permit = semaphore.acquire().await.unwrap();

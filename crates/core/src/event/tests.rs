@@ -113,8 +113,8 @@ fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_no_hol
         lines,
         [
             "INFO session opened",
-            "WARN the way to the service is broken",
-            "INFO the way to the service is open again",
+            "WARN the connection to the service is broken",
+            "INFO the connection to the service is open again",
             "WARN session lost",
             "ERROR the lock was lost",
             "ERROR the lock was lost",
@@ -153,7 +153,7 @@ fn what_this_process_ends_itself_is_no_error() {
     });
     assert_eq!(
         lines,
-        ["INFO session opened", "INFO the campaign has ended", "INFO session closed", "WARN the lock is held no more"]
+        ["INFO session opened", "INFO the campaign has ended", "INFO session closed", "WARN the lock is no longer held"]
     );
 }
 

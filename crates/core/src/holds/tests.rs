@@ -1,4 +1,4 @@
-//! What a keeper says of its own contenders, and how it comes to an end, on the memory backend.
+//! What a keeper tells of its own contenders, and how it is drained, on the memory backend.
 
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;

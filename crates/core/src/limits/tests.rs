@@ -20,7 +20,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_ends_at_its_limit_and_the_next_is_granted_though_nobody_looks() {
+async fn a_hold_ends_at_its_limit_and_the_next_is_granted_though_no_caller_looks() {
     let (clock, keeper) = world();
     let mutex = keeper.mutex("m").unwrap().max_hold(LIMIT);
     let granted_at = clock.now();
@@ -108,7 +108,7 @@ async fn the_place_is_kept_for_the_least_time_though_the_hold_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_awaits_does_not_shorten_the_least_time() {
+async fn a_release_that_is_not_awaited_does_not_shorten_the_least_time() {
     let (clock, keeper) = world();
     let mutex = keeper.mutex("m").unwrap().min_hold(LIMIT);
     let granted_at = clock.now();
@@ -152,7 +152,7 @@ async fn readers_writers_and_permits_have_limits_too() {
     assert!(permits.iter().all(|permit| permit.hold().liveness() == Liveness::Lost(LossReason::MaxHold)));
 }
 
-/// A place can be kept only by a runtime that lives; its end gives it back at once and hangs nobody.
+/// Only a live runtime can keep a place; its end gives the place back at once and blocks no thread.
 #[test]
 fn the_end_of_the_runtime_ends_the_least_time() {
     let keeper = Keeper::memory();
@@ -165,7 +165,7 @@ fn the_end_of_the_runtime_ends_the_least_time() {
 }
 
 #[test]
-fn a_guard_with_a_least_time_is_dropped_on_a_thread_without_a_runtime_whatever_the_clock() {
+fn a_guard_with_a_least_time_is_dropped_on_a_thread_without_a_runtime_under_any_clock() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (guard, keeper) = runtime.block_on(async {
         let (_, keeper) = world();

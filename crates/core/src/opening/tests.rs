@@ -15,7 +15,7 @@ const HANDSHAKE: Duration = Duration::from_millis(400);
 /// A memory service whose sessions take a while to open, or are refused after a while.
 struct SlowBackend {
     memory: Arc<dyn Backend>,
-    /// How long each opening takes in turn; none of them ends that has no time.
+    /// How long each opening takes in turn; one without a time never ends.
     takes: StdMutex<Vec<Option<Duration>>>,
     refuses: bool,
     openings: AtomicU32,
@@ -23,7 +23,7 @@ struct SlowBackend {
     given_up: Arc<AtomicU32>,
 }
 
-/// Counts itself unless it is done.
+/// Counts itself if it is dropped before its opening is done.
 struct Unfinished(Option<Arc<AtomicU32>>);
 
 impl Drop for Unfinished {
@@ -113,7 +113,7 @@ async fn an_opening_outlives_the_caller_that_asked_first_and_serves_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_for_an_opening_hear_of_its_failure_at_once_and_whoever_asks_later_begins_another() {
+async fn all_callers_that_wait_for_an_opening_get_its_failure_at_once_and_a_later_caller_begins_another() {
     let refusing = SlowBackend { refuses: true, ..SlowBackend::new(&[Some(HANDSHAKE)]) };
     let backend = Arc::new(refusing);
     let keeper = keeper(&backend);
@@ -136,7 +136,7 @@ async fn all_who_wait_for_an_opening_hear_of_its_failure_at_once_and_whoever_ask
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_keeper_ends_its_opening_and_tells_whoever_waits_for_it() {
+async fn closing_a_keeper_ends_its_opening_and_tells_the_callers_that_wait_for_it() {
     let backend = Arc::new(SlowBackend::new(&[None]));
     let keeper = keeper(&backend);
     let waiting = tokio::spawn({
@@ -163,7 +163,7 @@ async fn an_opening_ends_with_the_last_user_of_its_keeper() {
 }
 
 #[test]
-fn whoever_waits_for_an_opening_whose_runtime_ends_has_another_one_begun_in_its_own() {
+fn a_caller_that_waits_for_an_opening_whose_runtime_ends_begins_another_one_in_its_own() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let backend = Arc::new(second.block_on(async { SlowBackend::new(&[None, Some(HANDSHAKE)]) }));

@@ -30,7 +30,7 @@ fn because(why: &str) -> Revocation {
 
 /// Curator's `testRevoking`.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_asked_gives_the_lock_up_and_who_asked_hears_of_it() {
+async fn a_holder_that_is_asked_gives_the_lock_up_and_the_caller_is_told() {
     let service = service();
     let [ann, bob] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
@@ -45,7 +45,7 @@ async fn a_holder_that_is_asked_gives_the_lock_up_and_who_asked_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_does_not_listen_keeps_the_lock_and_who_waits_is_not_asked() {
+async fn a_holder_that_does_not_listen_keeps_the_lock_and_a_waiter_is_not_asked() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
@@ -68,7 +68,7 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_and_who_waits_is_not_asked
 async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
-    assert!(eve.revoke("nobody-s", Revocation::default(), WHILE).await.unwrap());
+    assert!(eve.revoke("free", Revocation::default(), WHILE).await.unwrap());
     let reads = [ann.rw_lock("r").unwrap().read().await.unwrap(), bob.rw_lock("r").unwrap().read().await.unwrap()];
     let [first, second] = reads.map(|guard| {
         tokio::spawn(async move {
@@ -124,7 +124,7 @@ async fn one_permit_of_many_is_broken_by_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_lock_of_any_kind_keeps_everybody_out_until_it_is_thawed_by_anybody() {
+async fn a_frozen_lock_of_any_kind_keeps_all_clients_out_until_any_client_thaws_it() {
     for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
         let service = service();
         let [ann, bob, eve] = keepers(&service);
@@ -181,7 +181,7 @@ async fn a_semaphore_is_frozen_when_all_permits_are_given_back() {
     let freezing = tokio::spawn(async move { bob.freeze("s", LockKind::Semaphore, "x", None).await });
     tokio::time::sleep(WHILE).await;
     assert!(!freezing.is_finished());
-    assert!(eve.semaphore("s", 2).unwrap().try_acquire().await.unwrap().is_none(), "one is free, but nobody gets it");
+    assert!(eve.semaphore("s", 2).unwrap().try_acquire().await.unwrap().is_none(), "one is free, but not granted");
     permit.release().await.unwrap();
     assert!(soon(freezing).await.unwrap().unwrap().is_some());
 }

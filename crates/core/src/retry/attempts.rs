@@ -1,4 +1,4 @@
-//! Work of one's own, called again by a policy.
+//! A caller's work, called again by a policy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ type Listener<E> = Box<dyn Fn(&Failure<'_, E>) + Send + Sync>;
 pub struct Failure<'a, E> {
     /// How many attempts have failed.
     pub attempt: u32,
-    /// After which time the next one follows.
+    /// The time until the next one follows.
     pub delay: Duration,
     /// What went wrong.
     pub error: &'a E,
 }
 
-/// Attempts at some work by a policy, with a listener; made by [`RetryPolicy::attempts`].
+/// Attempts at work by a policy, with a listener; made by [`RetryPolicy::attempts`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,10 +51,10 @@ pub struct Attempts<E> {
 }
 
 impl RetryPolicy {
-    /// Calls `work`, and calls it again by this policy while its error is transient. The last error is returned as it
-    /// is.
+    /// Calls `work`, and calls it again by this policy while its error is transient. An attempt is over before the next
+    /// one begins. The last error is returned unchanged.
     ///
-    /// [`RetryPolicy::attempts`] does so with errors of another type, and with a listener.
+    /// [`RetryPolicy::attempts`] does the same with errors of another type, and with a listener.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -73,20 +73,12 @@ impl RetryPolicy {
     ///
     /// # Errors
     ///
-    /// That of the work: at once if it is not [`Advice::Transient`], else that of the attempt after which the policy
-    /// gives up.
+    /// That of the work: at once if it is not [`Advice::Transient`], otherwise that of the attempt after which the
+    /// policy gives up.
     ///
     /// # Cancellation
     ///
     /// Dropping the future drops the work, or the pause before its next attempt.
-    ///
-    /// # Ordering
-    ///
-    /// An attempt is over before the next one begins.
-    ///
-    /// # On connection loss
-    ///
-    /// That is for the work to say.
     pub async fn run<Work, Running, Output>(&self, work: Work) -> Result<Output>
     where
         Work: FnMut() -> Running,
@@ -95,7 +87,8 @@ impl RetryPolicy {
         self.attempts(|error: &Error| error.advice() == Advice::Transient).run(work).await
     }
 
-    /// Starts attempts by this policy at work whose errors are of any type; `is_transient` says which of them may pass.
+    /// Starts attempts by this policy at work whose errors are of any type; `is_transient` tells which of them may
+    /// pass.
     pub fn attempts<E>(&self, is_transient: impl Fn(&E) -> bool + Send + Sync + 'static) -> Attempts<E> {
         Attempts {
             policy: self.clone(),
@@ -114,30 +107,14 @@ impl<E> Attempts<E> {
         self
     }
 
-    /// Tells this listener of each failure after which another attempt follows.
+    /// Calls this listener at each failure after which another attempt follows.
     #[must_use]
     pub fn listener(mut self, listener: impl Fn(&Failure<'_, E>) + Send + Sync + 'static) -> Self {
         self.listener = Box::new(listener);
         self
     }
 
-    /// Calls `work` until it succeeds, fails for good, or the policy gives up.
-    ///
-    /// # Errors
-    ///
-    /// As [`RetryPolicy::run`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`RetryPolicy::run`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RetryPolicy::run`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RetryPolicy::run`].
+    /// Calls `work` until it succeeds, fails permanently, or the policy gives up, as [`RetryPolicy::run`] does.
     pub async fn run<Work, Running, Output>(&self, mut work: Work) -> Result<Output, E>
     where
         Work: FnMut() -> Running,
@@ -185,7 +162,7 @@ mod tests {
         Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "refused")
     }
 
-    /// The pauses between the calls of work that always fails so.
+    /// The pauses between the calls of work that always fails with this error, and those that the listener was told.
     async fn pauses(policy: &RetryPolicy, error: fn() -> Error) -> (Vec<Duration>, Vec<Duration>) {
         let clock = Arc::new(TestClock::new());
         let told = Arc::new(StdMutex::new(Vec::new()));
@@ -206,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_is_called_three_times_with_doubling_pauses_and_the_listener_hears_of_each() {
+    async fn work_is_called_three_times_with_doubling_pauses_and_the_listener_is_told_of_each() {
         let policy = RetryPolicy::exponential_backoff(SECOND, 10 * SECOND, 2);
         let (pauses, told) = pauses(&policy, transient).await;
         assert_eq!(pauses.len(), 2);

@@ -1,4 +1,4 @@
-//! Seeing the wait go by, on the memory backend under paused time.
+//! Places in line and their waits, on the memory backend under paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn a_waiter_whose_session_expires_or_whose_reply_is_lost_queues_up_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_removed_hears_of_it() {
+async fn a_waiter_that_is_removed_is_told() {
     let [ann, bob] = keepers();
     let _holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let second = bob.mutex("m").unwrap().queue_up().await.unwrap();
