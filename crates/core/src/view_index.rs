@@ -76,7 +76,7 @@ mod tests {
             for (at, contender) in contenders.iter().enumerate() {
                 assert_eq!(view.position(&contender.id), Some(at));
             }
-            assert_eq!(view.position(&ContenderId::new("nobody")), None);
+            assert_eq!(view.position(&ContenderId::new("absent")), None);
             assert_eq!(view.first_mode(|mode| mode != Mode::Write), contenders.get(1).map(|_| Mode::Read));
             assert_eq!(view.first_mode(|mode| mode == Mode::Permit), None);
         }

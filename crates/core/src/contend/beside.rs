@@ -1,4 +1,4 @@
-//! An attempt to have a place beside a write lock that is held.
+//! An attempt at a place beside a write lock that is held.
 
 use super::line::join_beside;
 use super::persist::{Attempt, Progress};
@@ -7,7 +7,7 @@ use crate::contender::Mode;
 use crate::keeper::{Shared, Stage};
 use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, WriteGuard};
 
-/// Wants a place right behind a writer's, of a mode that the same owner may have too.
+/// Asks for a place right behind a writer's, of a mode that the same owner may have too.
 #[derive(Debug)]
 pub(crate) struct Beside<'a> {
     pub(crate) write: &'a WriteGuard,
@@ -26,7 +26,7 @@ impl Attempt for Beside<'_> {
         Stage::Closed
     }
 
-    /// Waits for nobody: the writer keeps out whoever could be in the way.
+    /// Does not wait: the writer keeps out all contenders that could be in the way.
     async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
         let hold = self.write.hold();
         if let Liveness::Lost(reason) = hold.liveness() {
@@ -35,7 +35,7 @@ impl Attempt for Beside<'_> {
         let place = self.write.place().expect("a guard that can be borrowed was not released");
         let granted = join_beside(shared, hold.name(), self.mode, place.session(), hold.contender()).await;
         match (granted, hold.liveness()) {
-            // Whatever else failed, failed for this reason.
+            // Any other failure has this cause.
             (Err(_), Liveness::Lost(reason)) => Err(lost_outside(hold.name(), reason)),
             (granted, _) => granted,
         }
@@ -46,7 +46,7 @@ impl Attempt for Beside<'_> {
     }
 }
 
-/// Says that what would be held inside of a hold cannot be, since that one was lost.
+/// Returns the error for a hold inside another one that was lost.
 pub(crate) fn lost_outside(queue: &QueueName, reason: LossReason) -> Error {
     let message = format!("the same owner has it already, and lost it: {reason}");
     Error::permanent(ErrorKind::Lost(reason), Operation::Join, message).at(queue)

@@ -1,7 +1,7 @@
-//! One attempt at a place that outlives us, and at its turn: a lock that is to be frozen.
+//! One attempt at a place that outlives our session, and at its turn: a lock that is to be frozen.
 //!
 //! The place does not end with the session, so neither does its turn: under the next session it is found again where it
-//! stands. Until it is kept on purpose it is withdrawn like any other.
+//! stands. Until it is kept on purpose it is withdrawn like any other place.
 
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::keeper::Shared;
 use crate::name::Part;
 use crate::{QueueName, Result, Session};
 
-/// Wants to hold a lock beyond the life of our session.
+/// Asks to hold a lock beyond the life of our session.
 #[derive(Debug)]
 pub(crate) struct Freeze {
     queue: QueueName,
@@ -42,7 +42,7 @@ impl Attempt for Freeze {
             view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
         }
         if self.queue.part() == Part::Gate {
-            // Nobody passes the gate now; those who did before are waited for.
+            // No contender passes the gate now; it waits for those that did before.
             let held = self.permits(&session).await?;
             held.wait(shared, progress).await?;
         }
@@ -84,7 +84,7 @@ impl Freeze {
         Ok((joined.id, joined.view))
     }
 
-    /// Names whom we wait for.
+    /// Returns the contender that we wait for.
     fn ahead(&self, id: &ContenderId, view: &QueueView) -> Result<Option<ContenderId>> {
         match decide::decide(self.mode, id, view) {
             Decision::Granted => Ok(None),
@@ -101,7 +101,7 @@ impl Freeze {
         Ok(AllGone { queue, contenders })
     }
 
-    /// Leaves the place where it is, for good.
+    /// Leaves the place where it is and stops tracking it.
     pub(crate) fn keep(&self) {
         if let Some((place, _)) = self.slot().take() {
             place.keep();
@@ -115,7 +115,7 @@ impl Freeze {
             return Ok(());
         };
         let stands = place.session().bond().liveness().is_held();
-        // It goes on by itself, as long as its session stands.
+        // It goes on in the background, while its session stands.
         drop(place.leave());
         if stands {
             return Ok(());

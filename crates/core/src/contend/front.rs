@@ -1,9 +1,9 @@
-//! What this process knows of who stands first in a queue, from all its contenders there.
+//! What this process knows of the first contender of a queue, from all its contenders there.
 //!
-//! A waiter keeps no list, so the departure of the one ahead proves its turn only if it saw that one first in the queue. But
-//! that one may be another contender of this process, which has learnt since that it is first, or some other may have seen
-//! it. Whoever once stood first stands behind nobody ever after, since nobody joins ahead of others; so this never has to
-//! be taken back, and what is forgotten costs a list.
+//! A waiter keeps no list, so the departure of the one ahead proves its turn only if it saw that one first in the
+//! queue. But the one ahead may be another contender of this process, which has learnt since that it is first, or a
+//! third contender may have seen it first. A contender that once stood first never stands behind another one
+//! afterwards, since none joins ahead of others. So an entry is never taken back, and a forgotten one costs a list.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::contender::{ContenderId, QueueView, Version};
 use crate::{QueueName, Session};
 
-/// How many of those who were seen first are remembered of a queue: the last one is asked for as a rule, and one or two
-/// before it while answers are read late.
+/// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
+/// two before it while answers are read late.
 const FIRSTS_MAX: usize = 4;
 
-/// How many queues are remembered before those are forgotten in which nobody of ours waits any more.
+/// How many queues are remembered before those in which no contender of ours waits any more are forgotten.
 const QUEUES_MIN: usize = 64;
 
-/// Who was seen first in a queue, on one connection.
+/// The contenders that were seen first in a queue, on one connection.
 #[derive(Debug)]
 struct Firsts {
     version: Version,
@@ -26,7 +26,8 @@ struct Firsts {
 }
 
 impl Firsts {
-    /// Notes that nobody stands ahead of this one. What was seen on a connection before counts no more.
+    /// Notes that no contender stands ahead of this one. What was seen on an earlier connection does not count any
+    /// more.
     fn note(&mut self, version: Version, first: &ContenderId) {
         if version < self.version || (version == self.version && self.seen.contains(first)) {
             return;
@@ -46,7 +47,7 @@ impl Firsts {
     }
 }
 
-/// What is known of one queue under one session, shared by all that wait there.
+/// What is known of one queue under one session, shared by all our waiters there.
 #[derive(Debug)]
 pub(super) struct Front {
     session: Arc<dyn Session>,
@@ -66,17 +67,17 @@ impl Front {
         }
     }
 
-    /// Notes that nobody stands ahead of this one.
+    /// Notes that no contender stands ahead of this one.
     pub(super) fn note(&self, version: Version, first: &ContenderId) {
         self.firsts().note(version, first);
     }
 
-    /// Whether it is known, from this connection, that nobody stood ahead of this one.
+    /// Whether it is known, from this connection, that no contender stood ahead of this one.
     pub(super) fn is_first(&self, version: Version, id: &ContenderId) -> bool {
         self.firsts().has(version, id)
     }
 
-    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    /// Nothing panics while this is locked, so a poisoned lock still guards consistent data.
     fn firsts(&self) -> MutexGuard<'_, Firsts> {
         self.firsts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,9 +97,9 @@ struct Queues {
 }
 
 impl Fronts {
-    /// Returns what is known of a queue under a session, for as long as anybody keeps it.
+    /// Returns what is known of a queue under a session, while any waiter keeps it.
     pub(super) fn of(&self, queue: &QueueName, session: &Arc<dyn Session>) -> Arc<Front> {
-        // Dropped behind the lock: it may be the last of its session.
+        // Dropped after the lock is released: it may be the last reference to its session.
         let known;
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         known = queues.by_name.get(queue).and_then(Weak::upgrade);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_seen_first_is_known_on_that_connection_alone() {
+    fn a_contender_that_was_seen_first_is_known_on_that_connection_alone() {
         let mut firsts = firsts();
         firsts.note(Version(1), &id("a"));
         firsts.note(Version(1), &id("b"));

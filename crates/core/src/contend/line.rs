@@ -13,7 +13,7 @@ use crate::keeper::Shared;
 use crate::name::Part;
 use crate::{BoxFuture, QueueName, Result, Session};
 
-/// Wants one place of one mode in one queue.
+/// Asks for one place of one mode in one queue.
 #[derive(Debug)]
 pub(crate) struct OnePlace<'a> {
     pub(crate) queue: &'a QueueName,
@@ -45,7 +45,7 @@ impl Attempt for OnePlace<'_> {
 }
 
 impl OnePlace<'_> {
-    /// Looks whether the place would be granted at once, and returns the session that this was seen under if so.
+    /// Looks whether the place would be granted at once, and if so returns the session of that look.
     pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
         let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
@@ -66,7 +66,7 @@ impl OnePlace<'_> {
         send(shared, session, self.queue, self.mode, Rank::Tail)
     }
 
-    /// Waits until the place is had.
+    /// Waits for the answer to the join.
     pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
         let joined = answer.await.map_err(|error| error.at(self.queue))?;
         let ahead = joined.view.position(&joined.id).unwrap_or(0);
@@ -124,12 +124,12 @@ impl Joined {
         }
     }
 
-    /// Tells whether nothing is to be waited for, as the queue stood when the place was had.
+    /// Tells whether no wait is needed, as the queue stood at the join.
     pub(super) fn is_first(&self) -> bool {
         self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
     }
 
-    /// Takes the grant if nothing is to be waited for; otherwise leaves the queue.
+    /// Takes the grant if no wait is needed; otherwise leaves the queue.
     pub(super) fn granted_at_once(self) -> Result<Option<Granted>> {
         match self.decide(&self.joined.view)? {
             Decision::Granted => self.grant().map(Some),
@@ -138,7 +138,7 @@ impl Joined {
         }
     }
 
-    /// Tells whether it is a place in the queue still.
+    /// Tells whether the place is still in the queue.
     pub(super) fn stands(&self) -> bool {
         self.joined.standing.liveness().is_held()
     }
@@ -168,7 +168,7 @@ impl Joined {
         let session = self.place.session.clone();
         let standing = self.joined.standing.clone();
         if view.contenders.is_empty() {
-            // It came with the place, and was used by a wait that was dropped.
+            // The first view came with the place, and an earlier wait that was dropped has used it.
             view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
         }
         let mut known: Option<Arc<Front>> = None;
@@ -180,7 +180,7 @@ impl Joined {
                 Decision::Granted => break,
                 Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
                 Decision::NotInQueue | Decision::KindMismatch { .. } => {
-                    // The contenders of a session that ended are gone too; then it is the session that was lost.
+                    // If the session ended, its contenders are gone too: then the reason is the lost session.
                     check_standing(&self.queue, &*standing)?;
                     return Err(removed(&self.queue));
                 }
@@ -199,7 +199,7 @@ impl Joined {
             let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
-                    // Told before the lock is held, and so before anybody can see it given back.
+                    // Noted before the lock is held, and so before any waiter can see it given back.
                     front.note(seen, &self.joined.id);
                 }
                 break;

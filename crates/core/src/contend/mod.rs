@@ -2,17 +2,17 @@
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `place` | the ticket that withdraws itself: the one place where cancellation is dealt with |
+//! | `place` | the ticket that is withdrawn when it is dropped: all cancellation is handled there |
 //! | `line` | one attempt in the one queue of a lock |
 //! | `beside` | one attempt beside a write lock that is held |
-//! | `front` | what the process knows of who stands first, so that a departure proves a turn without a list |
+//! | `front` | what the process knows of the first contenders, so that a departure proves a turn without a list |
 //! | `permits` | one attempt at the gate and the permits of a semaphore |
-//! | `freeze` | one attempt at a place that outlives us |
+//! | `freeze` | one attempt at a place that outlives our session |
 //! | `onlook` | waiting without a place |
-//! | `persist` | attempts until one succeeds, fails for good, or the time is up |
+//! | `persist` | attempts until one succeeds, fails permanently, or the time is up |
 //! | `round` | one attempt at entering a double barrier, and at seeing all leave it |
 //! | `resume` | a place in line first, and its grant later |
-//! | `refusal` | what is said when a place cannot be had or kept |
+//! | `refusal` | the errors when a place cannot be taken or kept |
 
 mod beside;
 mod freeze;

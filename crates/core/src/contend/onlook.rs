@@ -10,11 +10,11 @@ use crate::keeper::Shared;
 use crate::name::Part;
 use crate::{Error, ErrorKind, QueueName, Result, Session};
 
-/// Waits until the value of a queue says what is waited for.
+/// Waits until the value of a queue meets a condition.
 #[derive(Debug)]
 pub(crate) struct ValueSays<'a, Read> {
     pub(crate) queue: &'a QueueName,
-    /// Reads it in a value; `None` to wait for the next one.
+    /// Reads the result from a value; `None` to wait for the next one.
     pub(crate) read: Read,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct AllGone {
 }
 
 impl AllGone {
-    /// Returns the last one that is still there: behind it none of them can come to stand.
+    /// Returns the last one that is still there: none of the others can stand behind it later.
     fn last_in<'v>(&self, view: &'v QueueView) -> Option<&'v ContenderId> {
         view.contenders.iter().rev().map(|contender| &contender.id).find(|id| self.contenders.contains(id))
     }
@@ -148,7 +148,7 @@ impl Attempt for Vacant<'_> {
     }
 }
 
-/// Names the queue, and makes the end of a session what it is to an onlooker.
+/// Adds the queue, and turns the end of a session into the transient failure that it is for an onlooker.
 pub(crate) fn onlooker_error(queue: &QueueName, error: Error) -> Error {
     match error.kind() {
         ErrorKind::Lost(reason) => {

@@ -1,11 +1,12 @@
 //! One attempt at a semaphore: wait at the gate, then take all permits at once.
 //!
-//! Whoever is first at the gate looks at the permits, alone; so nobody takes one between its look and its taking. All
-//! permits that were asked for are taken in one transaction, when they fit: nobody holds some of them while waiting for
-//! the rest.
+//! Only the first contender at the gate looks at the permits, so no other one takes a permit between its look and its
+//! taking. All requested permits are taken in one transaction, when they fit: no contender holds some of them while it
+//! waits for the rest.
 //!
-//! The gate orders those who keep to it; what is granted does not hang on it. Permits are believed only if, with them
-//! taken, there are no more than the bound allows that is read behind the taking; else they are given back at once.
+//! The gate orders the contenders that use it, but safety does not depend on it. Permits are granted only if, with them
+//! taken, there are no more than allowed by the bound that is read after the taking; otherwise they are given back at
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +22,20 @@ use crate::keeper::Shared;
 use crate::name::Part;
 use crate::{BoxFuture, Error, ErrorKind, Operation, QueueName, Result, Session, Standing};
 
-/// How long whoever was overtaken twice in a row lets others go first, so that two who keep giving way to each other do
-/// not ask the service in a busy loop.
+/// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
+/// ask the service in a busy loop.
 const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many permits there are.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Bound {
-    /// As many as everybody says who holds one.
+    /// As many as all holders of a permit say.
     Agreed(u32),
     /// As many as a counter says, now.
     Counted(QueueName),
 }
 
-/// Wants permits of a semaphore, all at once.
+/// Asks for permits of a semaphore, all at once.
 #[derive(Debug)]
 pub(crate) struct SomePermits<'a> {
     pub(crate) lock: &'a QueueName,
@@ -94,7 +95,7 @@ impl Attempt for SomePermits<'_> {
 #[derive(Debug)]
 struct Seen {
     view: QueueView,
-    /// The value that says the bound, as it was read.
+    /// The value with the bound, as it was read.
     value: Option<Value>,
     bound: u32,
 }
@@ -107,7 +108,7 @@ impl SomePermits<'_> {
         self.lock.with_part(Part::Permits)
     }
 
-    /// Names the queue whose value says the bound.
+    /// Names the queue whose value has the bound.
     fn bound_lies_at(&self) -> QueueName {
         match self.bound {
             Bound::Agreed(_) => self.permits(),
@@ -133,12 +134,12 @@ impl SomePermits<'_> {
         Ok(Seen { view, value, bound })
     }
 
-    /// Reads a look that was sent right behind our entry into the gate, so that whoever comes first there needs no
+    /// Reads a look that was sent right after our entry into the gate, so that the first contender there needs no
     /// second round trip.
     ///
-    /// Where the entry was sent again, the look is older than our place: others may have come and gone in between. So
-    /// it may say that permits fit, which their taking proves or refutes, or that they do not, for which a change is
-    /// awaited; no error is made of it, and no bound is noted by it.
+    /// Where the entry was sent again, the look is older than our place: other contenders may have come and gone in
+    /// between. So it may tell that permits fit, which their taking proves or refutes, or that they do not, and then a
+    /// change is awaited. It causes no error, and no bound is noted by it.
     async fn hint(&self, first_look: Questions) -> Option<Seen> {
         let seen = self.answers(first_look).await.ok()?;
         let is_harmless = self.decide(&seen).is_ok() && self.unnoted(seen.value.as_ref()).is_none();
@@ -186,7 +187,7 @@ impl SomePermits<'_> {
         }
     }
 
-    /// Looks while the gate is ours; a failure that may pass costs nothing.
+    /// Looks while the gate is ours; a failure that may pass does not cost the gate.
     async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, gate: &dyn Standing) -> Result<Seen> {
         let look = || -> BoxFuture<Result<_>> {
             let (view, value) = self.questions(session);
@@ -216,7 +217,7 @@ impl SomePermits<'_> {
         let permits = session.changed(&self.permits(), &seen.view);
         let bound = async {
             match self.bound {
-                // While too many are taken nobody can agree on another one.
+                // While too many permits are taken, the holders' bound cannot change.
                 Bound::Agreed(_) => std::future::pending().await,
                 Bound::Counted(counter) => {
                     session.value_changed(counter, seen.value.as_ref().map(|value| value.version)).await.map(drop)
@@ -225,14 +226,14 @@ impl SomePermits<'_> {
         };
         tokio::select! {
             biased;
-            // The next look says so.
+            // The next look reports it.
             _ = gate.lost() => Ok(()),
             change = permits => change.map(drop),
             change = bound => change,
         }
     }
 
-    /// Takes the permits; `None`, with nothing taken, if what was seen is true no longer.
+    /// Takes the permits; `None`, with nothing taken, if the look is out of date.
     async fn take(
         &self,
         shared: &Shared,
@@ -252,7 +253,7 @@ impl SomePermits<'_> {
             entries.push(Entry::new(ticket, Mode::Permit, shared.owner.clone()));
         }
         let taken = session.enqueue_all(&queue, entries);
-        // Sent behind the taking, so that it says by which bound the permits were taken.
+        // Sent after the taking, so that it shows the bound under which the permits were taken.
         let value = session.value(&self.bound_lies_at());
         let taken = taken.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
@@ -275,7 +276,7 @@ impl SomePermits<'_> {
         places.into_iter().zip(taken).map(grant).collect::<Result<_>>().map(Some)
     }
 
-    /// Notes how many permits there are, if that is to be done; `false` if somebody else wrote meanwhile.
+    /// Notes the bound, if needed; `false` if another client wrote meanwhile.
     async fn agree(&self, session: &Arc<dyn Session>, seen: &Seen) -> Result<bool> {
         let Some((bound, expected)) = self.unnoted(seen.value.as_ref()) else {
             return Ok(true);
@@ -285,8 +286,8 @@ impl SomePermits<'_> {
         written.map(|written| written.is_some()).map_err(|error| error.at(self.lock))
     }
 
-    /// Returns our bound, and what must be there for us to note it, unless it is noted already or cannot be: something
-    /// of somebody else's is left alone.
+    /// Returns our bound and the state expected for noting it; `None` if it is noted already, or the value is not a
+    /// bound: a value of another kind is left alone.
     fn unnoted(&self, value: Option<&Value>) -> Option<(u32, Expected)> {
         let Bound::Agreed(ours) = *self.bound else {
             return None;
@@ -299,7 +300,7 @@ impl SomePermits<'_> {
     }
 }
 
-/// Reads the bound that was agreed; `None` if nobody has said one, or the value is somebody else's.
+/// Reads the bound that was agreed; `None` if there is none yet, or the value is of another kind.
 fn agreed(value: Option<&Value>) -> Option<u32> {
     std::str::from_utf8(&value?.bytes).ok()?.parse().ok()
 }
@@ -322,9 +323,9 @@ mod tests {
         (Box::pin(std::future::ready(Ok(view))), Box::pin(std::future::ready(Ok(value))))
     }
 
-    /// The look may be older than our place, so others may have noted theirs, taken permits and gone since.
+    /// The look may be older than our place, so others may have noted their bound, taken permits and left since.
     #[tokio::test]
-    async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_nobody_is_refused() {
+    async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_no_request_is_refused() {
         let lock = QueueName::new("door").unwrap();
         let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
         let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound };
@@ -334,7 +335,7 @@ mod tests {
         assert!(permits.hint(questions(1, Some("3"))).await.is_none(), "it would be refused");
         assert!(permits.hint(questions(1, Some("2"))).await.is_some());
         assert!(permits.hint(questions(2, Some("2"))).await.is_some(), "it is worth waiting for a change");
-        assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is somebody else's, and left alone");
+        assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is of another kind, and left alone");
         let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted };
         assert!(permits.hint(questions(0, Some("2"))).await.is_none(), "it is no counter");
         assert!(permits.hint(questions(0, Some("\0\0\0\u{2}"))).await.is_some());

@@ -1,4 +1,4 @@
-//! Attempts until one succeeds, fails for good, or the time is up.
+//! Attempts until one succeeds, fails permanently, or the time is up.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use crate::event::Event;
 use crate::keeper::{Shared, Stage};
 use crate::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
 
-/// How long something must have stood for its loss to count as a first one again, by which the retry policy begins
-/// anew: less, and a service which ends every session at once would be asked for another in a busy loop.
+/// How long a session must have stood for its loss to count as a first one, with which the retry policy begins anew.
+/// With less, a service that ends every session at once would be asked for another in a busy loop.
 pub(crate) const STEADY: Duration = Duration::from_secs(1);
 
-/// One way to be granted something under one session.
+/// One way to a grant under one session.
 pub(crate) trait Attempt: Sync {
     /// What is granted.
     type Granted: Send;
 
-    /// Returns the queue, for what is said on the way.
+    /// Returns the queue, for errors and events.
     fn queue(&self) -> &QueueName;
 
     /// Takes a place under the present session and waits there until it is granted or lost.
     fn wait(&self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
 
-    /// Takes it if nothing is to be waited for; `None` if something is.
+    /// Takes it if no wait is needed; `None` otherwise.
     fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
 
     /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to something
@@ -34,16 +34,16 @@ pub(crate) trait Attempt: Sync {
     }
 }
 
-/// How far a wait has come, for whoever has to say why it ended.
+/// How far a wait has come, for the error when it ends.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// There is no place in the queue, and this went wrong last.
+    /// There is no place in the queue; with the last failure.
     NoPlace(Option<Error>),
-    /// There is one, or there was one a moment ago.
+    /// There is a place, or there was one a moment ago.
     Placed,
 }
 
-/// Until when a grant is waited for.
+/// How long to wait for a grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// However long it takes.
@@ -55,23 +55,23 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// Reads a caller's timeout: zero is no patience at all.
+    /// Reads a caller's timeout: zero is [`Patience::None`].
     pub(crate) fn within(shared: &Shared, timeout: Duration) -> Self {
         if timeout.is_zero() { Self::None } else { Self::Until(shared.clock.now().saturating_add(timeout)) }
     }
 }
 
-/// How often whoever has no patience looks whether another process holds it up: one that is just entering the queue needs
-/// microseconds, unless it was stopped in the midst of that.
+/// How often a call that does not wait checks whether another process holds it up: a process that is just entering the
+/// queue needs microseconds, unless it was stopped while it entered.
 const HELD_UP_LOOK: Duration = Duration::from_millis(250);
 
-/// Has something granted, or finds that the patience is at its end: `None`.
+/// Waits for a grant; `None` if the time was up first.
 ///
 /// # Errors
 ///
-/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before a place was had:
-/// nobody knows then whether the lock was free, unless it was another process on its way into the queue that held us up.
-/// Without patience nothing is tried again.
+/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before there was a place:
+/// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
+/// Without patience nothing is retried.
 pub(crate) async fn grant_by<A: Attempt>(
     shared: &Shared,
     attempt: &A,
@@ -111,7 +111,7 @@ fn refuse<A: Attempt>(shared: &Shared, attempt: &A) -> Result<()> {
     shared.refuse_from(attempt.refused_from()).map_err(|closed| closed.at(attempt.queue()))
 }
 
-/// Takes something if nothing is to be waited for, another process on its way into the queue among it.
+/// Takes it if no wait is needed, also not for another process on its way into the queue.
 async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
     refuse(shared, attempt)?;
     let mut trying = pin!(attempt.try_once(shared));
@@ -156,7 +156,7 @@ async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progre
             _ => false,
         };
         if matches!(progress, Progress::Placed) && now.saturating_duration_since(attempt_started) >= STEADY {
-            // The policy bounds one outage, and not a wait that went well until now.
+            // The policy bounds one outage, not the wait before it.
             (failed, started) = (0, now);
         }
         failed = failed.saturating_add(1);
@@ -173,8 +173,8 @@ async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progre
     }
 }
 
-/// Asks until there is an answer. While the place stands, a failure that may pass does not cost it: `failure` is what
-/// went wrong before the first question, if something did.
+/// Asks until there is an answer. While the place stands, a failure that may pass does not cost it. `failure` is the
+/// failure before the first question, if there was one.
 pub(super) async fn until_answered<T>(
     shared: &Shared,
     queue: &QueueName,
@@ -197,7 +197,7 @@ pub(super) async fn until_answered<T>(
     }
 }
 
-/// Failures in a row of what is asked while a place is kept.
+/// Consecutive failures of questions while a place is kept.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
@@ -205,11 +205,11 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Notes one more, and waits until it may be tried again.
+    /// Counts one more failure, and waits until the next attempt.
     ///
     /// # Errors
     ///
-    /// The failure itself if it does not pass, or if the retry policy gives up; what became of the place if it is lost.
+    /// The failure itself if it does not pass, or if the retry policy gives up; the loss of the place if it is lost.
     pub(super) async fn pause(
         &mut self,
         shared: &Shared,
@@ -217,7 +217,7 @@ impl Failures {
         standing: &dyn Standing,
         error: Error,
     ) -> Result<()> {
-        // Whoever lost the place is told why, and not what else went wrong for that reason.
+        // If the place was lost, its reason is reported, and not the failures that followed from it.
         check_standing(queue, standing)?;
         let error = error.at(queue);
         if error.advice() == Advice::Permanent {
@@ -254,7 +254,7 @@ mod tests {
 
     /// A policy bounds one outage, not a wait in line.
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_waited_for_long_is_given_the_whole_patience_of_the_policy_when_the_service_fails() {
+    async fn a_waiter_that_has_waited_for_long_gets_all_retries_of_the_policy_when_the_service_fails() {
         let service = MemoryService::new(Arc::new(TestClock::new()));
         let retry = RetryPolicy::until_elapsed(10 * TIMEOUT, Duration::from_secs(1));
         let (ann, bob) = (service.keeper(), service.keeper_builder().retry(retry).build());

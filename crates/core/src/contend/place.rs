@@ -1,6 +1,6 @@
-//! A ticket that withdraws itself.
+//! A ticket that is withdrawn when it is dropped.
 //!
-//! It is armed before the join is sent, so that no future dropped at any point leaves a contender behind.
+//! It is armed before the join is sent, so that a future dropped at any point leaves no contender behind.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Place {
         &self.session
     }
 
-    /// Leaves the queue, and tells when that is certain.
+    /// Leaves the queue, and returns the future that is ready when that is certain.
     pub(crate) fn leave(mut self) -> Withdrawal {
         match self.ticket.take() {
             Some(ticket) => self.session.withdraw(&self.queue, ticket),
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// Returns what leaves the queue without having the place; leaving twice does nothing.
+    /// Returns a function that leaves the queue without owning the place; leaving twice does nothing.
     pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
         let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
         move || {
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    /// Leaves the contender where it is, for good.
+    /// Leaves the contender where it is and stops tracking it.
     pub(super) fn keep(mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.session.keep(&self.queue, ticket);
@@ -54,7 +54,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            // It goes on by itself, and there is nobody left to report to.
+            // It goes on in the background, and no caller is left to report to.
             drop(self.session.withdraw(&self.queue, ticket));
         }
     }

@@ -1,10 +1,10 @@
-//! What is said when a place cannot be had or kept.
+//! The errors when a place cannot be taken or kept.
 
 use crate::contender::Mode;
 use crate::keeper::Shared;
 use crate::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Standing};
 
-/// A grant is believed only if the place stands at the moment of the grant, however long the way there took.
+/// A grant counts only if the place stands at the moment of the grant, however long the wait took.
 pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
     match standing.liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
@@ -22,7 +22,7 @@ pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Resu
 }
 
 pub(super) fn removed(queue: &QueueName) -> Error {
-    let message = "somebody removed our contender from the queue";
+    let message = "our contender was removed from the queue";
     Error::permanent(ErrorKind::Removed, Operation::Wait, message).at(queue)
 }
 
@@ -43,7 +43,8 @@ const fn kind_of(mode: Mode) -> &'static str {
     }
 }
 
-/// Says that the time was up before anything was known, and what kept the service from answering, if that is known.
+/// Returns the error for a time that was up before the service answered, with the connection's trouble as its cause, if
+/// known.
 pub(super) fn unanswered(shared: &Shared) -> Error {
     let message = format!("{} has not answered in time", shared.backend.service());
     let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, message);
@@ -53,12 +54,12 @@ pub(super) fn unanswered(shared: &Shared) -> Error {
     }
 }
 
-/// Says that what is asked for can never be granted.
+/// Returns the error for a request that can never be granted.
 pub(crate) fn refused(queue: &QueueName, message: impl Into<String>) -> Error {
     Error::permanent(ErrorKind::InvalidRequest, Operation::Join, message).at(queue)
 }
 
-/// Says that what a guard stands for was lost before it was given back.
+/// Returns the error for a hold that was lost before it was given back.
 pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
     Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
 }

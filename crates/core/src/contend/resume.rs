@@ -1,4 +1,4 @@
-//! Two attempts in the place of one: at a place in line, and later at its grant.
+//! Two attempts instead of one: at a place in line, and later at its grant.
 
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -8,7 +8,7 @@ use super::place::Granted;
 use crate::keeper::Shared;
 use crate::{Advice, QueueName, Result};
 
-/// Wants a place in line, and leaves the wait for its turn to another.
+/// Asks for a place in line, without the wait for its turn.
 #[derive(Debug)]
 pub(crate) struct InLine<'a>(pub(crate) OnePlace<'a>);
 
@@ -29,11 +29,11 @@ impl Attempt for InLine<'_> {
     }
 }
 
-/// Wants the grant of a place that may be had already; if it is lost, of another one at the tail.
+/// Asks for the grant of a place that may exist already; if that place is lost, of another one at the tail.
 #[derive(Debug)]
 pub(crate) struct Resumed<'a> {
     wanted: OnePlace<'a>,
-    /// Locked by the one wait that there is; the place is still there when that is dropped.
+    /// Locked by the only wait; the place is still there when that is dropped.
     place: AsyncMutex<&'a mut Option<Joined>>,
 }
 
@@ -61,7 +61,7 @@ impl Attempt for Resumed<'_> {
         };
         *progress = Progress::Placed;
         let outcome = joined.until_granted(shared).await;
-        // Granted or lost, it is no place to wait in any more.
+        // Granted or lost, the place cannot be waited in any more.
         let joined = place.take().expect("it was there a moment ago");
         outcome?;
         joined.grant()
@@ -74,7 +74,7 @@ impl Attempt for Resumed<'_> {
         };
         match joined.is_granted_now().await {
             Ok(false) => return Ok(None),
-            // What may pass costs no place that stands.
+            // A failure that may pass does not cost a place that stands.
             Err(error) if error.advice() != Advice::Permanent && joined.stands() => return Err(error),
             Err(error) => {
                 drop(place.take());

@@ -1,9 +1,9 @@
 //! One attempt at entering a double barrier, and one at seeing all of a round leave it.
 //!
-//! Members stand in the line. Whoever sees enough of them that are not inside yet notes all of these in the value, and
-//! so lets them in: members wait for the value, not for each other, and a wake-up without cause lets nobody in. Each
-//! new member looks, so nobody else need: if the last one that is needed dies before it has written, one is missing
-//! again.
+//! Members stand in the line. A member that sees enough of them that are not inside yet notes all of these in the
+//! value, and so lets them in: members wait for the value, not for each other, and a wake-up without cause lets no
+//! member in. Each new member looks, so no other has to: if the last one needed dies before it has written, one is
+//! missing again.
 
 use std::sync::Arc;
 
@@ -17,13 +17,14 @@ use crate::decide;
 use crate::keeper::{Shared, Stage};
 use crate::{BoxFuture, QueueName, Result, Session};
 
-/// Who has been let in, as the value says it: `ticket,ticket;ticket,ticket;`, the last round first.
+/// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Rounds {
-    /// All of the last round, as they came in, whether still there or not.
+    /// All members of the last round, as they came in, whether still there or not.
     current: Vec<Ticket>,
-    /// Of each round before it that had not left when the next one began: who came in first, by whom its members know
-    /// it, and whoever was still there, which a member may not know of who came in before.
+    /// Each earlier round that had not left when the next one began: the member that came in first, by which its
+    /// members identify the round, and all that were still there, since a member may not know those that came in after
+    /// it.
     earlier: Vec<Vec<Ticket>>,
 }
 
@@ -51,22 +52,22 @@ impl Rounds {
         self.round_of(ticket).is_some()
     }
 
-    /// Returns who went in with this one, if it did.
+    /// Returns the round of this member, if it went in.
     fn round_of(&self, ticket: &Ticket) -> Option<&[Ticket]> {
         self.all().find(|round| round.contains(ticket)).map(Vec::as_slice)
     }
 
-    /// Returns who goes in together now that these stand in the line; nobody while it takes more of them.
+    /// Returns the members that go in together now, given the line; `None` while more are needed.
     ///
-    /// Enough must have come who are not inside yet. While the whole round is there, whoever comes joins it; once one
-    /// of it has left, whoever comes is of the next.
+    /// Enough must have come that are not inside yet. While the whole round is there, a new member joins it; once one
+    /// of its members has left, a new member is of the next round.
     fn admits(&self, members: usize, line: &[Ticket]) -> Option<Vec<Ticket>> {
         let fresh: Vec<_> = line.iter().copied().filter(|ticket| !self.is_inside(ticket)).collect();
         let is_whole = !self.current.is_empty() && self.current.iter().all(|ticket| line.contains(ticket));
         (fresh.len() >= members || is_whole).then_some(fresh)
     }
 
-    /// Notes that these go in.
+    /// Notes these as inside.
     fn admit(&self, admitted: &[Ticket], line: &[Ticket]) -> Self {
         let is_same_round =
             self.current.iter().any(|ticket| admitted.contains(ticket)) || self.admits(usize::MAX, line).is_some();
@@ -86,7 +87,7 @@ impl Rounds {
     }
 }
 
-/// Wants to go in with so many others that there are `members` of them.
+/// Asks to go in as one of `members` members.
 #[derive(Debug)]
 pub(crate) struct OneRound<'a> {
     pub(crate) queue: &'a QueueName,
@@ -97,7 +98,7 @@ pub(crate) struct OneRound<'a> {
 #[derive(Debug)]
 pub(crate) struct Inside {
     pub(crate) granted: Granted,
-    /// Who went in together, as far as it was known then; who came in first, first.
+    /// The members that went in together, as far as known then; in the order of coming in.
     pub(crate) round: Vec<Ticket>,
 }
 
@@ -113,14 +114,14 @@ impl Attempt for OneRound<'_> {
         *progress = Progress::Placed;
         let value = match value.await {
             Ok(value) => value,
-            // Somebody may have counted on this place already, so a failure that may pass must not cost it.
+            // Another member may have counted on this place already, so a failure that may pass must not cost it.
             Err(error) => {
                 let standing = &*member.joined.standing;
                 until_answered(shared, self.queue, standing, Some(error), || session.value(self.queue)).await?
             }
         };
         let inside = self.enter(shared, &session, member, value, true).await?;
-        Ok(inside.expect("whoever waits goes in, or an error ends the wait"))
+        Ok(inside.expect("a waiting member goes in, or an error ends the wait"))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Inside>> {
@@ -131,12 +132,12 @@ impl Attempt for OneRound<'_> {
 }
 
 impl OneRound<'_> {
-    /// Joins the line, and asks for the value behind that.
+    /// Joins the line, and asks for the value after that.
     async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, BoxFuture<Result<Option<Value>>>)> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
         let member = OnePlace { queue: self.queue, mode: Mode::Member };
         let sent = member.send(shared, session.clone())?;
-        // Sent behind the join, so there is no second round trip for whoever completes a round.
+        // Sent right after the join, so the member that completes a round needs no second round trip.
         let value = session.value(self.queue);
         let joined = member.joined(shared, sent).await?;
         Ok((session, joined, value))
@@ -158,7 +159,7 @@ impl OneRound<'_> {
         let ticket = ticket_of(&view, &id).ok_or_else(|| removed(self.queue))?;
         let mut line = tickets(&view);
         drop(view);
-        // Once enough were seen, they go in, whatever becomes of some of them before it is written.
+        // Once enough were seen, they go in, even if some of them leave before it is written.
         let mut admitted: Option<Vec<Ticket>> = None;
         let round = loop {
             check_standing(self.queue, &*standing)?;
@@ -192,7 +193,7 @@ impl OneRound<'_> {
         Ok(Some(Inside { granted: Granted { place, id, token, standing }, round }))
     }
 
-    /// Notes who is inside now, and returns the last round; `None` if somebody else wrote meanwhile.
+    /// Notes the members that are inside now, and returns the last round; `None` if another client wrote meanwhile.
     async fn note(
         &self,
         session: &Arc<dyn Session>,
@@ -214,7 +215,7 @@ impl OneRound<'_> {
 #[derive(Debug)]
 pub(crate) struct RoundGone<'a> {
     pub(crate) queue: &'a QueueName,
-    /// Who is known to have gone in together; who came in first, first.
+    /// The members known to have gone in together, in the order of coming in.
     pub(crate) round: Vec<Ticket>,
 }
 
@@ -251,10 +252,10 @@ impl Attempt for RoundGone<'_> {
 }
 
 impl RoundGone<'_> {
-    /// Finds the last of the round that is still there. Those who joined it late are of it too.
+    /// Finds the last member of the round that is still there. Members that joined it late belong to it too.
     async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
-        // In this order: whoever is in the value stood in the line before it was read, so who is not in the view has
-        // left.
+        // In this order: a member in the value stood in the line before the value was read, so one that is not in the
+        // view has left.
         let (value, view) = (session.value(self.queue), session.view(self.queue));
         let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
         let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
@@ -265,7 +266,7 @@ impl RoundGone<'_> {
         if let (None, Some(value)) = (&last, value)
             && !tickets(&view).iter().any(|ticket| rounds.is_inside(ticket))
         {
-            // Nobody is inside. Whoever comes first clears the note away; if nobody does, the next round replaces it.
+            // No member is inside. The first caller here clears the note away; otherwise the next round replaces it.
             let _ = session.set_value(self.queue, Expected::Version(value.version), None).await;
         }
         Ok((view, last))
@@ -302,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_in_before_enough_have_come() {
+    fn no_member_goes_in_before_enough_have_come() {
         assert_eq!(Rounds::default().admits(3, &tickets([1, 2])), None);
         assert_eq!(Rounds::default().admits(3, &tickets([1, 2, 3])), Some(tickets([1, 2, 3])));
     }
 
     #[test]
-    fn those_who_are_inside_already_do_not_count_for_the_next_round() {
+    fn members_that_are_inside_already_do_not_count_for_the_next_round() {
         // 1 has left, so 3 is of the next round, which 2 is not.
         assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3])), None);
         assert_eq!(rounds([1, 2], []).admits(2, &tickets([2, 3, 4])), Some(tickets([3, 4])));
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_while_the_whole_round_is_there_joins_it() {
+    fn a_member_that_comes_while_the_whole_round_is_there_joins_it() {
         let before = rounds([1, 2], []);
         let line = tickets([1, 2, 3]);
         assert_eq!(before.admits(2, &line), Some(tickets([3])));
@@ -325,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn a_new_round_remembers_who_has_not_left_the_one_before_and_forgets_who_has() {
+    fn a_new_round_remembers_the_members_still_inside_the_one_before_and_forgets_the_others() {
         let line = tickets([2, 3, 4]);
-        // Its first is kept with it, for the others to know it by.
+        // Its first member is kept with it, so that the others can identify it.
         assert_eq!(rounds([1, 2], [&[0]]).admit(&tickets([3, 4]), &line), rounds([3, 4], [&[1, 2]]));
         let line = tickets([8, 9]);
         assert_eq!(rounds([5, 6], [&[1, 2, 8]]).admit(&tickets([9]), &line), rounds([9], [&[1, 8]]));
@@ -335,10 +336,10 @@ mod tests {
 
     /// Two complete a round at the same time; the one who comes second adds itself to what the first has written.
     #[test]
-    fn whoever_was_seen_with_enough_others_goes_in_though_some_have_left_meanwhile() {
+    fn a_member_that_was_seen_with_enough_others_goes_in_though_some_have_left_meanwhile() {
         assert_eq!(rounds([1, 2], []).admit(&tickets([1, 2, 3]), &tickets([3])), rounds([1, 2, 3], []));
         assert_eq!(Rounds::default().admit(&tickets([1, 2, 3]), &tickets([3])), rounds([1, 2, 3], []));
-        // And nobody can follow it into a round of which some have left.
+        // And no member can follow it into a round of which some have left.
         assert_eq!(rounds([1, 2, 3], []).admits(2, &tickets([3, 4])), None);
     }
 
