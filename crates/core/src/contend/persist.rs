@@ -9,8 +9,8 @@ use crate::event::Event;
 use crate::keeper::{Shared, Stage};
 use crate::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
 
-/// How long a session must have stood for its loss to count as a first one, with which the retry policy begins anew.
-/// With less, a service that ends every session at once would be asked for another in a busy loop.
+/// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
+/// less, a service that ends every session at once would be asked for another in a busy loop.
 pub(crate) const STEADY: Duration = Duration::from_secs(1);
 
 /// One way to a grant under one session.

@@ -1,8 +1,8 @@
 //! The memory backend: the reference semantics of the waist, and a test double.
 //!
-//! Contenders of one process exclude one another; nothing leaves the process and nothing needs a runtime. What the
-//! waist asks of a service is told here in its plainest form. [`Testing`] lets a test do to it what happens to real
-//! services: expire a session, cut it off, pause the service, lose a reply, remove a contender.
+//! Contenders of one process exclude one another; nothing leaves the process and nothing needs a runtime. It implements
+//! the waist in the simplest form. [`Testing`] lets a test inject what happens to real services: expire a session, cut
+//! it off, pause the service, lose a reply, remove a contender.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! The queues themselves: who stands where. No futures and no faults here.
+//! The queues: which contender stands where. No futures and no faults here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, FencingToken, LossReason, Operation, QueueName, Re
 pub(super) struct Stored {
     pub(super) id: ContenderId,
     pub(super) token: FencingToken,
-    /// The session that it lives by; `None` if it lives until it is removed.
+    /// The session that it depends on; `None` if it lives until it is removed.
     session: Option<u64>,
     ticket: Ticket,
     mode: Mode,
@@ -27,7 +27,7 @@ pub(super) struct Stored {
     since_unix: Duration,
     granted_unix: Arc<OnceLock<Duration>>,
     frozen: Option<Arc<str>>,
-    /// Says why when the contender leaves, and wakes those who watch this one, and nobody else.
+    /// Set to the reason when the contender leaves; wakes the watchers of this contender only.
     departed: watch::Sender<Option<LossReason>>,
     revocation: watch::Sender<Option<Revocation>>,
 }
@@ -43,7 +43,7 @@ impl Stored {
         self.revocation.subscribe()
     }
 
-    /// Returns where the moment of its grant is noted.
+    /// Returns the cell in which the moment of its grant is noted.
     pub(super) fn granted_unix(&self) -> Arc<OnceLock<Duration>> {
         self.granted_unix.clone()
     }
@@ -55,12 +55,12 @@ pub(super) struct Queues {
     by_name: BTreeMap<QueueName, Vec<Stored>>,
     pub(super) values: Values,
     last_grant: u64,
-    /// Grows with each change to any queue or value, and wakes those who wait for one.
+    /// Grows with each change to any queue or value, and wakes the tasks that wait for one.
     revision: watch::Sender<u64>,
 }
 
 impl Queues {
-    /// Refuses entries, all of them, of which one asks to stand where it cannot.
+    /// Refuses all of the entries if one of them asks for a place that it cannot have.
     pub(super) fn check(&self, queue: &QueueName, entries: &[Entry], session: u64) -> Result<()> {
         let can_stand = |entry: &Entry| match &entry.rank {
             Rank::Tail => true,
@@ -69,7 +69,7 @@ impl Queues {
         if entries.iter().all(can_stand) { Ok(()) } else { Err(anchor_gone(queue)) }
     }
 
-    /// Puts an entry that was checked where it asks to stand.
+    /// Puts a checked entry at the place that it asks for.
     pub(super) fn join(&mut self, queue: &QueueName, entry: Entry, session: u64, since_unix: Duration) -> &Stored {
         self.last_grant += 1;
         let contenders = self.by_name.entry(queue.clone()).or_default();
@@ -78,7 +78,7 @@ impl Queues {
             Rank::Tail => (contenders.len(), own_token),
             Rank::With(anchor) => {
                 let before = contenders.iter().position(|stored| stored.id == *anchor);
-                let before = before.expect("whoever joins was checked before");
+                let before = before.expect("each entry was checked before");
                 (before + 1, contenders[before].token)
             }
         };
@@ -122,7 +122,7 @@ impl Queues {
         self.wake();
     }
 
-    /// Removes those who do not stay; a queue without contenders goes with the last of them.
+    /// Removes the contenders that do not stay; a queue goes with its last contender.
     fn retain_in(&mut self, queue: &QueueName, reason: LossReason, stays: impl Fn(&Stored) -> bool) {
         let Some(contenders) = self.by_name.get_mut(queue) else {
             return;
@@ -139,7 +139,7 @@ impl Queues {
         }
     }
 
-    /// Asks something of a contender; `false` if it is not there, or has another token.
+    /// Sends a request to a contender; `false` if it is not there, or has another token.
     pub(super) fn request(&mut self, queue: &QueueName, id: &ContenderId, request: Request) -> bool {
         let Some(stored) = self.find(queue, id) else {
             return false;
@@ -190,12 +190,12 @@ impl Queues {
         parts.iter().flat_map(|&part| self.contenders(&queue.with_part(part)).iter().map(info)).collect()
     }
 
-    /// Returns what wakes whoever waits for a change to any queue or value.
+    /// Returns the receiver for changes to any queue or value.
     pub(super) fn revision(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Wakes those who wait for a change to any queue or value.
+    /// Wakes the tasks that wait for a change to any queue or value.
     pub(super) fn wake(&self) {
         self.revision.send_modify(|revision| *revision += 1);
     }

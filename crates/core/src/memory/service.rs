@@ -1,4 +1,4 @@
-//! The service: its state, and how a request reaches it and a reply comes back, or does not.
+//! The service: its state, and the path of requests and replies, with faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::{
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps);
 
-/// The most requests that wait in a paused service; more are refused, since a test that needs more has a fault.
+/// The most requests that wait in a paused service; more are refused, since a test that needs more has a bug.
 const PAUSED_REQUESTS_MAX: usize = 100_000;
 
 /// A coordination service within this process. Its clones are the same service.
@@ -55,17 +55,17 @@ pub(super) struct State {
     drop_next_reply: Option<Operation>,
 }
 
-/// The service's side of one session, and the way to it.
+/// The service's side of one session, and the connection to it.
 pub(super) struct Link {
     pub(super) bond: SessionBond,
     pub(super) way: watch::Sender<Way>,
-    /// What was withdrawn while the way was cut, to be done when it heals.
+    /// Withdrawals made while the connection was cut, to be done when it heals.
     owed: Vec<PausedRequest>,
-    /// Whether the client ended the session while the way was cut, so that the service has yet to hear of it.
+    /// Whether the client ended the session while the connection was cut, so that the service must still be told.
     abandoned: bool,
 }
 
-/// The way between a client and the service.
+/// The connection between a client and the service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Way {
     /// The connection's number: another one after each cut.
@@ -90,8 +90,8 @@ impl MemoryService {
         Keeper::builder(backend).clock(self.shared.clock.clone()).testing(testing)
     }
 
-    /// Opens an independent client of this service without a keeper: its side of the waist, and what makes things go
-    /// wrong for it. For tests that put a [`Backend`] of their own in between.
+    /// Opens an independent client of this service without a keeper: its side of the waist, and the means to inject
+    /// faults into it. For tests that put another [`Backend`] in between.
     pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
         let backend = Arc::new(MemoryBackend::new(self.clone()));
         let testing = Testing::new(self.clone(), backend.clone());
@@ -102,7 +102,7 @@ impl MemoryService {
         &self.shared.clock
     }
 
-    /// Nothing panics while the state is locked, so what a panic elsewhere left here is whole.
+    /// Nothing panics while the state is locked, so a poisoned lock still guards consistent data.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,12 +119,12 @@ impl MemoryService {
         (number, bond)
     }
 
-    /// Has the service end a session.
+    /// Ends a session on the service's side.
     pub(super) fn end_session(&self, number: u64, reason: LossReason) {
         self.state().end_session(number, reason);
     }
 
-    /// Ends a session on its client's side. The service hears of it now, or when the way to it heals.
+    /// Ends a session on its client's side. The service is told now, or when the connection heals.
     pub(super) fn hang_up(&self, number: u64) {
         let mut state = self.state();
         match state.links.get_mut(&number).filter(|link| link.way.borrow().cut) {
@@ -197,7 +197,7 @@ impl MemoryService {
         let sent_on = link.version();
         let (reply, answer) = oneshot::channel();
         let request = move |state: &mut State| {
-            // A session that ended while its request waited has no effect any more.
+            // A request of a session that ended while it waited has no effect.
             let Some(link) = state.links.get(&session) else {
                 return;
             };
@@ -208,7 +208,7 @@ impl MemoryService {
                 state.drop_next_reply = None;
             }
             let outcome = if loses_reply || !arrives { Err(reply_lost(operation)) } else { Ok(value) };
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = reply.send(outcome);
         };
         if !state.paused {
@@ -230,7 +230,7 @@ impl MemoryService {
         })
     }
 
-    /// Has something done for a session for certain: now, when the service goes on, or when the way to it heals. If the
+    /// Makes an effect of a session certain: now, when the service goes on, or when the connection heals. If the
     /// session ends first, its contenders end with it. The answer comes when either is certain.
     pub(super) fn owe(&self, session: u64, effect: impl FnOnce(&mut State) + Send + 'static) -> Withdrawal {
         let mut state = self.state();
@@ -246,7 +246,7 @@ impl MemoryService {
         let (done, certain) = oneshot::channel();
         let request: PausedRequest = Box::new(move |state| {
             effect(state);
-            // Nobody need wait for it.
+            // The caller need not wait for it.
             let _ = done.send(());
         });
         let bond = link.bond.clone();
@@ -258,7 +258,7 @@ impl MemoryService {
         Withdrawal::under_way(Box::pin(async move {
             tokio::select! {
                 biased;
-                // An error says that the session ended before it was done.
+                // An error means that the session ended before it was done.
                 _ = certain => {}
                 _ = bond.lost() => {}
             }
@@ -268,7 +268,7 @@ impl MemoryService {
 }
 
 impl State {
-    /// Does a request that arrived, or lets it wait while the service is paused.
+    /// Performs a request that arrived, or queues it while the service is paused.
     fn take(&mut self, request: PausedRequest) {
         if self.paused {
             self.waiting.push_back(request);
@@ -303,7 +303,7 @@ impl Way {
 }
 
 pub(super) fn unreachable(operation: Operation) -> Error {
-    Error::transient(ErrorKind::ConnectionLost, operation, "the way to the service is cut")
+    Error::transient(ErrorKind::ConnectionLost, operation, "the connection to the service is cut")
 }
 
 fn reply_lost(operation: Operation) -> Error {

@@ -1,4 +1,4 @@
-//! The backend and its sessions: the waist, spoken to the service.
+//! The backend and its sessions: the waist over the service.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,12 +26,12 @@ pub(super) struct MemoryBackend {
     client: Mutex<Client>,
 }
 
-/// What a client's tests do to all that is its own.
+/// The state of one client, for the faults that tests inject.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     /// The sessions that it opened and that may still live.
     pub(super) sessions: BTreeSet<u64>,
-    /// Whether its way to the service is cut, also for sessions yet to be opened.
+    /// Whether its connection to the service is cut, also for sessions yet to be opened.
     pub(super) cut: bool,
 }
 
@@ -217,7 +217,7 @@ impl Session for MemorySession {
 }
 
 impl MemorySession {
-    /// Looks again at each change until what is seen is `news`, or the way was cut meanwhile.
+    /// Looks again at each change until `news` is true of the result, or the connection was cut meanwhile.
     fn until<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -255,7 +255,7 @@ impl MemorySession {
                     _ = bond.lost() => return Err(lost(operation)),
                     _ = way.wait_for(|way| !way.cut) => {}
                 }
-                // What was missed is not known, so what is seen now is news in any case.
+                // Changes may have been missed, so the present result is returned in any case.
                 return ask().await.map(|(seen, ..)| seen);
             }
         })
@@ -266,8 +266,8 @@ fn limit(operation: Operation, message: String) -> Error {
     Error::permanent(ErrorKind::LimitReached, operation, message)
 }
 
-/// Waits for the news that ends a wait. What happens while the way is cut is not told; after healing it takes a new
-/// look.
+/// Waits for the event that ends a wait. Events while the connection is cut are not told; after it heals, the caller
+/// looks again.
 async fn news(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
@@ -354,7 +354,7 @@ impl Standing for MemoryStanding {
             let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
             match request {
                 Some(request) => request,
-                // The contender is gone, and nobody can ask it any more.
+                // The contender is gone, so no request can come any more.
                 None => std::future::pending().await,
             }
         })

@@ -1,4 +1,4 @@
-//! Making things go wrong on purpose.
+//! Injecting faults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crate::memory::service::MemoryService;
 use crate::memory::session::MemoryBackend;
 use crate::{LossReason, Operation, Part, QueueName, Result, SafeUntil};
 
-/// Does to one keeper of a memory service what happens to real ones; from [`Keeper::testing`](crate::Keeper::testing).
+/// Injects into one keeper of a memory service the faults of real services; from
+/// [`Keeper::testing`](crate::Keeper::testing).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,16 +36,16 @@ impl Testing {
         Self { service, backend }
     }
 
-    /// Has the service end this keeper's session: its contenders leave, its holds are lost.
+    /// Makes the service end this keeper's session: its contenders leave, its holds are lost.
     pub fn expire_session(&self) {
         for session in std::mem::take(&mut self.backend.client().sessions) {
             self.service.end_session(session, LossReason::Expired);
         }
     }
 
-    /// Cuts this keeper off: its requests fail and it opens no session, what happens in the service is not told to it,
-    /// and its session is in jeopardy and lapses at `safe_until`. In the service its contenders stay until
-    /// [`Testing::heal`] or [`Testing::expire_session`], also when the keeper is closed or dropped meanwhile.
+    /// Cuts this keeper off: its requests fail, it opens no session, it is told of no events, and its session is in
+    /// jeopardy and lapses at `safe_until`. In the service its contenders stay until [`Testing::heal`] or
+    /// [`Testing::expire_session`], also when the keeper is closed or dropped meanwhile.
     pub fn cut(&self, safe_until: SafeUntil) {
         let mut client = self.backend.client();
         client.cut = true;
@@ -53,7 +54,7 @@ impl Testing {
         }
     }
 
-    /// Opens the way again: the same session on a new connection, and what was withdrawn meanwhile is done. A session
+    /// Reconnects this keeper: the same session on a new connection. Withdrawals made meanwhile are done. A session
     /// that lapsed stays lost.
     pub fn heal(&self) {
         let mut client = self.backend.client();
@@ -73,21 +74,21 @@ impl Testing {
         self.service.resume();
     }
 
-    /// Loses the reply of the next request of this kind, of whichever keeper, after it took effect.
+    /// Loses the reply of the next request of this kind, of any keeper, after it took effect.
     pub fn drop_next_reply(&self, operation: Operation) {
         self.service.drop_next_reply(operation);
     }
 
-    /// Removes a contender from whichever queue of this lock it stands in, as an operator would.
+    /// Removes a contender from its queue of this lock, as an operator would.
     ///
     /// # Errors
     ///
-    /// [`InvalidName`](crate::ErrorKind::InvalidName) if `lock` is no name.
+    /// [`InvalidName`](crate::ErrorKind::InvalidName) if `lock` is not a valid name.
     pub fn remove_contender(&self, lock: &str, contender: &ContenderId) -> Result<()> {
         let queue = QueueName::new(lock)?;
         let queues = &mut self.service.state().queues;
         for part in [Part::Line, Part::Permits, Part::Gate] {
-            // A contender's identity is never used twice, in whichever queue.
+            // A contender's identity is never used twice, in any queue.
             queues.remove_contender(&queue.with_part(part), contender);
         }
         Ok(())

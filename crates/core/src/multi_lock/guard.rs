@@ -46,7 +46,7 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// Returns what answers for each hold, in the order of the multi-lock: by service and name.
+    /// Returns each hold, in the order of the multi-lock: by service and name.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.guards.iter().map(Taken::hold)
     }
@@ -56,28 +56,13 @@ impl MultiGuard {
         self.holds().map(|hold| (hold.name(), hold.fencing_token()))
     }
 
-    /// Tells whether all locks are held now. Once it said no, it never says yes again.
+    /// Tells whether all locks are held now. Once the answer was no, it never is yes again.
     pub fn is_held(&self) -> bool {
         self.holds().all(Hold::is_held)
     }
 
-    /// Waits until one of the locks is no longer held, and says which and why.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// [`MultiGuard::is_held`] says no before this returns.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Hold::lost`].
+    /// Waits until one of the locks is no longer held, and returns which one and why. [`MultiGuard::is_held`] is false
+    /// before this returns; otherwise it is [`Hold::lost`].
     pub async fn lost(&self) -> (QueueName, LossReason) {
         let (number, reason) = self.first_lost().await;
         (self.guards[number].hold().name().clone(), reason)
@@ -108,24 +93,15 @@ impl MultiGuard {
         })
     }
 
-    /// Gives all locks back and waits until that is certain. One that fails does not keep the others.
+    /// Gives all locks back and waits until that is certain, each as [`Guard::release`](crate::Guard::release) does.
+    /// One that fails does not stop the others.
+    ///
+    /// All releases are under way when this returns its future, before the first poll, in the reverse of the order in
+    /// which the locks were taken.
     ///
     /// # Errors
     ///
     /// The first of those of [`Guard::release`](crate::Guard::release).
-    ///
-    /// # Cancellation
-    ///
-    /// All are given back all the same.
-    ///
-    /// # Ordering
-    ///
-    /// All releases are under way when this returns its future, before the first poll; begun in the reverse of the
-    /// order in which the locks were taken.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Guard::release`](crate::Guard::release), for each.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
         let releases: Vec<_> = std::mem::take(&mut self.guards).into_iter().rev().map(Taken::release).collect();
         async move {

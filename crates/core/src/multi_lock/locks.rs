@@ -10,11 +10,15 @@ use crate::multi_lock::guard::MultiGuard;
 use crate::multi_lock::member::Member;
 use crate::{Error, ErrorKind, Hold, Liveness, LossReason, Operation, OwnerKey, Result};
 
-/// Several locks, of one service or of many, that are had all together or not at all.
+/// Several locks, of one service or of many, that are taken all together or not at all.
 ///
-/// Whatever order they are given in, they are taken in one order, by service and then by name, so that two who want the
-/// same locks never each wait for the other. This holds among all who name a service by the same URL. Each is waited
-/// for in its own queue, first come, first served, while those before it are held.
+/// They are always taken in one order, by service and then by name, so that two tasks that want the same locks never
+/// each wait for the other. This holds among all clients that name a service by the same URL. Each lock is waited for
+/// in its own queue, first come, first served, while those before it are held.
+///
+/// Errors, cancellation, timeouts and connection loss are those of [`Mutex`](crate::Mutex), for all methods. When a
+/// member fails, those taken before it are given back, and none of the later ones is asked for. Dropping a future gives
+/// back what was taken and leaves the queue that it waited in. All members are held at the moment of the grant.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,17 +41,17 @@ use crate::{Error, ErrorKind, Hold, Liveness, LossReason, Operation, OwnerKey, R
 #[derive(Clone)]
 #[doc(alias = "InterProcessMultiLock")]
 pub struct MultiLock {
-    /// In the order that everybody keeps to; at least one.
+    /// In the common order; at least one.
     members: Vec<Member>,
 }
 
 impl MultiLock {
-    /// Puts these locks together. Asking costs nothing.
+    /// Combines these locks. This costs nothing.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidRequest`], permanent, for no lock at all, and for the same lock twice: one of the same name
-    /// on the same service, by whatever keeper it was made.
+    /// on the same service, also if another keeper made it.
     pub fn new<M: Into<Member>>(members: impl IntoIterator<Item = M>) -> Result<Self> {
         let refuse = |why| Error::permanent(ErrorKind::InvalidRequest, Operation::Configure, why);
         let mut members: Vec<Member> = members.into_iter().map(Into::into).collect();
@@ -63,84 +67,32 @@ impl MultiLock {
         Ok(Self { members })
     }
 
-    /// Waits until all locks are had, however long it takes.
+    /// Waits until all locks are granted, however long it takes.
     ///
-    /// A hold that is lost while others are waited for is given up with the rest, and all begins anew, at the tails.
-    ///
-    /// # Errors
-    ///
-    /// Those of the member that failed, as [`Mutex::lock`](crate::Mutex::lock); those that were taken before it are
-    /// given back, and none of the later ones is asked for.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point gives back what was taken and leaves the queue that it waited in.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock) in each queue. All are held at the moment of the grant.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
+    /// If a hold is lost while it waits for others, it gives up the rest and begins anew, at the tails of the queues.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MultiGuard> {
         OwnerKey::new().lock_all(self).await
     }
 
-    /// Takes all locks if all are free; `None` if somebody has one of them or queues for it, and then none is held.
+    /// Takes all locks if all are free; `None` if another contender holds one of them or waits for it, and then none is
+    /// held.
     ///
     /// It looks at all of them before it takes the first: if one is taken, this costs no write.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::try_lock`](crate::Mutex::try_lock), and then none is held; transient ones too: nothing is tried
-    /// again.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing behind.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiter.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error.
     pub async fn try_lock(&self) -> Result<Option<MultiGuard>> {
         OwnerKey::new().try_lock_all(self).await
     }
 
-    /// Waits until all locks are had, at most for `timeout` in all; `None` if the time was up first, and then none is
-    /// held.
-    ///
-    /// A timeout of zero is [`MultiLock::try_lock`].
-    ///
-    /// # Errors
-    ///
-    /// As [`MultiLock::lock`]; and as [`Mutex::lock_timeout`](crate::Mutex::lock_timeout) if the time was up before a
-    /// place in the queue of a member was had.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`MultiLock::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`MultiLock::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`](crate::Mutex::lock_timeout); the timeout is kept to whatever happens.
+    /// Waits until all locks are granted, at most for `timeout` in all; `None` if the time was up first, and then none
+    /// is held.
     #[doc(alias = "acquire")]
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MultiGuard>> {
         OwnerKey::new().lock_all_timeout(self, timeout).await
     }
 
-    /// Takes one member after the other, all of them, again if a hold was lost on the way.
+    /// Takes all members, one after the other; again if a hold was lost meanwhile.
     async fn grant(&self, owner: &OwnerKey, patience: impl Fn(&Member) -> Patience) -> Result<Option<MultiGuard>> {
-        // Each keeper has a clock of its own; by all of them the time is up together.
+        // Keepers may have different clocks; the deadline is computed on each at the same moment.
         let patience: Vec<Patience> = self.members.iter().map(patience).collect();
         let times = || -> Vec<_> { self.members.iter().map(|member| member.wanted().0.shared.clock.now()).collect() };
         let mut started = times();
@@ -205,47 +157,20 @@ impl MultiLock {
 impl OwnerKey {
     /// Waits until this owner has all locks, as [`MultiLock::lock`] does; those that it has already count.
     ///
-    /// Whoever has a lock and asks for more has left the order that keeps those who want several from waiting for each
+    /// An owner that has a lock and asks for more leaves the common order that keeps callers from waiting for each
     /// other.
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`], and as [`OwnerKey::lock`], [`OwnerKey::read`] and [`OwnerKey::write`] for each.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`MultiLock::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`MultiLock::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`MultiLock::lock`].
+    /// Also those of [`OwnerKey::lock`], [`OwnerKey::read`] and [`OwnerKey::write`] for each lock.
     pub async fn lock_all(&self, locks: &MultiLock) -> Result<MultiGuard> {
         locks.grant(self, |_| Patience::Endless).await.map(granted)
     }
 
-    /// Takes all locks, as [`MultiLock::try_lock`] does; those that this owner has already count.
-    ///
-    /// # Errors
-    ///
-    /// As [`MultiLock::try_lock`], and as [`OwnerKey::lock_all`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`MultiLock::try_lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`MultiLock::try_lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`MultiLock::try_lock`].
+    /// Takes all locks, as [`MultiLock::try_lock`] does; those that this owner has already count. Errors are also those
+    /// of [`OwnerKey::lock_all`].
     pub async fn try_lock_all(&self, locks: &MultiLock) -> Result<Option<MultiGuard>> {
-        // The first is looked at just before it is taken.
+        // The look at the first one comes just before it is taken.
         for member in &locks.members[1..] {
             if !self.has(member.wanted().0) && !member.looks_free().await? {
                 return Ok(None);
@@ -255,22 +180,7 @@ impl OwnerKey {
     }
 
     /// Waits until this owner has all locks, as [`MultiLock::lock_timeout`] does; those that it has already count.
-    ///
-    /// # Errors
-    ///
-    /// As [`MultiLock::lock_timeout`], and as [`OwnerKey::lock_all`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`MultiLock::lock_timeout`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`MultiLock::lock_timeout`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`MultiLock::lock_timeout`].
+    /// Errors are also those of [`OwnerKey::lock_all`].
     pub async fn lock_all_timeout(&self, locks: &MultiLock, timeout: Duration) -> Result<Option<MultiGuard>> {
         if timeout.is_zero() {
             return self.try_lock_all(locks).await;
@@ -282,7 +192,7 @@ impl OwnerKey {
 /// How one round through all members ended.
 enum Round {
     Done(Result<Option<MultiGuard>>),
-    /// The hold of this member was lost before all were had.
+    /// The hold of this member was lost before all were granted.
     LostOnTheWay {
         number: usize,
         reason: LossReason,

@@ -1,4 +1,4 @@
-//! One of several locks, and where it stands in the order that everybody keeps to.
+//! One of several locks, and its place in the common order.
 
 use crate::contend::{OnePlace, Patience};
 use crate::contender::Mode;
@@ -6,7 +6,7 @@ use crate::lock::Lock;
 use crate::multi_lock::guard::Taken;
 use crate::{Mutex, OwnerKey, QueueName, Result, RwLock};
 
-/// One of the locks of a [`MultiLock`](crate::MultiLock), and what is wanted of it.
+/// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Member {
@@ -19,12 +19,12 @@ pub enum Member {
 }
 
 impl Member {
-    /// Wants a share of this lock.
+    /// Asks for a share of this lock.
     pub const fn read(rw_lock: RwLock) -> Self {
         Self::Read(rw_lock)
     }
 
-    /// Wants this lock alone.
+    /// Asks for this lock alone.
     pub const fn write(rw_lock: RwLock) -> Self {
         Self::Write(rw_lock)
     }
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// Returns where it stands in the order that everybody keeps to.
+    /// Returns its place in the common order.
     pub(super) fn rank(&self) -> (String, &QueueName) {
         let (lock, _) = self.wanted();
         (lock.shared.backend.service(), &lock.queue)
@@ -52,7 +52,7 @@ impl Member {
         })
     }
 
-    /// Tells whether it looks free; a look is no write.
+    /// Tells whether it looks free, without a write.
     pub(super) async fn looks_free(&self) -> Result<bool> {
         let (lock, mode) = self.wanted();
         let place = OnePlace { queue: &lock.queue, mode };

@@ -1,4 +1,4 @@
-//! What is promised of several locks at once, on the memory backend.
+//! The promises of several locks at once, on the memory backend.
 
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn settle() {
     }
 }
 
-/// Writes down who was granted what and gave it back.
+/// Records grants and releases.
 #[derive(Debug, Default)]
 struct Log(StdMutex<Vec<String>>);
 
@@ -58,7 +58,7 @@ impl Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_order_they_are_given_in_they_are_taken_by_name_and_given_back_in_reverse() {
+async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
     let log = Arc::new(Log::default());
     let service = MemoryService::new(Arc::new(TestClock::new()));
     let keeper = service.keeper_builder().observer(log.clone()).build();
@@ -125,7 +125,7 @@ async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
     assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 0]);
 }
 
-/// Curator's `testSomeLocksFailToLock`, but for going on with the rest.
+/// Curator's `testSomeLocksFailToLock`, but it does not go on with the rest.
 #[tokio::test(start_paused = true)]
 async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_not_asked_for() {
     let keeper = keeper();
@@ -204,7 +204,7 @@ async fn a_hold_that_is_lost_on_the_way_is_had_again_before_all_are_granted() {
     settle().await;
     keeper.testing().unwrap().expire_session();
     settle().await;
-    // Nothing is waited for while an earlier hold is gone.
+    // It waits for no further lock while an earlier hold is gone.
     assert_eq!(other.contenders("b").await.unwrap().len(), 1);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(other.contenders("b").await.unwrap().len(), 2);
@@ -262,7 +262,7 @@ async fn many_who_want_overlapping_pairs_in_any_order_all_get_them() {
     });
     let eating: Vec<_> = eating.collect();
     for philosopher in eating {
-        tokio::time::timeout(Duration::from_secs(3600), philosopher).await.expect("nobody starves").unwrap();
+        tokio::time::timeout(Duration::from_secs(3600), philosopher).await.expect("no philosopher starves").unwrap();
     }
     assert_eq!(counts(&keeper, &forks).await, [0; PHILOSOPHERS]);
 }

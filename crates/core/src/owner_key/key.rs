@@ -1,4 +1,4 @@
-//! The owner, and what it may ask for: counted, beside what it has, granted, or refused.
+//! The owner, and what it may ask for: counted on a hold that it has, beside one, granted, or refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::{
     WriteGuard,
 };
 
-/// Somebody within this process who may lock again what they have.
+/// An owner within this process, which may lock again what it has.
 ///
-/// Each [`Reentrant`] that an owner gets of one lock counts on the same hold, which ends with the last of them, in
-/// whatever order they are dropped; only the first costs the service anything. A lock is told by the keeper it was made
-/// by (its clones are the same) and its name: through another keeper the same owner waits for itself.
+/// Each [`Reentrant`] that an owner gets of one lock shares the same hold, which ends with the last of them; they may
+/// be dropped in any order. Only the first costs the service anything. A lock is identified by the keeper that made it
+/// (its clones are the same) and its name: through another keeper the same owner waits for itself.
 ///
-/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has an owner of its own, which no
-/// `OwnerKey` is. Neither counts on the other: within the work, `owner.lock` of the same lock waits for what the work
-/// itself has, and a `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the
-/// wait. Nest one of the two ways in itself, not in the other.
+/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has a separate owner, which no `OwnerKey`
+/// is. Neither shares the other's hold: within the work, `owner.lock` of the same lock waits for the work itself, and a
+/// `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the wait. Nest one of
+/// the two ways in itself, not in the other.
 ///
-/// Clones are the same owner, and an owner may be used by several tasks: those who ask at once for what it does not
-/// have yet share one place in the queue. The service knows nothing of owners, and they exclude one another as anybody
-/// does.
+/// Clones are the same owner, and several tasks may use one owner: tasks that ask at once for a lock that it does not
+/// have yet share one place in the queue. The service does not know owners, and they exclude one another like all
+/// contenders.
 ///
-/// Of a read/write lock, an owner that has it alone may read too; that share outlives the write lock, without a gap, if
-/// it is the longer one. An owner that only reads and asks to write would wait for itself, and is refused at once. So is
-/// one that has a name as a mutex and asks for it as a read/write lock, or the other way round.
+/// Of a read/write lock, an owner that has it alone may read too. That share outlives the write lock, without a gap, if
+/// it is released later. An owner that only reads and asks to write would wait for itself, and is refused at once. So
+/// is one that has a name as a mutex and asks for it as a read/write lock, or the reverse.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,6 +53,17 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # All methods
+///
+/// Errors, order, timeouts and connection loss are those of [`Mutex`] and [`RwLock`], with these additions. What an
+/// owner has already it gets at once, also while the connection is lost.
+///
+/// - [`ErrorKind::Lost`], permanent, if this owner has the lock and lost it: a new wait would stand behind its own
+///   dying contender. Once all guards of the lost hold are gone, it can be locked anew.
+/// - [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has the lock in a way that keeps out what it
+///   asks for: as the other kind of lock, or as a reader that asks to write.
+/// - Dropping the future leaves the queue; a task that waits as the same owner then joins at the tail.
 #[derive(Clone, Default)]
 #[doc(alias = "InterProcessMutex")]
 pub struct OwnerKey {
@@ -66,66 +77,16 @@ impl OwnerKey {
     }
 
     /// Waits for the mutex, however long it takes; at once if this owner has it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock`]; [`ErrorKind::Lost`], permanent, if this owner has it and lost it: whoever waited then
-    /// would wait behind its own dying contender. Once all guards of the lost hold are gone, it can be locked anew. And
-    /// [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has it as a read/write lock.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves the queue; a task that waits as the same owner then joins at the tail.
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock`].
     pub async fn lock(&self, mutex: &Mutex) -> Result<Reentrant<MutexGuard>> {
         self.have(mutex.lock_itself(), Patience::Endless).await.map(granted)
     }
 
-    /// Takes the mutex if this owner has it or it is free; `None` if somebody else has it, or anybody queues for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::try_lock`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiter.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error, unless this owner has it.
+    /// Takes the mutex if this owner has it or it is free; `None` if another contender holds it or waits for it.
     pub async fn try_lock(&self, mutex: &Mutex) -> Result<Option<Reentrant<MutexGuard>>> {
         self.have(mutex.lock_itself(), Patience::None).await
     }
 
     /// Waits for the mutex, at most for `timeout`; at once if this owner has it; `None` if the time was up first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mutex::lock_timeout`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`OwnerKey::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`Mutex::lock`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Mutex::lock_timeout`].
     pub async fn lock_timeout(&self, mutex: &Mutex, timeout: Duration) -> Result<Option<Reentrant<MutexGuard>>> {
         let lock = mutex.lock_itself();
         self.have(lock, Patience::within(&lock.shared, timeout)).await
@@ -134,139 +95,43 @@ impl OwnerKey {
     /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits,
     /// and without waiting for others if it writes.
     ///
-    /// # Errors
-    ///
-    /// As [`RwLock::read`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and at
-    /// once, if this owner has it as a mutex.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`OwnerKey::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::read`]; a share taken while this owner writes stands in the writer's place and has its token, so
-    /// that no writer comes in between when the write lock is given up first.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::read`].
+    /// A share taken while this owner writes stands in the writer's place and has its token, so that no writer comes in
+    /// between when the write lock is given up first.
     pub async fn read(&self, rw_lock: &RwLock) -> Result<Reentrant<ReadGuard>> {
         self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
     }
 
     /// Takes a share of the lock if this owner has one or writes, or if no writer has the lock or waits for it; `None`
     /// otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::try_read`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// As [`OwnerKey::read`].
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error, unless this owner reads.
     pub async fn try_read(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<ReadGuard>>> {
         self.have(rw_lock.lock_itself(), Patience::None).await
     }
 
     /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up
     /// first.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::read_timeout`], and [`ErrorKind::Lost`] as [`OwnerKey::lock`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`OwnerKey::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`OwnerKey::read`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::read_timeout`].
     pub async fn read_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<ReadGuard>>> {
         let lock = rw_lock.lock_itself();
         self.have(lock, Patience::within(&lock.shared, timeout)).await
     }
 
     /// Waits to have the lock alone, however long it takes; at once if this owner has it alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::write`]; [`ErrorKind::Lost`] as [`OwnerKey::lock`]; and [`ErrorKind::WouldDeadlock`], permanent and
-    /// at once, if this owner reads and does not write, or has it as a mutex.
-    ///
-    /// # Cancellation
-    ///
-    /// As [`OwnerKey::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::write`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::write`].
     pub async fn write(&self, rw_lock: &RwLock) -> Result<Reentrant<WriteGuard>> {
         self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
     }
 
-    /// Takes the lock alone if this owner has it so, or if it is free; `None` otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::try_write`], and as [`OwnerKey::write`].
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future at any point leaves nothing in the queue.
-    ///
-    /// # Ordering
-    ///
-    /// It never passes a waiter.
-    ///
-    /// # On connection loss
-    ///
-    /// Fails with a transient error, unless this owner has it.
+    /// Takes the lock alone if this owner has it alone, or if it is free; `None` otherwise.
     pub async fn try_write(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<WriteGuard>>> {
         self.have(rw_lock.lock_itself(), Patience::None).await
     }
 
     /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up
     /// first.
-    ///
-    /// # Errors
-    ///
-    /// As [`RwLock::write_timeout`], and as [`OwnerKey::write`].
-    ///
-    /// # Cancellation
-    ///
-    /// As [`OwnerKey::lock`].
-    ///
-    /// # Ordering
-    ///
-    /// As [`RwLock::write`].
-    ///
-    /// # On connection loss
-    ///
-    /// As [`RwLock::write_timeout`].
     pub async fn write_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<WriteGuard>>> {
         let lock = rw_lock.lock_itself();
         self.have(lock, Patience::within(&lock.shared, timeout)).await
     }
 
-    /// Counts on what this owner has, or has it granted, by one task at a time.
+    /// Shares the hold that this owner has, or waits for its grant, one task at a time.
     pub(crate) async fn have<Kind: Counted>(
         &self,
         lock: &Lock,
@@ -282,7 +147,7 @@ impl OwnerKey {
             lock.shared.emit(&Event::NotAcquired { lock: lock.queue.clone(), waited });
             return Ok(None);
         };
-        // Another task of this owner may have had it granted meanwhile.
+        // Another task of this owner may have been granted it meanwhile.
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
         }
@@ -306,7 +171,7 @@ impl OwnerKey {
         Ok(held)
     }
 
-    /// Counts on what this owner has already; refuses what it could never be granted because of that.
+    /// Shares the hold that this owner has; refuses what it could never be granted because of that hold.
     fn again<Kind: Counted>(&self, lock: &Lock) -> Result<Option<Reentrant<Guard<Kind>>>> {
         if let Some(held) = self.places.find::<Kind>(lock) {
             check_outer(&lock.queue, &held)?;
@@ -379,13 +244,13 @@ impl Attempt for AtOnce<'_> {
     }
 }
 
-/// Refuses what could be granted only once the same owner gives up what it has.
+/// Returns the error for a lock that could be granted only after the same owner gives up what it has.
 fn would_deadlock(lock: &Lock) -> Error {
     let message = "the same owner has this lock already in a way that keeps it out, and would wait for itself";
     Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue)
 }
 
-/// Refuses what would stand on a hold that was lost.
+/// Refuses to share a hold that was lost.
 fn check_outer<Kind>(queue: &QueueName, outer: &Held<Guard<Kind>>) -> Result<()> {
     match outer.guard().hold().liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),

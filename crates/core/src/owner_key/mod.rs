@@ -1,4 +1,4 @@
-//! Locking again what one has: an owner known in this process alone, under whom holds of one lock are counted.
+//! Locking again what an owner has: an owner known in this process alone, under which holds of one lock are counted.
 //!
 //! | file | what lives there |
 //! | --- | --- |

@@ -1,6 +1,6 @@
-//! What one owner has, lock by lock, and whose turn it is to have more.
+//! What one owner has, lock by lock, and which task may ask for more.
 //!
-//! It only knows of holds; the guards that count on one keep it.
+//! It only knows the holds; the guards that share a hold keep it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::{OwnerKey, QueueName, Result};
 
 /// A kind of hold that one owner may have several guards of.
 pub(crate) trait Counted: Sized + 'static {
-    /// What is asked of the service for it.
+    /// The mode that is asked of the service.
     const MODE: Mode;
 
     /// Returns where an owner keeps it.
@@ -52,7 +52,7 @@ impl Counted for kind::Write {
 #[derive(Default)]
 pub(super) struct Places {
     locks: Mutex<BTreeMap<LockKey, Entry>>,
-    /// Whose holds count too: the owner of the enclosing `run`.
+    /// The owner of the enclosing `run`, whose holds count too.
     outer: Option<OwnerKey>,
 }
 
@@ -65,14 +65,14 @@ struct LockKey {
 }
 
 struct Entry {
-    /// How many visits there are; without any, the entry goes.
+    /// The number of visits; at zero the entry is removed.
     visits: usize,
     place: Arc<OwnPlace>,
 }
 
 /// What an owner has of one lock, and the turn to have more.
 pub(crate) struct OwnPlace {
-    /// Keeps the address in the key from meaning another keeper; not the keeper itself from going.
+    /// Keeps the address in the key from being reused by another keeper, without keeping the keeper alive.
     _keeper: Weak<Shared>,
     turn: Arc<tokio::sync::Mutex<()>>,
     mutex: Slot<kind::Mutex>,
@@ -80,7 +80,7 @@ pub(crate) struct OwnPlace {
     write: Slot<kind::Write>,
 }
 
-/// The hold that further guards count on, for as long as there is one.
+/// The hold that further guards share, while there is one.
 pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
 
 impl Places {
@@ -89,7 +89,7 @@ impl Places {
         Self { locks: Mutex::default(), outer: Some(outer) }
     }
 
-    /// Returns what this owner has of this kind, or the one that it is inside of.
+    /// Returns what this owner, or an owner around it, has of this kind.
     pub(super) fn find<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<Guard<Kind>>>> {
         let key = LockKey::of(lock);
         let mut places = self;
@@ -102,7 +102,7 @@ impl Places {
         }
     }
 
-    /// Enters what this owner has of a lock, so that it stays for as long as the visit lasts.
+    /// Adds an entry for a lock, which stays while the visit lives.
     pub(super) fn visit(self: &Arc<Self>, lock: &Lock) -> Visit {
         let key = LockKey::of(lock);
         let mut locks = self.locks();
@@ -120,7 +120,7 @@ impl Places {
         Visit { places: self.clone(), key, place: entry.place.clone() }
     }
 
-    /// Returns of how many locks something is kept.
+    /// Returns the number of locks with an entry.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.locks().len()
@@ -137,12 +137,12 @@ impl LockKey {
     }
 }
 
-/// Nothing panics while one of these is locked, so what a panic elsewhere left there is whole.
+/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody who has, or wants, something of one lock for an owner.
+/// A task's use of one lock for an owner: it has the lock, or asks for it.
 pub(super) struct Visit {
     places: Arc<Places>,
     key: LockKey,
@@ -150,7 +150,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Waits until no other task has this lock granted to the same owner; `None` if patience ends first.
+    /// Waits until no other task asks for this lock as the same owner; `None` if the time is up first.
     pub(super) async fn turn(&self, shared: &Shared, patience: Patience) -> Option<OwnedMutexGuard<()>> {
         let turn = self.place.turn.clone();
         match patience {
@@ -164,7 +164,7 @@ impl Visit {
         }
     }
 
-    /// Keeps a hold that was granted, for others to count on.
+    /// Keeps a granted hold, for others to share.
     pub(super) fn keep<Kind: Counted>(self, guard: Guard<Kind>) -> Arc<Held<Guard<Kind>>> {
         let place = self.place.clone();
         let held = Arc::new(Held { guard, visit: self });
@@ -185,7 +185,7 @@ impl Drop for Visit {
     }
 }
 
-/// One hold of an owner, kept by all guards that count on it.
+/// One hold of an owner, kept by all guards that share it.
 pub(crate) struct Held<G> {
     /// Before the visit, so that the lock is given back before the owner forgets it.
     guard: G,

@@ -10,7 +10,7 @@ use crate::{FencingToken, Hold, Liveness, LossReason, Result};
 
 /// Proof that an owner holds a lock; one of several on the same hold, which ends with the last of them.
 ///
-/// Got from an [`OwnerKey`](crate::OwnerKey): a `Reentrant<MutexGuard>`, `Reentrant<ReadGuard>` or
+/// Made by an [`OwnerKey`](crate::OwnerKey): a `Reentrant<MutexGuard>`, `Reentrant<ReadGuard>` or
 /// `Reentrant<WriteGuard>`. They may be dropped in any order and anywhere; dropping the last one gives the lock back in
 /// the background, as dropping a [`Guard`] does.
 #[must_use = "the lock is given back when its last guard is dropped"]
@@ -23,7 +23,7 @@ impl<Kind> Reentrant<Guard<Kind>> {
         Self { held }
     }
 
-    /// Returns what answers for the hold; a cheap clone that may go anywhere and never releases.
+    /// Returns the [`Hold`] of this guard. Its clones are cheap, may go anywhere and never release.
     pub fn hold(&self) -> &Hold {
         self.held.guard().hold()
     }
@@ -33,30 +33,20 @@ impl<Kind> Reentrant<Guard<Kind>> {
         self.hold().fencing_token()
     }
 
-    /// Gives up this guard; if it is the last one, gives the lock back and waits until that is certain.
+    /// Gives up this guard; if it is the last one, gives the lock back and waits until that is certain, as
+    /// [`Guard::release`] does.
     ///
     /// # Errors
     ///
-    /// As [`Guard::release`]; [`ErrorKind::Lost`](crate::ErrorKind::Lost) also if others count on the lost hold still.
-    ///
-    /// # Cancellation
-    ///
-    /// It is given up, and the lock given back, all the same.
-    ///
-    /// # Ordering
-    ///
-    /// The release is under way when this returns its future, before the first poll.
-    ///
-    /// # On connection loss
-    ///
-    /// As [`Guard::release`].
+    /// Those of [`Guard::release`]; [`ErrorKind::Lost`](crate::ErrorKind::Lost) also if other guards still share the
+    /// lost hold.
     pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
         let hold = self.hold().clone();
         let last = Arc::into_inner(self.held).map(Held::release);
         async move {
             match (last, hold.liveness()) {
                 (Some(release), _) => release.await,
-                // Of two that are given up at once, the other may be the one that gave the lock back.
+                // Of two guards that are given up at once, the other may have given the lock back.
                 (None, Liveness::Lost(reason)) if reason != LossReason::Released => {
                     Err(lost_error(hold.name(), reason))
                 }

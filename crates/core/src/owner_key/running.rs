@@ -1,7 +1,7 @@
 //! The owner that nested `run` closures have in common.
 //!
-//! Each `run` has an owner of its own inside that of the `run` around it. What an enclosing `run` holds is counted on;
-//! two that run side by side under a third have each their own, and exclude one another.
+//! Each `run` has a separate owner inside that of the enclosing `run`, and shares what the enclosing one holds. Two
+//! that run side by side under a third have different owners, and exclude one another.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::owner_key::places::Places;
 use crate::{Guard, Hold, OwnerKey, Reentrant, Result};
 
 tokio::task_local! {
-    /// The owner of the innermost `run` around what this task does.
+    /// The owner of the innermost enclosing `run` of this task.
     static RUNNING: OwnerKey;
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_is_spawned_within_a_run_is_somebody_else() {
+    async fn a_task_that_is_spawned_within_a_run_is_a_separate_contender() {
         let keeper = keeper();
         let door = keeper.mutex("door").unwrap();
         let mut spawned = None;

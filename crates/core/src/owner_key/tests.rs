@@ -1,4 +1,4 @@
-//! What an owner is promised, on the memory backend.
+//! The promises to an owner, on the memory backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,7 +152,7 @@ async fn inside_a_hold_that_was_lost_nothing_is_waited_for_until_its_last_guard_
     owner.read(&rw_lock).await.unwrap().release().await.unwrap();
 }
 
-/// CURATOR-678: the release is under way while the way is cut, and the owner asks again.
+/// CURATOR-678: the release is under way while the connection is cut, and the owner asks again.
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_release_has_not_arrived_yet_can_be_locked_again_by_its_owner() {
     let keeper = service().keeper();
@@ -190,7 +190,7 @@ async fn a_reader_that_asks_to_write_is_refused_at_once_and_keeps_its_share() {
     owner.write(&rw_lock).await.unwrap().release().await.unwrap();
 }
 
-/// A mutex is the exclusive side of the read/write lock of its name, so each would keep the other waiting for ever.
+/// A mutex is the exclusive side of the read/write lock of its name, so each would keep the other waiting forever.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_refused_at_once() {
     let keeper = service().keeper();
@@ -229,7 +229,7 @@ async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in()
     let write = owner.write(&rw_lock).await.unwrap();
     let mut writer = Box::pin(rw_lock.write());
     assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
-    let read = owner.read_timeout(&rw_lock, TIMEOUT).await.unwrap().expect("nobody is in the way");
+    let read = owner.read_timeout(&rw_lock, TIMEOUT).await.unwrap().expect("no other contender is in the way");
     assert_eq!(read.fencing_token(), write.fencing_token());
     // Both count, and a write may still be had while there is one.
     drop(owner.try_read(&rw_lock).await.unwrap().expect("ours"));
