@@ -1,5 +1,5 @@
-//! Locks of an owner and several locks at once, dropped at every await point: nothing is left behind, and nothing is kept
-//! from being locked again.
+//! Locks of an owner and several locks at once, dropped at every await point: no contender is left, and every lock can
+//! be locked again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::memory::MemoryService;
 use lockkeeper_core::{Keeper, Member, MultiLock, OwnerKey};
 
-/// More await points than any attempt has, so that one that never completes is a failure and not a hang.
+/// More await points than any attempt has, so that an attempt that never completes fails and does not hang.
 const AWAIT_POINTS_MAX: usize = 200;
 
 /// How long a waiter may wait: it is granted or dropped long before.

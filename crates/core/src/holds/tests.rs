@@ -18,7 +18,7 @@ fn service() -> (MemoryService, Arc<TestClock>) {
     (MemoryService::new(clock.clone()), clock)
 }
 
-/// Lets every task go on until it waits.
+/// Runs all tasks until each waits.
 async fn settle() {
     for _ in 0..50 {
         yield_now().await;

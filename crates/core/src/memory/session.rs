@@ -373,7 +373,7 @@ mod tests {
         let session = backend.session().await.unwrap();
         let queue = QueueName::new("book").unwrap();
         let entry = || Entry::new(Ticket::mint().unwrap(), Mode::Read, Arc::new(Owner::this_process()));
-        let beside_nobody = Entry { rank: Rank::With(ContenderId::new("nobody")), ..entry() };
+        let beside_nobody = Entry { rank: Rank::With(ContenderId::new("absent")), ..entry() };
         let refused = session.enqueue_all(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Removed);
         assert!(session.view(&queue).await.unwrap().contenders.is_empty());

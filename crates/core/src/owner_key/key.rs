@@ -57,7 +57,7 @@ use crate::{
 /// # All methods
 ///
 /// Errors, order, timeouts and connection loss are those of [`Mutex`] and [`RwLock`], with these additions. What an
-/// owner has already it gets at once, also while the connection is lost.
+/// owner has already in the same mode it gets at once, also while the connection is lost.
 ///
 /// - [`ErrorKind::Lost`], permanent, if this owner has the lock and lost it: a new wait would stand behind its own
 ///   dying contender. Once all guards of the lost hold are gone, it can be locked anew.

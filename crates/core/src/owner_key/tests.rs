@@ -15,7 +15,7 @@ fn service() -> MemoryService {
     MemoryService::new(Arc::new(TestClock::new()))
 }
 
-/// Lets every task go on until it waits.
+/// Runs all tasks until each waits.
 async fn settle() {
     for _ in 0..50 {
         yield_now().await;

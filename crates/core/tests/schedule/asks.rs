@@ -15,18 +15,18 @@ pub(crate) enum Ask {
     Mutex,
     Read,
     Write,
-    /// To share what is held alone.
+    /// To share a lock that is held alone.
     Downgrade,
-    /// So many permits of so many.
+    /// The first number of permits, of the second number.
     Permits(u32, u32),
-    /// So many permits of as many as the counter says.
+    /// This number of permits, of as many as the counter says.
     Counted(u32),
 }
 
 pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Held>>>>;
 
 impl Ask {
-    /// Starts to ask. A downgrade is asked of what is held, by [`Held::downgrade`].
+    /// Starts to ask. [`Held::downgrade`] asks for a downgrade.
     pub(crate) fn of(self, keeper: &Keeper) -> Asking {
         match self {
             Self::Mutex => {
@@ -47,7 +47,7 @@ impl Ask {
         }
     }
 
-    /// Returns the place that is waited in.
+    /// Returns the mode of the place in which it waits.
     pub(crate) const fn mode(self) -> Mode {
         match self {
             Self::Mutex => Mode::Mutex,
@@ -89,7 +89,7 @@ impl Held {
         Box::pin(async move { write.downgrade().await.map(Held::Read) })
     }
 
-    /// Gives back one thing that is held; returns the rest, if there is one.
+    /// Gives back one guard; returns the rest, if any.
     pub(crate) fn release_one(self) -> Option<Self> {
         match self {
             Self::Permits(mut permits) => {
@@ -100,7 +100,7 @@ impl Held {
         }
     }
 
-    /// Returns what may be believed of each.
+    /// Returns the hold of each guard.
     pub(crate) fn holds(&self) -> Vec<&Hold> {
         match self {
             Self::Mutex(guard) => vec![guard.hold()],

@@ -1,5 +1,5 @@
-//! Something happens at each await of a recipe: every request is made to suspend once, the future is polled so many times,
-//! and then it is dropped, or its session ends, or a reply is lost, or somebody removes what it has.
+//! A fault at each await of a recipe: every request suspends once, the future is polled a given number of times, and
+//! then it is dropped, or its session ends, or a reply is lost, or its contender is removed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,14 +53,14 @@ impl Scene {
     async fn bound(&self) -> Option<Arc<[u8]>> {
         let permits = self.queue.with_part(Part::Permits);
         let value = match self.operator.value(&permits).await {
-            // The reply that was to be lost was not asked for until now.
+            // The request whose reply is to be lost was not sent until now.
             Err(_) => self.operator.value(&permits).await,
             value => value,
         };
         value.unwrap().map(|value| value.bytes)
     }
 
-    /// Releases what is held and checks that nothing is left, whatever became of it before.
+    /// Releases what is held and checks that nothing is left, after any earlier fault.
     async fn check_left(&self, held: impl Sized) {
         drop(held);
         tokio::task::yield_now().await;
@@ -71,8 +71,8 @@ impl Scene {
 
 type Running<Output> = Pin<Box<dyn Future<Output = Output>>>;
 
-/// Polls at most so many times; a future that is ready must not be polled again. In between, the task runs that opens
-/// the session.
+/// Polls at most the given number of times; a future that is ready must not be polled again. Between the polls, the
+/// task that opens the session runs.
 #[expect(clippy::future_not_send, reason = "what is polled stays on the test's own thread")]
 async fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Output> {
     for _ in 0..polls {
@@ -91,7 +91,7 @@ async fn soon<Output>(future: impl Future<Output = Output>) -> Output {
 /// What a test asks for, ready to be polled.
 type Asking = fn(&Scene) -> Running<Result<bool>>;
 
-/// All that can be asked for, each by itself; the answer says whether something was granted.
+/// All that can be asked for, one at a time; the answer tells whether it was granted.
 const ASKINGS: [(&str, Asking); 6] = [
     ("acquire_many", |scene| {
         let semaphore = scene.keeper.semaphore("door", 2).unwrap();
@@ -120,7 +120,7 @@ const ASKINGS: [(&str, Asking); 6] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_dropped_at_any_await_leaves_nothing() {
+async fn every_call_that_is_dropped_at_any_await_leaves_nothing() {
     for (name, asking) in ASKINGS {
         let mut polls = 0;
         loop {
@@ -139,7 +139,7 @@ async fn whatever_is_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-/// What happens to a semaphore's contender after so many polls.
+/// Performs a fault on a semaphore's contender.
 async fn disturb(scene: &Scene, how: &Disturbance) {
     match how {
         Disturbance::Expire => scene.testing.expire_session(),
@@ -151,7 +151,7 @@ async fn disturb(scene: &Scene, how: &Disturbance) {
         }
         Disturbance::ForgetBound => {
             let permits = scene.queue.with_part(Part::Permits);
-            // An empty queue's value is gone when the service tidies up; one with permits in it stays.
+            // The service removes the value of an empty queue; that of a queue with permits stays.
             if scene.shown().await.iter().all(|info| info.mode != Mode::Permit) {
                 scene.operator.set_value(&permits, Expected::Any, None).await.unwrap();
             }
@@ -167,9 +167,9 @@ enum Disturbance {
     ForgetBound,
 }
 
-/// Both permits are had in the end, they alone, and with them the bound that was agreed on.
+/// In the end both permits are held, and no others, and the agreed bound is noted.
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_at_any_await_the_permits_are_had_once_and_their_bound_is_noted() {
+async fn after_a_fault_at_any_await_the_permits_are_held_once_and_their_bound_is_noted() {
     let disturbances = [
         Disturbance::Expire,
         Disturbance::Lose(Operation::Join),
@@ -214,9 +214,9 @@ async fn whatever_happens_at_any_await_the_permits_are_had_once_and_their_bound_
     }
 }
 
-/// Whoever is removed from the gate by hand is told so, and has taken nothing; or has the permits already.
+/// A contender that is removed from the gate is told so, and has taken nothing; or has the permits already.
 #[tokio::test(start_paused = true)]
-async fn whoever_loses_the_gate_at_any_await_holds_nothing_or_all() {
+async fn a_contender_that_loses_the_gate_at_any_await_holds_nothing_or_all() {
     let mut removed = 0;
     for polls in 0..POLLS_MAX {
         let scene = Arc::new(Scene::set().await);
@@ -251,9 +251,9 @@ async fn whoever_loses_the_gate_at_any_await_holds_nothing_or_all() {
     panic!("it does not end");
 }
 
-/// A counter that is lowered at any await holds for all permits that are not taken by then.
+/// A counter that is lowered at any await applies to all permits that are not taken by then.
 #[tokio::test(start_paused = true)]
-async fn whatever_is_taken_after_the_counter_was_lowered_keeps_to_it() {
+async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
     let counter = QueueName::new("how-many").unwrap();
     let set = |scene: &Scene, count: i32| {
         let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
@@ -310,12 +310,12 @@ async fn the_first_at_the_gate_stays_first_when_the_reply_to_its_taking_is_lost(
     ann.testing().unwrap().drop_next_reply(Operation::Join);
     drop(held);
     let first = soon(first).await.unwrap().unwrap();
-    assert!(!second.is_finished(), "it passed whoever came first");
+    assert!(!second.is_finished(), "it passed the first contender");
     drop(first);
     drop(soon(second).await.unwrap().unwrap());
 }
 
-/// What else failed is not said of a writer that was lost: that it was lost is.
+/// For a writer that was lost, the loss is reported, and not the failures that follow from it.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_was_lost_cannot_go_on_as_a_reader_and_is_told_why() {
     let clock = Arc::new(TestClock::new());

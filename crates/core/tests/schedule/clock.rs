@@ -27,7 +27,7 @@ impl HandClock {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Moves the clock and wakes all who sleep, so that they look again.
+    /// Moves the clock and wakes all sleepers, so that they look again.
     pub(crate) fn advance(&self, by: Duration) {
         let mut state = self.state();
         state.now = state.now.saturating_add(by);
@@ -36,7 +36,7 @@ impl HandClock {
         }
     }
 
-    /// Tells whether anybody waits for the clock to move.
+    /// Tells whether any task waits for the clock to move.
     pub(crate) fn has_sleepers(&self) -> bool {
         !self.state().sleepers.is_empty()
     }

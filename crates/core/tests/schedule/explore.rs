@@ -1,9 +1,9 @@
 //! Every sequence of choices, depth first, each run from scratch.
 
-/// The choices of one run: those before are repeated, those beyond start at the first.
+/// The choices of one run: recorded ones are repeated, further ones start at the first.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
-    /// What was chosen, out of how many.
+    /// Each choice, and the number of its options.
     taken: Vec<(usize, usize)>,
     position: usize,
 }
@@ -25,7 +25,7 @@ impl Choices {
         self.position < self.taken.len()
     }
 
-    /// Moves on to the next sequence; false if that was the last.
+    /// Moves on to the next sequence; false if this was the last one.
     fn advance(&mut self) -> bool {
         self.position = 0;
         while let Some((chosen, count)) = self.taken.pop() {
@@ -38,7 +38,7 @@ impl Choices {
     }
 }
 
-/// Calls `run` with every sequence of choices that it asks for, and returns how many there were.
+/// Calls `run` with every sequence of choices that it asks for, and returns their number.
 pub(crate) fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
     let mut choices = Choices::default();
     let mut runs = 0;
@@ -56,7 +56,7 @@ fn every_sequence_is_run_once() {
     let mut seen = Vec::new();
     let runs = explore(|choices| {
         let first = choices.choose(2);
-        // The second choice is offered after one of the first ones only.
+        // The second choice is offered after only one of the first ones.
         let second = (first == 1).then(|| choices.choose(3));
         seen.push((first, second));
     });

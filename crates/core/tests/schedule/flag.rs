@@ -1,4 +1,4 @@
-//! What is noted on the side: who was woken, and where somebody joined.
+//! What the tests note: which contender was woken, and where it joined.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ impl Flag {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Lowers it, before whoever was woken is polled.
+    /// Lowers it, before the woken contender is polled.
     pub(crate) fn take(&self) {
         self.0.store(false, Ordering::SeqCst);
     }

@@ -1,9 +1,9 @@
 //! The contend loop under every order of events, on the memory backend, up to a stated depth.
 //!
-//! There is no runtime: futures are polled by hand, and only when they were woken, so that a lost wake-up is seen. Every
-//! sequence of enabled actions is run from scratch; after each step what must always be true is checked, and at the end
-//! everything heals and every contender that still wants the lock must get it. Where one poll makes several requests,
-//! `awaits` has something happen between each two of them.
+//! There is no runtime: futures are polled by hand, and only when they were woken, so that a lost wake-up is found.
+//! Every sequence of enabled actions is run from scratch. After each step the invariants are checked. At the end all
+//! connections heal, and every contender that still waits must be granted the lock. Where one poll makes several
+//! requests, `awaits` injects a fault between each two of them.
 
 mod asks;
 mod awaits;
@@ -42,7 +42,7 @@ const SEMAPHORE: Menu = Menu {
     ..MUTEX
 };
 
-/// Runs every schedule of a menu, and checks that there are as many as is said, so that none goes missing unseen.
+/// Runs every schedule of a menu, and checks their number, so that a missing one is noticed.
 fn every_schedule_of(menu: Menu, expected: usize) {
     let schedules = explore(|choices| {
         let mut world = World::new(menu);
@@ -65,94 +65,93 @@ fn every_schedule_of(menu: Menu, expected: usize) {
 
 /// Deep enough for all three to join, wait, be granted and go, in every order.
 #[test]
-fn every_schedule_of_mutexes_without_faults_serves_everybody_in_order() {
+fn every_schedule_of_mutexes_without_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 9, ..MUTEX }, 11_432);
 }
 
-/// Deep enough for two to join behind a holder, something to happen to any of them, and what follows.
+/// Deep enough for two to join behind a holder, a fault of any of them, and its consequences.
 #[test]
-fn every_schedule_of_mutexes_with_one_fault_serves_everybody_in_order() {
+fn every_schedule_of_mutexes_with_one_fault_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 8, faults_max: 1, ..MUTEX }, 109_897);
 }
 
-/// Deep enough for somebody to wait, something to happen, and something else before its end.
+/// Deep enough for a contender to wait, a fault, and another fault before the first one ends.
 #[test]
-fn every_schedule_of_mutexes_with_two_faults_serves_everybody_in_order() {
+fn every_schedule_of_mutexes_with_two_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 6, faults_max: 2, ..MUTEX }, 32_695);
 }
 
-/// Each asks to read or to write, and writers go on as readers: deep enough for readers and a writer to wait behind a
-/// writer that does so, or gives the lock back, and for those who come in then.
+/// Each asks to read or to write, and writers downgrade: deep enough for readers and a writer to wait behind a writer
+/// that downgrades or gives the lock back, and for the contenders that come in then.
 #[test]
-fn every_schedule_of_readers_and_writers_without_faults_serves_everybody_in_order() {
+fn every_schedule_of_readers_and_writers_without_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 7, ..RW_LOCK }, 29_911);
 }
 
-/// Deep enough for one to wait behind a writer that goes on as a reader, and for something to happen to either.
+/// Deep enough for one to wait behind a writer that downgrades, and for a fault of either.
 #[test]
-fn every_schedule_of_readers_and_writers_with_one_fault_serves_everybody_in_order() {
+fn every_schedule_of_readers_and_writers_with_one_fault_serves_all_contenders_in_order() {
     const EITHER: &[Ask] = &[Ask::Read, Ask::Write];
     every_schedule_of(Menu { asks: [EITHER, EITHER, &[Ask::Read]], depth: 6, faults_max: 1, ..RW_LOCK }, 46_852);
 }
 
-/// Deep enough for somebody to wait, something to happen, and something else before its end.
+/// Deep enough for a contender to wait, a fault, and another fault before the first one ends.
 #[test]
-fn every_schedule_of_readers_and_writers_with_two_faults_serves_everybody_in_order() {
+fn every_schedule_of_readers_and_writers_with_two_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 5, faults_max: 2, ..RW_LOCK }, 34_967);
 }
 
-/// Some ask for the name as a mutex, some for the read/write lock of it, and writers go on as readers beside a mutex that
-/// waits.
+/// Some ask for the name as a mutex, some as a read/write lock, and writers downgrade beside a mutex that waits.
 #[test]
-fn every_schedule_of_a_mutex_beside_readers_and_writers_serves_everybody_in_order() {
+fn every_schedule_of_a_mutex_beside_readers_and_writers_serves_all_contenders_in_order() {
     const ASKS: [&[Ask]; 3] = [&[Ask::Write], &[Ask::Mutex, Ask::Read], &[Ask::Mutex]];
     every_schedule_of(Menu { asks: ASKS, depth: 7, ..MUTEX }, 6_265);
 }
 
-/// As above, and something happens to any of them.
+/// As above, with a fault of any of them.
 #[test]
-fn every_schedule_of_a_mutex_beside_readers_and_writers_with_one_fault_serves_everybody_in_order() {
+fn every_schedule_of_a_mutex_beside_readers_and_writers_with_one_fault_serves_all_contenders_in_order() {
     const ASKS: [&[Ask]; 3] = [&[Ask::Write], &[Ask::Mutex, Ask::Read], &[Ask::Mutex]];
     every_schedule_of(Menu { asks: ASKS, depth: 6, faults_max: 1, ..MUTEX }, 21_919);
 }
 
 /// Each asks for one permit of two or for both, and gives them back one by one.
 #[test]
-fn every_schedule_of_a_semaphore_without_faults_serves_everybody_in_order() {
+fn every_schedule_of_a_semaphore_without_faults_serves_all_contenders_in_order() {
     const EITHER: &[Ask] = &[Ask::Permits(1, 2), Ask::Permits(2, 2)];
     every_schedule_of(Menu { asks: [EITHER; 3], depth: 7, ..SEMAPHORE }, 20_912);
 }
 
-/// One who wants both permits between two who want one: deep enough for it to wait at the gate, for a permit to be given
-/// back, and for something to happen to whoever holds, looks or waits.
+/// One contender for both permits between two for one: deep enough for it to wait at the gate, for a permit to be given
+/// back, and for a fault of the one that holds, looks or waits.
 #[test]
-fn every_schedule_of_a_semaphore_with_one_fault_serves_everybody_in_order() {
+fn every_schedule_of_a_semaphore_with_one_fault_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 7, faults_max: 1, ..SEMAPHORE }, 33_616);
 }
 
-/// Deep enough for somebody to wait at the gate, something to happen, and something else before its end.
+/// Deep enough for a contender to wait at the gate, a fault, and another fault before the first one ends.
 #[test]
-fn every_schedule_of_a_semaphore_with_two_faults_serves_everybody_in_order() {
+fn every_schedule_of_a_semaphore_with_two_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 5, faults_max: 2, ..SEMAPHORE }, 10_832);
 }
 
-/// One says another number of permits than the others: never do two hold by different numbers, and who is refused is
-/// refused because of that.
+/// One gives another number of permits than the others: two never hold by different numbers, and a refusal has this
+/// cause.
 #[test]
 fn every_schedule_with_two_bounds_has_one_of_them_at_a_time() {
     const ASKS: [&[Ask]; 3] = [&[Ask::Permits(1, 2)], &[Ask::Permits(1, 1)], &[Ask::Permits(1, 2)]];
     every_schedule_of(Menu { asks: ASKS, depth: 7, faults_max: 1, ..SEMAPHORE }, 17_674);
 }
 
-/// A stranger takes permits without keeping to the gate, also between a look and the taking: what is granted besides its
-/// own is never too much.
+/// A foreign client takes permits without passing the gate, also between a look and the taking: the other grants never
+/// exceed the bound.
 #[test]
 fn every_schedule_with_a_stranger_who_passes_the_gate_keeps_the_bound() {
     every_schedule_of(Menu { depth: 6, faults_max: 1, intrudes: true, noted: Some(2), ..SEMAPHORE }, 31_186);
 }
 
-/// The counter that bounds the permits is raised, and lowered below what is held: nobody is granted more than it says then,
-/// and nobody sleeps through its rise.
+/// The counter that bounds the permits is raised, and lowered below what is held: no grant exceeds it then, and no
+/// waiter misses its rise.
 #[test]
 fn every_schedule_with_a_counter_that_changes_keeps_to_it() {
     const ASKS: [&[Ask]; 3] = [&[Ask::Counted(1)], &[Ask::Counted(2)], &[Ask::Counted(1)]];

@@ -1,4 +1,5 @@
-//! What must be true: after each step, at each release, and when everything has healed and everybody was served.
+//! What must be true: after each step, at each release, and when all connections have healed and all contenders were
+//! served.
 
 use lockkeeper_core::Part;
 
@@ -9,7 +10,7 @@ use crate::world::{Action, Contender, World};
 /// More steps than any drain takes: three contenders, each polled a few times.
 const DRAIN_STEPS_MAX: usize = 200;
 
-/// As much as the counter says in the end, so that everybody can be served.
+/// The value of the counter in the end, so that all contenders can be served.
 const COUNTED_AT_LAST: i32 = 2;
 
 impl World {
@@ -52,8 +53,8 @@ impl World {
         }
     }
 
-    /// When permits are granted, there are not more than are allowed, with strangers' and whoever's. Who came behind ours
-    /// does not count: that is theirs to answer for.
+    /// When permits are granted, there are not more than are allowed, with those of all clients. Permits taken after
+    /// ours do not count: their taker must check them.
     pub(crate) fn check_permits_at_grant(&self, ask: Ask, held: &Held, truth: &Truth) {
         let allowed = match ask {
             Ask::Permits(_, bound) => bound as usize,
@@ -85,7 +86,7 @@ impl World {
         assert!(!is_left, "left behind: {truth:?} after {:?}", self.history);
     }
 
-    /// Nobody waits who could go, now that all that happened has been told and dealt with.
+    /// No contender that could go still waits, now that all events have been delivered and handled.
     fn check_nobody_waits_in_vain(&self, truth: &Truth) {
         for contender in &self.contenders {
             let Contender::Asking { ask, joined, .. } = contender else {
@@ -101,7 +102,7 @@ impl World {
         }
     }
 
-    /// A release wakes one; or, of a read/write lock, readers, who can all go.
+    /// A release wakes one contender; or, of a read/write lock, readers that can all go.
     pub(crate) fn check_wake_ups(&self, before: [bool; 3]) {
         let now = self.woken();
         let newly: Vec<_> = (0..now.len()).filter(|&number| now[number] && !before[number]).collect();
@@ -117,7 +118,7 @@ impl World {
         })
     }
 
-    /// Lets everything heal and everybody be served, one after the other.
+    /// Heals all connections and serves all contenders, one after the other.
     pub(crate) fn drain(mut self) {
         for number in 0..self.sides.len() {
             if self.sides[number].cut {
@@ -142,7 +143,7 @@ impl World {
         panic!("not drained after {DRAIN_STEPS_MAX} steps: {:?}", self.history);
     }
 
-    /// First whoever was woken, then the holders, then time. `None` when all are done.
+    /// First the contenders that were woken, then the holders, then time. `None` when all are done.
     fn next_to_drain(&self) -> Option<Action> {
         let of = |is_it: fn(&Contender) -> bool| self.contenders.iter().position(is_it);
         let woken = self.woken().iter().position(|&woken| woken).map(Action::Poll);

@@ -1,4 +1,4 @@
-//! What stands in the service's queues, whatever the contenders believe.
+//! The contenders in the service's queues, independent of what the contenders believe.
 
 use lockkeeper_core::decide::{self, Decision};
 use lockkeeper_core::{Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueView, Version};
@@ -22,7 +22,7 @@ impl Truth {
         self.line.is_empty() && self.permits.is_empty() && self.gate.is_empty()
     }
 
-    /// Tells whether tokens grow along each queue; those who share one place have the same.
+    /// Tells whether tokens grow along each queue; contenders that share one place have the same token.
     pub(crate) fn is_in_order(&self) -> bool {
         let tokens = |infos: &[ContenderInfo]| infos.iter().map(|info| info.token).collect::<Vec<_>>();
         let grow_strictly = |tokens: &[Option<FencingToken>]| tokens.windows(2).all(|two| two[0] < two[1]);
@@ -37,7 +37,8 @@ impl Truth {
         in_line.is_some_and(|at| decide::holders(&self.line)[at]) || self.permits.iter().any(is_it)
     }
 
-    /// Tells whether a waiter could go if it looked now; one that is not in the queue should have found out.
+    /// Tells whether a waiter could go if it looked now; so could one that is not in the queue, which should have
+    /// failed.
     pub(crate) fn could_go(&self, asked: Mode, waiter: &ContenderId, permits_fit: bool) -> bool {
         let queue = if asked == Mode::Gate { &self.gate } else { &self.line };
         let contender = |info: &ContenderInfo| Contender { id: info.id.clone(), ticket: None, mode: info.mode };

@@ -1,4 +1,4 @@
-//! Three contenders, two keepers, one lock, and all that can happen to them.
+//! Three contenders, two keepers, one lock, and all events that can happen to them.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -27,24 +27,24 @@ const CUT_SAFE_FOR: Duration = Duration::from_secs(10);
 /// How many permits the counter allows at first.
 const COUNTED: i32 = 2;
 
-/// How far the schedules go.
+/// The size of the schedules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Menu {
     /// What each contender may ask for.
     pub(crate) asks: [&'static [Ask]; 3],
-    /// How many actions there are before everything heals.
+    /// How many actions there are before all connections heal.
     pub(crate) depth: usize,
     /// How many of them may be faults.
     pub(crate) faults_max: usize,
-    /// Of which requests the reply may be lost.
+    /// The requests whose reply may be lost.
     pub(crate) lost_replies: &'static [Operation],
     /// Whether the service may stop for a while.
     pub(crate) pauses: bool,
-    /// Whether a stranger may take a permit without keeping to the gate.
+    /// Whether a foreign client may take a permit without passing the gate.
     pub(crate) intrudes: bool,
     /// What the counter may be set to.
     pub(crate) counts: &'static [i32],
-    /// How many permits are agreed on from the beginning.
+    /// The bound that is noted from the beginning.
     pub(crate) noted: Option<u32>,
 }
 
@@ -59,17 +59,17 @@ pub(crate) enum Action {
     Cancel(usize),
     /// A contender drops its guard, or one of its permits.
     Release(usize),
-    /// A writer goes on as a reader, and is polled for the first time.
+    /// A writer downgrades to a reader, and is polled for the first time.
     Downgrade(usize),
     /// Time passes.
     Advance,
     Heal(usize),
     Resume,
-    /// A stranger takes a permit.
+    /// A foreign client takes a permit.
     Intrude,
-    /// It gives it back.
+    /// It gives the permit back.
     Retreat,
-    /// Somebody sets the counter.
+    /// A client sets the counter.
     Count(i32),
     // Faults.
     Expire(usize),
@@ -86,9 +86,9 @@ pub(crate) enum Contender {
         ask: Ask,
         future: Asking,
         woken: Arc<Flag>,
-        /// Whether it was woken before the way was cut, so that what it then finds had reached it.
+        /// Whether it was woken before the connection was cut, so that its next answer had arrived before.
         told_before_cut: bool,
-        /// Where it stands, once it knows.
+        /// Its place, once known.
         joined: Option<ContenderId>,
     },
     Holding(Ask, Held),
@@ -108,13 +108,13 @@ pub(crate) struct World {
     queue: QueueName,
     pub(crate) sides: [Side; 2],
     pub(crate) contenders: [Contender; 3],
-    /// Where the contender that was polled last has joined.
+    /// The place in which the contender that was polled last has joined.
     joined: Arc<LastJoined>,
     intruder: Option<Ticket>,
     pub(crate) counted: i32,
     pub(crate) paused: bool,
     faults_left: usize,
-    /// How many contenders an operator removed, and how many were refused for that reason.
+    /// How many contenders an operator removed, and how many calls failed for that reason.
     removed: usize,
     refused: usize,
     last_token: Option<FencingToken>,
@@ -163,7 +163,7 @@ impl World {
         world
     }
 
-    /// Returns all that can happen now.
+    /// Returns all actions that are possible now.
     pub(crate) fn enabled(&self) -> Vec<Action> {
         let mut actions = Vec::new();
         for (number, contender) in self.contenders.iter().enumerate() {
@@ -215,7 +215,7 @@ impl World {
         for (number, side) in self.sides.iter().enumerate() {
             let present =
                 |(contender, &keeper): (&Contender, &usize)| keeper == number && !matches!(contender, Contender::Idle);
-            // What is done to a keeper that does not take part changes nothing that could be seen.
+            // A fault of a keeper that does not take part has no visible effect.
             if !self.contenders.iter().zip(&KEEPER_OF).any(present) {
                 continue;
             }
@@ -236,13 +236,13 @@ impl World {
         }
     }
 
-    /// Lets it happen, and checks what must be true then.
+    /// Performs an action, and checks what must be true after it.
     pub(crate) fn perform(&mut self, action: Action) {
         self.repeat(action);
         self.check();
     }
 
-    /// Lets happen what was checked in an earlier run.
+    /// Performs an action that an earlier run has checked.
     pub(crate) fn repeat(&mut self, action: Action) {
         self.history.push(action);
         match action {
@@ -373,8 +373,7 @@ impl World {
         }
     }
 
-    /// A refusal has a reason: somebody removed the contender, or holds by another bound, or something went wrong with what
-    /// was held.
+    /// A refusal has a cause: the contender was removed, another one holds by another bound, or a fault hit the hold.
     fn accept_refusal(&mut self, ask: Ask, kind: ErrorKind) {
         let history = &self.history;
         match (ask, kind) {
@@ -387,7 +386,7 @@ impl World {
             }
             (_, ErrorKind::Removed) => {
                 self.refused += 1;
-                assert!(self.refused <= self.removed, "nobody removed it: {history:?}");
+                assert!(self.refused <= self.removed, "it was not removed: {history:?}");
             }
             _ => panic!("{kind:?} after {history:?}"),
         }
@@ -396,7 +395,7 @@ impl World {
     fn grant(&mut self, number: usize, ask: Ask, held: Held, joined: Option<ContenderId>, was_told: bool) {
         let history = &self.history;
         let side = &self.sides[KEEPER_OF[number]];
-        assert!(was_told || !side.cut, "granted through a way that is cut: {history:?}");
+        assert!(was_told || !side.cut, "granted over a connection that is cut: {history:?}");
         for hold in held.holds() {
             let token = Some(hold.fencing_token());
             assert!(hold.is_held(), "granted what is lost already: {history:?}");
@@ -417,7 +416,7 @@ impl World {
         self.contenders[number] = Contender::Holding(ask, held);
     }
 
-    /// Removes nothing, and shows what the service has.
+    /// Shows the contenders in the service, without a change to them.
     pub(crate) fn truth(&self) -> Truth {
         Truth::of(at_once(self.onlooker.inspect(&self.queue)).unwrap())
     }
@@ -435,7 +434,7 @@ impl World {
     }
 }
 
-/// Takes an answer that is there already.
+/// Takes an answer that is ready.
 fn at_once<T>(mut answer: BoxFuture<Result<T>>) -> Result<T> {
     match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,

@@ -43,13 +43,13 @@ async fn a_latch_whose_session_expires_stands_again_behind_the_others() {
         let leader = round % 3;
         assert_eq!(leaders(&latches), [leader]);
         keepers[leader].testing().unwrap().expire_session();
-        assert!(!latches[leader].has_leadership(), "at once, whatever its task has heard");
+        assert!(!latches[leader].has_leadership(), "at once, also before its task is told");
         settle().await;
     }
     assert_eq!(keepers[0].contenders("e").await.unwrap().len(), 3);
 }
 
-/// `testLostConnection`, and in the place of `testErrorPolicies`: a latch leads for as long as it may be believed.
+/// `testLostConnection`, and instead of `testErrorPolicies`: a latch leads while its hold may be believed.
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_is_cut_off_leads_until_its_deadline_and_no_longer() {
     let clock = TestClock::new();
@@ -113,7 +113,7 @@ async fn a_latch_is_closed_properly_without_ever_having_had_a_way_to_the_service
 
 /// `testCallbackSanity`, `testCallbackNotifyLeader` and `testCallbackDontNotify`.
 #[tokio::test(start_paused = true)]
-async fn listeners_hear_of_each_lead_and_of_its_end_but_silently_closed_not_of_the_last() {
+async fn listeners_are_told_of_each_lead_and_its_end_but_not_of_the_last_end_if_closed_silently() {
     for mode in [CloseMode::NotifyLeader, CloseMode::Silent] {
         let keeper = service().keeper();
         let latch = latch(&keeper);
@@ -142,7 +142,7 @@ async fn listeners_hear_of_each_lead_and_of_its_end_but_silently_closed_not_of_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_latch_resigns_and_its_listeners_hear_of_it() {
+async fn a_dropped_latch_resigns_and_its_listeners_are_told() {
     let keeper = service().keeper();
     let latch = latch(&keeper);
     let hold = soon(latch.until_leader()).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_dropped_latch_resigns_and_its_listeners_hear_of_it() {
     assert!(keeper.contenders("e").await.unwrap().is_empty());
 }
 
-/// In the place of `testRelativePath`: what can never lead says so instead of waiting.
+/// Instead of `testRelativePath`: a latch that can never lead fails instead of waiting.
 #[tokio::test(start_paused = true)]
 async fn a_latch_whose_campaign_fails_for_good_says_why() {
     let keeper = service().keeper();
@@ -166,9 +166,9 @@ async fn a_latch_whose_campaign_fails_for_good_says_why() {
     assert_eq!(latch.close(CloseMode::Silent).await.unwrap_err().kind(), ErrorKind::KindMismatch);
 }
 
-/// A loop over what becomes of it ends with the latch.
+/// A loop over the changes of a latch ends with the latch.
 #[tokio::test(start_paused = true)]
-async fn the_listeners_of_a_latch_that_was_dropped_hear_of_its_end_once_and_of_no_lead_after_it() {
+async fn the_listeners_of_a_dropped_latch_are_told_of_its_end_once_and_of_no_lead_after_it() {
     let [ann] = keepers(&service());
     let latch = latch(&ann);
     let mut before = latch.changes();

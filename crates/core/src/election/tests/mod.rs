@@ -1,4 +1,4 @@
-//! Elections, by hand and by Curator's two shapes, on the memory backend under paused time.
+//! Elections, by hand and in Curator's two forms, on the memory backend under paused time.
 
 mod campaigns;
 mod latches;
@@ -11,10 +11,10 @@ use crate::Keeper;
 use crate::clock::TestClock;
 use crate::memory::MemoryService;
 
-/// How long anything that can happen is given to happen; no test waits it out in real time.
+/// The deadline of everything that must happen; no test waits for it in real time.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Longer than what comes without a wait.
+/// Longer than any call that need not wait.
 const SOON: Duration = Duration::from_millis(1);
 
 fn service() -> MemoryService {
@@ -33,7 +33,7 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.expect("it comes in time")
 }
 
-/// Lets everything happen that can.
+/// Runs all tasks until each waits.
 async fn settle() {
     tokio::time::sleep(LONG).await;
 }

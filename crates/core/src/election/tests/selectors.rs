@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{Duration, in_time, keepers, service, settle, soon};
 use crate::{ErrorKind, Hold, Keeper, LeaderSelector, Requeue, SafeUntil};
 
-/// A selector whose work never ends by itself, and what tells of each lead.
+/// A selector whose work never ends, and the receiver of its leads.
 fn endless(keeper: &Keeper, requeue: Requeue) -> (LeaderSelector, mpsc::UnboundedReceiver<Hold>) {
     let (leads, told) = mpsc::unbounded_channel();
     let selector = LeaderSelector::start(&keeper.election("e").unwrap(), requeue, move |hold| {
