@@ -59,7 +59,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Ends the connections that looks have opened, if any, after the looks that were answered; sessions are closed
     /// separately.
     ///
-    /// If the service could not be told, or the future is dropped, the service ends by itself what is left.
+    /// If the service could not be told, or the future is dropped, the service ends what is left.
     fn close(&self) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -88,7 +88,7 @@ impl SessionTimeout {
 ///
 /// # All methods
 ///
-/// Where a method says nothing else:
+/// Unless a method says otherwise:
 ///
 /// - Errors: transient if the connection is broken, permanent if the service refuses us. A call that changes something
 ///   and may have taken effect returns the advice [`Unknown`](crate::Advice::Unknown). A wait fails only with the kind

@@ -363,7 +363,7 @@ impl ContenderInfo {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Revocation {
-    /// The reason, if one was given; other clients' requests cannot carry one.
+    /// The reason, if one was given; requests of foreign clients cannot carry one.
     pub why: Option<String>,
     /// The time within which to give up, if one was given.
     pub within: Option<Duration>,

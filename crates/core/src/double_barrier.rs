@@ -116,7 +116,7 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Returns the hold of the place inside: for the others, a member whose hold is lost has left.
+    /// Returns the hold of the place inside. For the others, a member whose hold is lost has left.
     pub fn hold(&self) -> &Hold {
         self.guard.hold()
     }

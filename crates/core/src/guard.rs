@@ -170,7 +170,7 @@ impl<Kind> Guard<Kind> {
         self.place.as_ref()
     }
 
-    /// Ends the hold, and says why it had been lost, if it had.
+    /// Ends the hold, and returns the reason if it had been lost before.
     fn end(&self) -> Option<LossReason> {
         let lost = match self.hold.liveness() {
             Liveness::Lost(reason) => Some(reason),

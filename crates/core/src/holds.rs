@@ -46,7 +46,7 @@ struct Listed {
     last_number: u64,
 }
 
-/// Whether a contender may still be granted something without another call.
+/// Whether a contender may still come to hold something without another call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Presence {
     /// It holds, or a call waits for its grant.

@@ -1,4 +1,4 @@
-//! Events of a session for observers: its opening, the begin and the end of jeopardy, and its loss, each reported once.
+//! Events of a session for observers: its opening, the start and the end of jeopardy, and its loss, each reported once.
 
 use std::sync::Weak;
 

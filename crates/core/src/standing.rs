@@ -86,8 +86,8 @@ pub enum Liveness {
         /// Until when, if no further reply arrives.
         safe_until: SafeUntil,
     },
-    /// It stands, but the connection to the service is broken; it is lost at `safe_until` unless the connection is open
-    /// again.
+    /// It stands, but the connection to the service is broken; it is lost at `safe_until` unless the connection opens
+    /// again before.
     Jeopardy {
         /// Until when.
         safe_until: SafeUntil,

@@ -20,8 +20,9 @@ use crate::{Election, Error, ErrorKind, Mutex, Operation, QueueName, Result, RwL
 /// When its turn has come and the caller does not go on to [`Waiting::granted`], all contenders behind it keep waiting.
 ///
 /// Made by [`Mutex::queue_up`], [`RwLock::queue_up_to_read`], [`RwLock::queue_up_to_write`] and [`Election::stand`].
-/// Errors, order, timeouts and connection loss of these and of the waits here are those of [`Mutex`], where nothing
-/// else is said. A look ([`Waiting::position`], [`Waiting::holders`]) changes nothing and retries nothing.
+/// Errors, cancellation, order, timeouts and connection loss of these and of the waits here are those of [`Mutex`],
+/// where nothing else is said. A look ([`Waiting::position`], [`Waiting::holders`]) changes nothing and retries
+/// nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -89,8 +90,8 @@ impl<Kind> Waiting<Kind> {
         view.position(&place.joined.id).ok_or_else(|| self.gone())
     }
 
-    /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; what freezes a lock carries
-    /// the reason.
+    /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes
+    /// the lock carries the reason.
     pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
         let shown = self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
         let holds = decide::holders(&shown);

@@ -143,7 +143,7 @@ impl OneRound<'_> {
         Ok((session, joined, value))
     }
 
-    /// Goes in, or waits until that is possible; without patience `None` instead.
+    /// Goes in, or waits until that is possible; `None` if it may not wait.
     async fn enter(
         &self,
         shared: &Shared,
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(rounds([5, 6], [&[1, 2, 8]]).admit(&tickets([9]), &line), rounds([9], [&[1, 8]]));
     }
 
-    /// Two complete a round at the same time; the one who comes second adds itself to what the first has written.
+    /// Two complete a round at the same time; the second one adds itself to what the first has written.
     #[test]
     fn a_member_that_was_seen_with_enough_others_goes_in_though_some_have_left_meanwhile() {
         assert_eq!(rounds([1, 2], []).admit(&tickets([1, 2, 3]), &tickets([3])), rounds([1, 2, 3], []));

@@ -84,7 +84,7 @@ async fn one_more_than_needed_goes_in_with_the_others() {
     for task in tasks {
         soon(task).await;
     }
-    // Also one who comes later, while all are inside.
+    // Also one that comes later, while all are inside.
     let tasks: Vec<_> = keepers[..5].iter().map(|keeper| enter(keeper, 5)).collect();
     let mut inside = Vec::new();
     for task in tasks {

@@ -62,7 +62,7 @@ impl MultiGuard {
     }
 
     /// Waits until one of the locks is no longer held, and returns which one and why. [`MultiGuard::is_held`] is false
-    /// before this returns; otherwise it is [`Hold::lost`].
+    /// before this returns. After a connection loss it returns as [`Hold::lost`] does.
     pub async fn lost(&self) -> (QueueName, LossReason) {
         let (number, reason) = self.first_lost().await;
         (self.guards[number].hold().name().clone(), reason)
@@ -76,7 +76,7 @@ impl MultiGuard {
         self.guards.push(taken);
     }
 
-    /// Waits until one hold is lost; without end if there is none.
+    /// Waits until one hold is lost; never ends if there are no holds.
     pub(super) fn first_lost(&self) -> impl Future<Output = (usize, LossReason)> + Send + use<> {
         let watch = |hold: &Hold| -> BoxFuture<LossReason> {
             let hold = hold.clone();

@@ -22,10 +22,10 @@ use crate::{
 /// be dropped in any order. Only the first costs the service anything. A lock is identified by the keeper that made it
 /// (its clones are the same) and its name: through another keeper the same owner waits for itself.
 ///
-/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has a separate owner, which no `OwnerKey`
-/// is. Neither shares the other's hold: within the work, `owner.lock` of the same lock waits for the work itself, and a
-/// `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the wait. Nest one of
-/// the two ways in itself, not in the other.
+/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has a separate owner that is no
+/// `OwnerKey`. Neither shares the other's hold: within the work, `owner.lock` of the same lock waits for the work
+/// itself, and a `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the
+/// wait. Nest one of the two ways in itself, not in the other.
 ///
 /// Clones are the same owner, and several tasks may use one owner: tasks that ask at once for a lock that it does not
 /// have yet share one place in the queue. The service does not know owners, and they exclude one another like all
