@@ -67,7 +67,7 @@ impl QueueName {
             return refuse("a lock's name is empty".to_owned());
         }
         if name.len() > NAME_BYTES_MAX {
-            return refuse(format!("a lock's name has {} bytes, and {NAME_BYTES_MAX} are the most", name.len()));
+            return refuse(format!("a lock's name has {} bytes; the limit is {NAME_BYTES_MAX}", name.len()));
         }
         if let Some(position) = name.find(char::is_control) {
             return refuse(format!("a lock's name has a control character at byte {position}: {name:?}"));

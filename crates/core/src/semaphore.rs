@@ -65,7 +65,7 @@ pub struct Semaphore {
 impl Semaphore {
     pub(crate) fn new(lock: Lock, permits: Permits) -> Result<Self> {
         let bound = match permits {
-            Permits::Fixed(0) => return Err(refused(&lock.queue, "a semaphore without permits can grant none")),
+            Permits::Fixed(0) => return Err(refused(&lock.queue, "a semaphore needs at least one permit")),
             Permits::Fixed(permits) => Bound::Agreed(permits),
             Permits::Counter(name) => Bound::Counted(QueueName::new(&name)?),
         };
@@ -147,7 +147,7 @@ impl Semaphore {
         if wanted as usize > ENTRIES_MAX {
             return Err(refused(
                 queue,
-                format!("{wanted} permits were asked for, and {ENTRIES_MAX} at once are the most"),
+                format!("{wanted} permits were asked for; the limit for one call is {ENTRIES_MAX}"),
             ));
         }
         match self.bound {

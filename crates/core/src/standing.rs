@@ -71,7 +71,7 @@ impl fmt::Display for LossReason {
             Self::Closed => "the session was closed",
             Self::Expired => "the service ended the session",
             Self::Lapsed => "the session could not be proven alive in time",
-            Self::MaxHold => "it had lasted as long as it may",
+            Self::MaxHold => "its time limit was reached",
             Self::Released => "its guard gave it back",
             Self::Removed => "its contender was removed from the queue",
         })

@@ -57,7 +57,7 @@ impl ServiceUrl {
     /// [`ErrorKind::InvalidUrl`], permanent, with what is wrong and without the password.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > URL_BYTES_MAX {
-            return Err(invalid(format!("the service URL has {} bytes, and {URL_BYTES_MAX} are the most", text.len())));
+            return Err(invalid(format!("the service URL has {} bytes; the limit is {URL_BYTES_MAX}", text.len())));
         }
         if text.chars().any(char::is_control) {
             return Err(invalid("the service URL has a control character"));
@@ -225,7 +225,7 @@ fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
     }
     let hosts: Vec<_> = hosts.split(',').map(parse_host).collect::<Result<_>>()?;
     if hosts.len() > HOSTS_MAX {
-        return Err(invalid(format!("the service URL has {} hosts, and {HOSTS_MAX} are the most", hosts.len())));
+        return Err(invalid(format!("the service URL has {} hosts; the limit is {HOSTS_MAX}", hosts.len())));
     }
     Ok(hosts)
 }

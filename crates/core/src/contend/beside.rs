@@ -48,6 +48,6 @@ impl Attempt for Beside<'_> {
 
 /// Returns the error for a hold inside another one that was lost.
 pub(crate) fn lost_outside(queue: &QueueName, reason: LossReason) -> Error {
-    let message = format!("the same owner has it already, and lost it: {reason}");
+    let message = format!("the same owner already had this lock, and lost it: {reason}");
     Error::permanent(ErrorKind::Lost(reason), Operation::Join, message).at(queue)
 }

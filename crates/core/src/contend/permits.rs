@@ -206,7 +206,7 @@ impl SomePermits<'_> {
             && theirs != *ours
             && !seen.view.contenders.is_empty()
         {
-            let message = format!("asked for with {ours} permits, but those who hold some have agreed on {theirs}");
+            let message = format!("asked for with {ours} permits, but the present holders use it with {theirs}");
             return Err(Error::permanent(ErrorKind::BoundMismatch, Operation::Join, message).at(self.lock));
         }
         Ok(decision)

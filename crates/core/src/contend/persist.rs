@@ -111,7 +111,7 @@ fn refuse<A: Attempt>(shared: &Shared, attempt: &A) -> Result<()> {
     shared.refuse_from(attempt.refused_from()).map_err(|closed| closed.at(attempt.queue()))
 }
 
-/// Takes it if no wait is needed, also not for another process on its way into the queue.
+/// Takes it if no wait is needed. A wait for another process that is just entering the queue counts as one.
 async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
     refuse(shared, attempt)?;
     let mut trying = pin!(attempt.try_once(shared));

@@ -110,7 +110,7 @@ impl Session for MemorySession {
 
     fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         if entries.len() > ENTRIES_MAX {
-            return refuse(limit(Operation::Join, format!("{ENTRIES_MAX} places at once are the most")));
+            return refuse(limit(Operation::Join, format!("one call may take at most {ENTRIES_MAX} places")));
         }
         let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
         let clock = self.service.clock().clone();
@@ -187,7 +187,7 @@ impl Session for MemorySession {
         value: Option<Arc<[u8]>>,
     ) -> BoxFuture<Result<Option<ValueVersion>>> {
         if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
-            return refuse(limit(Operation::Value, format!("{VALUE_BYTES_MAX} bytes are the most")));
+            return refuse(limit(Operation::Value, format!("a value has at most {VALUE_BYTES_MAX} bytes")));
         }
         let queue = queue.clone();
         self.service.request(self.number, Operation::Value, move |state, _| {

@@ -57,7 +57,7 @@ impl MultiLock {
         let mut members: Vec<Member> = members.into_iter().map(Into::into).collect();
         members.sort_by(|one, other| one.rank().cmp(&other.rank()));
         if members.is_empty() {
-            return Err(refuse("a multi-lock of no locks protects nothing".to_owned()));
+            return Err(refuse("a multi-lock needs at least one lock".to_owned()));
         }
         if let Some(twice) = members.windows(2).find(|pair| pair[0].rank() == pair[1].rank()) {
             let (service, name) = twice[0].rank();

@@ -246,7 +246,7 @@ impl Attempt for AtOnce<'_> {
 
 /// Returns the error for a lock that could be granted only after the same owner gives up what it has.
 fn would_deadlock(lock: &Lock) -> Error {
-    let message = "the same owner has this lock already in a way that keeps it out, and would wait for itself";
+    let message = "the same owner already has this lock in a way that excludes this call: it would wait for itself";
     Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue)
 }
 
