@@ -22,7 +22,8 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// The most entries that are taken in at once: what fits into one request of every service with room to spare.
 pub const ENTRIES_MAX: usize = 1_000;
 
-/// The longest value, in bytes: it is for a number or a few words, and each observer reads the whole value.
+/// The longest value, in bytes: it is for a number or a few words, and each client that waits for it reads the whole
+/// value.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// An adapter to a coordination service: looks at its queues, and opens sessions.

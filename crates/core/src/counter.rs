@@ -194,7 +194,7 @@ mod tests {
     /// Curator's `testDisconnectReconnectWithMultipleClients`: a missed change is returned after the reconnection, also
     /// under the next session.
     #[tokio::test(start_paused = true)]
-    async fn an_observer_is_told_of_a_change_made_while_it_was_cut_off() {
+    async fn a_waiter_for_a_change_is_told_of_one_made_while_it_was_cut_off() {
         let service = service();
         for expires in [false, true] {
             let (ann, bob) = (service.keeper(), service.keeper());

@@ -146,7 +146,7 @@ pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> Permits {
     if taken.checked_add(wanted).is_some_and(|all| all <= bound) { Permits::Fit } else { Permits::WaitForChange }
 }
 
-/// Tells for each contender of a lock, as a look shows them, whether it holds; for observers.
+/// Tells for each contender of a lock, as a look shows them, whether it holds; for onlookers.
 ///
 /// A reader that shares a writer's place has its token, and holds while the writer does.
 pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {

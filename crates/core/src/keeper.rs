@@ -344,7 +344,7 @@ impl KeeperBuilder {
         self
     }
 
-    /// Shows this owner to observers of the queue, instead of this process's host, process id and program.
+    /// Shows this owner to clients that look at the queue, instead of this process's host, process id and program.
     #[must_use]
     pub fn owner(mut self, owner: Owner) -> Self {
         self.owner = owner;
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_in_the_pause_before_its_next_attempt_hears_at_once_that_the_keeper_was_closed() {
+    async fn a_waiter_in_the_pause_before_its_next_attempt_is_told_at_once_that_the_keeper_was_closed() {
         let clock = Arc::new(TestClock::new());
         let keeper = MemoryService::new(clock.clone()).keeper();
         keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);

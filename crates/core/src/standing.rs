@@ -135,7 +135,7 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Notes the grant of the place, where observers can be shown it at no cost.
+    /// Notes the grant of the place, where it can be shown to onlookers at no cost.
     fn granted(&self) {}
 
     /// Returns a file descriptor that keeps the place while it is open in any process, where the service supports this.

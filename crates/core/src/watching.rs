@@ -1,6 +1,6 @@
 //! Looking at a lock without taking part: at each change, or until it is vacant.
 //!
-//! A lock's queues are its line, or the permits and the gate of a semaphore; observers need not know which.
+//! A lock's queues are its line, or the permits and the gate of a semaphore; onlookers need not know which.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::keeper::{Keeper, Shared};
 use crate::name::Part;
 use crate::{QueueName, Result, Session};
 
-/// The parts of a lock that an observer watches.
+/// The parts of a lock that an onlooker watches.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];
 
 /// The changes of a lock; made by [`Keeper::changes`].

@@ -459,7 +459,7 @@ fn shown(modes: &[Mode], beside: usize) -> Vec<ContenderInfo> {
     modes.iter().enumerate().map(info).collect()
 }
 
-/// In each queue of one kind, an observer sees as holders the contenders that were granted.
+/// In each queue of one kind, an onlooker sees as holders the contenders that were granted.
 #[test]
 fn the_holders_that_an_onlooker_sees_are_those_that_were_granted() {
     for kind in KINDS.iter().filter(|(_, asked, ..)| *asked != Mode::Gate) {

@@ -1,4 +1,4 @@
-//! Who leads, for observers.
+//! Who leads, for onlookers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ mod tests {
     use crate::memory::MemoryService;
 
     #[tokio::test(start_paused = true)]
-    async fn each_leader_is_told_once_and_candidates_who_only_wait_are_not_told() {
+    async fn each_leader_is_told_once_and_candidates_that_only_wait_are_not_told() {
         let service = MemoryService::new(Arc::new(TestClock::new()));
         let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
         let mut changes = eve.election("e").unwrap().changes();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_observer_that_was_cut_off_or_whose_session_ended_hears_of_the_change_afterwards_and_of_nothing_else() {
+    async fn an_onlooker_that_was_cut_off_or_lost_its_session_is_told_of_the_change_afterwards_and_of_nothing_else() {
         let service = MemoryService::new(Arc::new(TestClock::new()));
         for expires in [false, true] {
             let (ann, eve) = (service.keeper(), service.keeper());

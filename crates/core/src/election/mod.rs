@@ -3,7 +3,7 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `recipe` | to campaign, to lead, to resign |
-//! | `changes` | who leads, for observers |
+//! | `changes` | who leads, for onlookers |
 //! | `campaign` | the task that campaigns again and again |
 //! | `latch` | Curator's leader latch: to lead until closed |
 //! | `selector` | Curator's leader selector: to run something while leading |

@@ -181,7 +181,7 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_whose_time_is_up_answers_what_is_held_still_and_takes_nothing_away() {
+async fn a_drain_whose_time_is_up_returns_what_is_still_held_and_takes_nothing_away() {
     let (service, clock) = service();
     let keeper = service.keeper();
     let door = keeper.mutex("door").unwrap().lock().await.unwrap();

@@ -244,7 +244,7 @@ async fn time_that_is_up_while_a_service_is_cut_off_is_a_transient_error_on_time
 
 /// The dining philosophers, each naming its forks left before right.
 #[tokio::test(start_paused = true)]
-async fn many_who_want_overlapping_pairs_in_any_order_all_get_them() {
+async fn many_tasks_that_want_overlapping_pairs_in_any_order_all_get_them() {
     const PHILOSOPHERS: usize = 5;
     const MEALS: usize = 40;
     let keeper = keeper();

@@ -146,7 +146,7 @@ fn every_schedule_with_two_bounds_has_one_of_them_at_a_time() {
 /// A foreign client takes permits without passing the gate, also between a look and the taking: the other grants never
 /// exceed the bound.
 #[test]
-fn every_schedule_with_a_stranger_who_passes_the_gate_keeps_the_bound() {
+fn every_schedule_with_a_foreign_client_that_bypasses_the_gate_keeps_the_bound() {
     every_schedule_of(Menu { depth: 6, faults_max: 1, intrudes: true, noted: Some(2), ..SEMAPHORE }, 31_186);
 }
 

@@ -49,7 +49,7 @@ async fn a_campaign_ends_when_its_time_is_up_and_leaves_no_candidate() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_session_ends_is_lost_and_an_election_is_no_mutex() {
+async fn a_leader_whose_session_ends_is_lost_and_an_election_is_not_a_mutex() {
     let keeper = service().keeper();
     let leadership = keeper.election("e").unwrap().campaign().await.unwrap();
     let refused = keeper.mutex("e").unwrap().try_lock().await.unwrap_err();
