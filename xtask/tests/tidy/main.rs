@@ -3,7 +3,6 @@
 //! Each failure says what is wrong, where, and the cure. A rule that could pass by looking at nothing also has a test
 //! with a planted breach.
 
-mod async_docs;
 mod crates;
 mod layers;
 mod readme;

@@ -153,7 +153,12 @@ fn what_this_process_ends_itself_is_no_error() {
     });
     assert_eq!(
         lines,
-        ["INFO session opened", "INFO the campaign has ended", "INFO session closed", "WARN the lock is no longer held"]
+        [
+            "INFO session opened",
+            "INFO the campaign has ended",
+            "INFO session closed",
+            "WARN the lock is no longer held"
+        ]
     );
 }
 
