@@ -1,5 +1,5 @@
 //! Installing what tests use and this machine lacks, for `cargo xtask test`: the system packages here, what comes from
-//! PyPI in [`python`](crate::python).
+//! PyPI in [`python`].
 //!
 //! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is
 //! reported with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is

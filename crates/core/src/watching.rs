@@ -37,23 +37,14 @@ impl Keeper {
     /// Waits, without taking part, until this lock has no holder and no waiter, at most for `timeout`; tells whether
     /// that came. A timeout of zero only looks.
     ///
+    /// What may pass is tried again under the keeper's retry policy. After `true`, the queue was empty at some moment
+    /// between the call and its answer.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) for a name that is not valid; permanent if the service
     /// refuses, or the keeper is closed; transient if the time was up, or the retry policy gave up, before the service
     /// answered.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// The queue was empty at some moment between the call and its answer.
-    ///
-    /// # On connection loss
-    ///
-    /// Tries again under the keeper's retry policy.
     pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
         let lock = QueueName::new(name)?;
         let patience = timeout.map_or(Patience::Endless, |timeout| Patience::within(&self.shared, timeout));

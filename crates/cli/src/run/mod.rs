@@ -60,7 +60,6 @@ pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Opti
     is_watchdog.then(|| ExitCode::from(watchdog::run(&arguments.collect::<Vec<_>>())))
 }
 
-/// Ends a watchdog.
 fn step_ended(result: io::Result<()>) -> u8 {
     match result {
         Ok(()) => 0,

@@ -13,6 +13,12 @@ use crate::{FencingToken, Hold, Reentrant, Result};
 ///
 /// Dropping the thread's last one gives the lock back in the background; [`Guard::release`] does the same, waits and
 /// reports. It stays on its thread. The [`Hold`] says whether the lock is still held.
+///
+/// ```compile_fail,E0277
+/// let keeper = lockkeeper::blocking::connect("memory:").unwrap();
+/// let guard = keeper.mutex("nightly-backup").unwrap().lock().unwrap();
+/// std::thread::spawn(move || drop(guard)); // does not compile: the guard stays on its thread
+/// ```
 #[must_use = "the lock is given back when its last guard is dropped"]
 pub struct Guard<Kind> {
     /// Dropped before the user, so that the session does not end before the lock is given back.

@@ -22,20 +22,13 @@
 //! [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once. Guards of mutexes and read/write locks stay
 //! on their thread. Permits of a semaphore have no owner and may be given back by any thread.
 //!
-//! ```compile_fail,E0277
-//! let keeper = lockkeeper::blocking::connect("memory:").unwrap();
-//! let guard = keeper.mutex("nightly-backup").unwrap().lock().unwrap();
-//! std::thread::spawn(move || drop(guard)); // does not compile: the guard stays on its thread
-//! ```
-//!
 //! # Where the work is done
 //!
 //! The sessions of all blocking keepers of a process live on one thread, `lockkeeper`, that the first keeper starts and
 //! that ends with the last user: keeper, lock or guard. Proof writes go on there while the callers work.
 //!
-//! A call keeps its thread waiting and needs no runtime around it. Within an async task it works too; its only harm is
-//! that it keeps that task's thread from other tasks. All tasks on a thread are the same owner there, so async code is
-//! better off with the locks of the crate's root.
+//! A call blocks its thread and needs no runtime around it. Within an async task it works too, but keeps other tasks from
+//! that thread, and all tasks on a thread are the same owner; async code should use the locks of the crate's root.
 //!
 //! # Errors
 //!
@@ -55,13 +48,12 @@
 //! | `CuratorFramework`, `CuratorFrameworkFactory` | [`Keeper`], [`connect`]; [`Keeper::start`] with other settings |
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `acquire()`, `acquire(time, unit)` | [`Mutex::lock`], [`Mutex::lock_timeout`]; [`Mutex::try_lock`] for a time of 0 |
-//! | `release()` | [`Guard::release`], or drop the guard |
+//! | `release()`; `Locker` | [`Guard::release`], or drop the guard |
 //! | `InterruptedException` | none: give the wait a time ([`Mutex::lock_timeout`], [`Mutex::run_timeout`]), or close the keeper; in async code, drop the future |
 //! | `RetryNTimes`, `ExponentialBackoffRetry`, … | [`RetryPolicy`](crate::retry::RetryPolicy), for the keeper's own attempts and, by [`RetryPolicy::run`](crate::retry::RetryPolicy::run), for yours |
-//! | `isAcquiredInThisProcess()`, `isOwnedByCurrentThread()` | `guard.hold().is_held()`, which also knows of a lost session |
+//! | `isAcquiredInThisProcess()`, `isOwnedByCurrentThread()` | [`Mutex::is_held_here`] in any thread; `guard.hold().is_held()` in the thread that has the guard |
 //! | `getParticipantNodes()` | [`Keeper::contenders`] |
 //! | `makeRevocable()`, `RevocationListener` | [`Hold::revoked`](crate::Hold::revoked) |
-//! | `Locker` | the guard itself |
 //! | `InterProcessSemaphoreMutex` | a [`Semaphore`] of one permit |
 //! | `InterProcessReadWriteLock`, `readLock()`, `writeLock()` | [`RwLock`], [`RwLock::read`], [`RwLock::write`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
