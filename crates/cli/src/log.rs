@@ -18,7 +18,7 @@ use crate::voice::Voice;
 const TARGET: &str = "lockkeeper";
 
 /// Where the library turns events into records.
-const EVENTS_MODULE: &str = "lockkeeper_core::event";
+const EVENTS_MODULE: &str = "lockkeeper_recipes::event";
 
 /// Prints the library's warnings from now on. The first call in this process wins.
 pub(crate) fn listen(voice: Arc<Voice>) {

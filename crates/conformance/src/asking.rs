@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{FencingToken, Keeper, MutexGuard, Permit, ReadGuard, Result, WriteGuard};
+use lockkeeper_core::{FencingToken, Result};
+use lockkeeper_recipes::{Keeper, MutexGuard, Permit, ReadGuard, WriteGuard};
 
 use crate::history::Asks;
 use crate::polls::at_most;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{Event, Observer};
+use lockkeeper_recipes::{Event, Observer};
 use tokio::sync::watch;
 
 use crate::party::soon;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::memory::{MemoryService, Testing};
 use lockkeeper_core::{Backend, BoxFuture, Result, SafeUntil};
+use lockkeeper_recipes::memory::{MemoryService, Testing};
 
 use crate::fixture::{Client, Fault, FaultKind, Fixture, Harm};
 

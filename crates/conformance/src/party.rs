@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{
-    Event, Guard, Keeper, Mutex, MutexGuard, Permit, Permits, ReadGuard, Result, RwLock, Semaphore, WriteGuard,
+use lockkeeper_core::Result;
+use lockkeeper_recipes::{
+    Event, Guard, Keeper, Mutex, MutexGuard, Permit, Permits, ReadGuard, RwLock, Semaphore, WriteGuard,
 };
 use tokio::task::JoinHandle;
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::contender::{
-    ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Ticket, Value, ValueVersion,
-    Version,
-};
-use crate::{Capabilities, Error, ErrorKind, Operation, QueueName, Result, SessionBond};
-
-/// A boxed future without a lifetime.
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+use crate::capabilities::Capabilities;
+use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::future::BoxFuture;
+use crate::name::QueueName;
+use crate::standing::{SessionBond, Standing};
+use crate::token::FencingToken;
+use crate::view::{QueueView, Version};
 
 /// The most entries that are taken in at once: what fits into one request of every service with room to spare.
 pub const ENTRIES_MAX: usize = 1_000;
@@ -278,4 +278,17 @@ impl fmt::Debug for Withdrawal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Withdrawal")
     }
+}
+
+/// The answer to a join.
+#[derive(Clone, Debug)]
+pub struct Enqueued {
+    /// Our identity in the queue.
+    pub id: ContenderId,
+    /// Our token if we are granted the lock from this place.
+    pub token: FencingToken,
+    /// The queue as it stood just after we joined; we are in it.
+    pub view: QueueView,
+    /// What may be believed of our place from now on.
+    pub standing: Arc<dyn Standing>,
 }

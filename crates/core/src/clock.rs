@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 
 /// The longest single sleep of [`SystemClock`], in milliseconds.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The units, the greatest first, with their length in nanoseconds.
 const UNITS: [(&str, u128); 6] = [
@@ -28,12 +28,12 @@ const DECIMALS_MAX: usize = 9;
 ///
 /// ```
 /// use std::time::Duration;
-/// use lockkeeper_core::parse_duration;
+/// use lockkeeper::parse_duration;
 ///
 /// assert_eq!(parse_duration("2.5s")?, Duration::from_millis(2500));
 /// assert_eq!(parse_duration("1m30s")?, Duration::from_secs(90));
 /// assert_eq!(parse_duration("90")?, Duration::from_secs(90));
-/// # Ok::<(), lockkeeper_core::Error>(())
+/// # Ok::<(), lockkeeper::Error>(())
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration> {
     seconds(text)
@@ -49,12 +49,12 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 /// [`ErrorKind::InvalidConfig`], permanent, with what to write instead.
 ///
 /// ```
-/// use lockkeeper_core::parse_duration_with_unit;
+/// use lockkeeper::parse_duration_with_unit;
 ///
 /// assert_eq!(parse_duration_with_unit("5000ms")?.as_secs(), 5);
 /// let error = parse_duration_with_unit("5000").unwrap_err();
 /// assert!(error.to_string().contains("write 5000ms or 5000s"));
-/// # Ok::<(), lockkeeper_core::Error>(())
+/// # Ok::<(), lockkeeper::Error>(())
 /// ```
 pub fn parse_duration_with_unit(text: &str) -> Result<Duration> {
     if let Some(duration) = units(text) {

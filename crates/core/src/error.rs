@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{LossReason, QueueName};
+use crate::loss::LossReason;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -139,7 +139,7 @@ struct Inner {
     kind: ErrorKind,
     advice: Advice,
     operation: Operation,
-    lock: Option<QueueName>,
+    lock: Option<Arc<str>>,
     message: String,
     source: Option<Source>,
 }
@@ -166,8 +166,8 @@ impl Error {
 
     /// Adds the lock.
     #[must_use]
-    pub fn at(mut self, lock: &QueueName) -> Self {
-        self.inner.lock = Some(lock.clone());
+    pub fn at(mut self, lock: impl fmt::Display) -> Self {
+        self.inner.lock = Some(lock.to_string().into());
         self
     }
 
@@ -204,8 +204,8 @@ impl Error {
     }
 
     /// Returns the lock, if the call concerned one.
-    pub fn lock(&self) -> Option<&QueueName> {
-        self.inner.lock.as_ref()
+    pub fn lock(&self) -> Option<&str> {
+        self.inner.lock.as_deref()
     }
 }
 
@@ -263,9 +263,8 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_with_lock_and_operation_and_leaves_the_cause_to_its_source_but_for_the_alternate_form() {
-        let name = QueueName::new("nightly").unwrap();
         let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, "the server hung up")
-            .at(&name)
+            .at("nightly")
             .caused_by(std::io::Error::other("reset"));
         assert_eq!(error.to_string(), "nightly: join: the server hung up");
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "reset");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::{Error, ErrorKind, Operation};
+use crate::error::{Error, ErrorKind, Operation};
 
 /// The longest name, in bytes of UTF-8: room enough for a path or a sentence, and short in every log line.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -29,12 +29,12 @@ const DIGEST_BYTES: usize = 16;
 /// Two names are the same lock only if they are equal byte for byte: case, dots, slashes and spaces all count.
 ///
 /// ```
-/// use lockkeeper_core::QueueName;
+/// use lockkeeper::QueueName;
 ///
 /// let name: QueueName = "reports/nightly".parse()?;
 /// assert_eq!(name.encoded(), "reports%2Fnightly");
 /// assert!("".parse::<QueueName>().is_err());
-/// # Ok::<(), lockkeeper_core::Error>(())
+/// # Ok::<(), lockkeeper::Error>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct QueueName {

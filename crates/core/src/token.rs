@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder.
 ///
 /// ```
-/// use lockkeeper_core::FencingToken;
+/// use lockkeeper::FencingToken;
 ///
 /// let first = FencingToken::new(41, 0).unwrap();
 /// let second = FencingToken::new(42, 0).unwrap();

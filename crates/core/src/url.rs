@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
 pub const URL_BYTES_MAX: usize = 8_192;
@@ -30,14 +30,14 @@ pub struct Host {
 /// A parsed service URL. Its text form never shows the password.
 ///
 /// ```
-/// use lockkeeper_core::ServiceUrl;
+/// use lockkeeper::ServiceUrl;
 ///
 /// let url: ServiceUrl = "zk://ann:secret@h1:2181,h2/locks?session_timeout=20s".parse()?;
 /// assert_eq!(url.scheme(), "zk");
 /// assert_eq!(url.hosts().len(), 2);
 /// assert_eq!(url.query("session_timeout"), Some("20s"));
 /// assert_eq!(url.to_string(), "zk://ann:***@h1:2181,h2/locks?session_timeout=20s");
-/// # Ok::<(), lockkeeper_core::Error>(())
+/// # Ok::<(), lockkeeper::Error>(())
 /// ```
 #[derive(Clone, Eq, PartialEq)]
 pub struct ServiceUrl {
@@ -99,11 +99,11 @@ impl ServiceUrl {
     /// escapes here.
     ///
     /// ```
-    /// use lockkeeper_core::ServiceUrl;
+    /// use lockkeeper::ServiceUrl;
     ///
     /// let url = ServiceUrl::parse("zk://h1,h2/app")?.with_user("ann").with_password("1234/Sc0tt@h");
     /// assert_eq!(url.to_string(), "zk://ann:***@h1,h2/app");
-    /// # Ok::<(), lockkeeper_core::Error>(())
+    /// # Ok::<(), lockkeeper::Error>(())
     /// ```
     #[must_use]
     pub fn with_user(self, user: impl Into<String>) -> Self {
@@ -125,12 +125,12 @@ impl ServiceUrl {
     /// Returns this URL with one more setting, unless it has that setting already.
     ///
     /// ```
-    /// use lockkeeper_core::ServiceUrl;
+    /// use lockkeeper::ServiceUrl;
     ///
     /// let url: ServiceUrl = "zk://h1?session_timeout=20s".parse()?;
     /// let url = url.with_default("session_timeout", "5s").with_default("base", "/locks");
     /// assert_eq!(url.to_string(), "zk://h1?session_timeout=20s&base=/locks");
-    /// # Ok::<(), lockkeeper_core::Error>(())
+    /// # Ok::<(), lockkeeper::Error>(())
     /// ```
     #[must_use]
     pub fn with_default(mut self, key: &str, value: &str) -> Self {

@@ -55,7 +55,7 @@ impl fmt::Debug for Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::{QueueView, Version};
+    use crate::view::{QueueView, Version};
 
     fn contenders(count: usize) -> Vec<Contender> {
         let modes = [Mode::Write, Mode::Read, Mode::Read];

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_core::clock::SystemClock;
-use lockkeeper_core::{Backend, Entry, Keeper, Mode, Mutex, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Backend, Entry, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_file::FileBackend;
+use lockkeeper_recipes::{Keeper, Mutex};
 use rustix::fs::{AtFlags, FlockOperation, OFlags};
 
 /// How many turns they take; the median turn counts.

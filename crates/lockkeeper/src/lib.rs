@@ -98,18 +98,22 @@ pub mod guide;
 use std::sync::{Arc, LazyLock};
 
 use lockkeeper_core::clock::RuntimeClock;
-use lockkeeper_core::memory::MemoryService;
+use lockkeeper_recipes::memory::MemoryService;
 
+pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
-    Advice, Barrier, Capabilities, Changes, CloseMode, ContenderId, ContenderInfo, Count, DoubleBarrier, Election,
-    Entered, Error, ErrorKind, Event, Exclusion, Fencing, FencingToken, Guard, Hold, Keeper, KeeperBuilder,
-    LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Liveness, LockKind, LossReason,
-    MEMBERS_MAX, Member, Mode, MultiGuard, MultiLock, Mutex, MutexGuard, NAME_BYTES_MAX, Observer, Operation,
-    OwnContender, Owner, OwnerKey, ParseTokenError, Permit, Permits, QueueName, ReadGuard, Reentrant, Requeue, Result,
-    Revocation, RwLock, SafeUntil, Semaphore, ServiceUrl, SessionTimeout, SharedCounter, SharedValue, StoppedHolder,
-    VALUE_BYTES_MAX, Value, ValueVersion, Waiting, WriteGuard, kind, parse_duration, parse_duration_with_unit,
+    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken, Liveness,
+    LossReason, Mode, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Result, Revocation, SafeUntil,
+    ServiceUrl, SessionTimeout, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion, parse_duration,
+    parse_duration_with_unit,
 };
-pub use lockkeeper_core::{clock, decide, memory, retry};
+pub use lockkeeper_recipes::{
+    Barrier, Changes, CloseMode, Count, DoubleBarrier, Election, Entered, Event, Guard, Hold, Keeper, KeeperBuilder,
+    LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, LockKind, MEMBERS_MAX, Member,
+    MultiGuard, MultiLock, Mutex, MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant,
+    Requeue, RwLock, Semaphore, SharedCounter, SharedValue, Waiting, WriteGuard, kind,
+};
+pub use lockkeeper_recipes::{decide, memory, retry};
 
 /// The one memory service of this process, for every `memory:` URL.
 static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(RuntimeClock::new())));

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_proto::message::ErrorCode;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 use tokio::sync::Barrier;

@@ -13,7 +13,7 @@
 //! # async fn example() -> Result<(), lockkeeper_core::Error> {
 //! use std::sync::Arc;
 //!
-//! use lockkeeper_core::Keeper;
+//! use lockkeeper_recipes::Keeper;
 //! use lockkeeper_zookeeper::ZooKeeperBackend;
 //!
 //! let keeper = Keeper::new(Arc::new(ZooKeeperBackend::open(&"zk://h1,h2,h3?session_timeout=20s".parse()?)?));

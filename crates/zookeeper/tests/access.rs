@@ -4,7 +4,8 @@ mod support;
 
 use std::net::SocketAddr;
 
-use lockkeeper_core::{ErrorKind, Keeper, QueueName};
+use lockkeeper_core::{ErrorKind, QueueName};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_proto::message::{Acl, ErrorCode};
 use lockkeeper_zookeeper::Client;
 use support::{Bench, Party, can_start, client, soon};

@@ -5,7 +5,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lockkeeper_core::{ErrorKind, Event, Expected, Mode, Part};
+use lockkeeper_core::{ErrorKind, Expected, Mode, Part};
+use lockkeeper_recipes::Event;
 use lockkeeper_zk_server::EmbeddedServer;
 use support::waist::{Waist, entry, line, queue};
 use support::{Party, is_joined, soon, until};

@@ -8,8 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::retry::RetryPolicy;
-use lockkeeper_core::{Advice, Backend, BoxFuture, Keeper};
+use lockkeeper_core::{Advice, Backend, BoxFuture};
+use lockkeeper_recipes::Keeper;
+use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{
     Client, ClientError, ClientErrorKind, Config, Dial, NewNode, Server, Stream, ZooKeeperBackend,

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
+use lockkeeper_recipes::Keeper;
 use support::{Party, can_start, soon};
 
 /// How many clients count.
@@ -73,7 +73,7 @@ async fn nothing_is_counted_twice_while_follower_and_leader_are_killed_and_resta
     assert!(counted >= u64::from(ROUNDS) * CLIENTS as u64);
     let rejoined: usize = parties
         .iter()
-        .map(|party| party.journal.count(|event| matches!(event, lockkeeper_core::Event::Rejoining { .. })))
+        .map(|party| party.journal.count(|event| matches!(event, lockkeeper_recipes::Event::Rejoining { .. })))
         .sum();
     eprintln!("counted {counted} by {CLIENTS} clients over three kills; {rejoined} joined again");
 }

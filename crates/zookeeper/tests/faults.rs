@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::SystemClock;
-use lockkeeper_core::{ErrorKind, Event, Keeper, LossReason};
+use lockkeeper_core::{ErrorKind, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
+use lockkeeper_recipes::{Event, Keeper};
 use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
 use support::sniff::{SniffingDial, expire};
 use support::{Bench, SOON, can_start, client, config, is_joined, soon};

@@ -7,9 +7,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::Keeper;
 use support::{Party, can_start, is_joined, until};
 
 const LOCK: &str = "herd";

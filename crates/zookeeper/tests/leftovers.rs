@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Keeper, Permit, ReadGuard, Result, WriteGuard};
+use lockkeeper_core::{ErrorKind, Result};
+use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::{Bench, SOON, can_start, config, until};
 
@@ -43,11 +44,11 @@ const ALL: [Asked; 7] = [
 /// What keeps others waiting while it lives.
 #[expect(dead_code, reason = "held, not read")]
 enum InTheWay {
-    Mutex(lockkeeper_core::MutexGuard),
+    Mutex(lockkeeper_recipes::MutexGuard),
     Write(WriteGuard),
     Read(ReadGuard),
     Permits(Vec<Permit>, Option<tokio::task::JoinHandle<()>>),
-    Leadership(lockkeeper_core::Leadership),
+    Leadership(lockkeeper_recipes::Leadership),
 }
 
 impl Drop for InTheWay {

@@ -4,8 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{Keeper, LossReason};
+use lockkeeper_core::LossReason;
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use support::{can_start, soon, until, url};
 

@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::Keeper;
 use support::{Party, SOON, soon, until};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::Keeper;
 use support::{Party, soon};
 use tempfile::TempDir;
 

@@ -8,10 +8,10 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{Keeper, Permits};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, go, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::{Keeper, Permits};
 use support::{Party, until};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);

@@ -6,10 +6,11 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Keeper, LockKind, LossReason, Owner, Revocation};
+use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::{Keeper, LockKind};
 use support::{Party, SOON, soon, until};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);

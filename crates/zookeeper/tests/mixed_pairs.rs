@@ -6,10 +6,10 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{Guard, Keeper, kind};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::{Guard, Keeper, kind};
 use support::{Party, until};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,8 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, Guard, Keeper, kind};
+use lockkeeper_core::{Advice, ErrorKind};
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::{Guard, Keeper, kind};
 use lockkeeper_zk_proto::message::ErrorCode;
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::{Party, can_start, client, soon, until};

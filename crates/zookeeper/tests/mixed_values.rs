@@ -4,9 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{Barrier, ErrorKind, SharedCounter};
+use lockkeeper_core::ErrorKind;
 use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::{Barrier, SharedCounter};
 use lockkeeper_zookeeper::NewNode;
 use support::{Party, SOON, client, soon, until};
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::retry::RetryPolicy;
-use lockkeeper_core::{BoxFuture, ErrorKind, Event, Keeper, KeeperBuilder, Observer, SessionTimeout};
+use lockkeeper_core::{BoxFuture, ErrorKind, SessionTimeout};
+use lockkeeper_recipes::retry::RetryPolicy;
+use lockkeeper_recipes::{Event, Keeper, KeeperBuilder, Observer};
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
 

@@ -331,7 +331,7 @@ async fn a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_a
         let error = soon("the refusal", ann.mutex(shared).unwrap().lock()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
         // The same owner is told the same: the two are not one lock here.
-        let owner = lockkeeper_core::OwnerKey::new();
+        let owner = lockkeeper_recipes::OwnerKey::new();
         let own = soon("the grant", owner.read(&ann.rw_lock(shared).unwrap())).await.unwrap();
         let error = soon("the refusal", owner.lock(&ann.mutex(shared).unwrap())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::peers::{Kind, curator, kazoo};
+use lockkeeper_recipes::Keeper;
 use support::{Bench, SOON, can_start, soon};
 
 /// The lock that all share: a name that starts with a slash is a node's path.

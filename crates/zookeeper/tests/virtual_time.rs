@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, BoxFuture, Keeper, LockKind, LossReason, MutexGuard};
+use lockkeeper_core::{Advice, BoxFuture, LossReason};
+use lockkeeper_recipes::{Keeper, LockKind, MutexGuard};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};

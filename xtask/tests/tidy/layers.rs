@@ -1,7 +1,8 @@
 //! Which crate may import which. A crate imports only from lower layers, never sideways; the table here is the rule.
 //!
 //! What a crate ships (normal and build dependencies) follows the table to the letter. Its tests may also use anything
-//! of a lower layer, the conformance suite, and the embedded server as a test double.
+//! of a lower layer, the recipes, the conformance suite, and the embedded server as a test double. The examples in the
+//! documentation of what the facade re-exports compile as a user writes them, through the facade.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,11 @@ use crate::{assert_none, packages, root};
 const TESTING: u8 = 4;
 
 /// The crates that any other may use in its tests, in any layer.
-const TEST_DOUBLES: &[&str] = &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-zk-server"];
+const IN_ALL_TESTS: &[&str] =
+    &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-recipes", "lockkeeper-zk-server"];
+
+/// The crates whose public items users know through the facade.
+const RE_EXPORTED: &[&str] = &["lockkeeper-core", "lockkeeper-recipes"];
 
 struct Place {
     layer: u8,
@@ -32,6 +37,7 @@ use Imports::{Anything, These};
 const LAYERS: &[Place] = &[
     Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
     Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
+    Place { layer: 1, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 1, package: "lockkeeper-zookeeper", may_import: These(&["lockkeeper-core", "lockkeeper-zk-proto"]) },
     Place { layer: 1, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
     Place { layer: 1, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
@@ -44,6 +50,7 @@ const LAYERS: &[Place] = &[
         package: "lockkeeper",
         may_import: These(&[
             "lockkeeper-core",
+            "lockkeeper-recipes",
             "lockkeeper-zookeeper",
             "lockkeeper-file",
             "lockkeeper-etcd",
@@ -56,7 +63,11 @@ const LAYERS: &[Place] = &[
         package: "lockkeeper-cli",
         may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-zk-server"]),
     },
-    Place { layer: TESTING, package: "lockkeeper-conformance", may_import: These(&["lockkeeper-core"]) },
+    Place {
+        layer: TESTING,
+        package: "lockkeeper-conformance",
+        may_import: These(&["lockkeeper-core", "lockkeeper-recipes"]),
+    },
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
     Place { layer: TESTING, package: "xtask", may_import: Anything },
@@ -72,7 +83,8 @@ impl Place {
             These(packages) => packages.contains(&imported.package),
             Anything => true,
         };
-        let in_tests = imported.layer < self.layer || TEST_DOUBLES.contains(&imported.package);
+        let in_examples = imported.package == "lockkeeper" && RE_EXPORTED.contains(&self.package);
+        let in_tests = imported.layer < self.layer || IN_ALL_TESTS.contains(&imported.package) || in_examples;
         listed || kind == DependencyKind::Development && in_tests
     }
 }

@@ -1,6 +1,7 @@
 //! What can never be granted, and what is no longer held: refused with its kind of error, and nothing is left held.
 
-use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Permits};
+use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind};
+use lockkeeper_recipes::Permits;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

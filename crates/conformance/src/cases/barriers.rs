@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{Barrier, DoubleBarrier, ErrorKind, MEMBERS_MAX};
+use lockkeeper_core::ErrorKind;
+use lockkeeper_recipes::{Barrier, DoubleBarrier, MEMBERS_MAX};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;

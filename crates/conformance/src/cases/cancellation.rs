@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{MutexGuard, Result};
+use lockkeeper_core::Result;
+use lockkeeper_recipes::MutexGuard;
 use tokio::task::yield_now;
 
 use crate::case::{Case, Runtime};

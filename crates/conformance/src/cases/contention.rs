@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Keeper, LossReason};
+use lockkeeper_core::{Error, ErrorKind, LossReason};
+use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::asking::{Held, Kind, PERMITS, Patience, ask};

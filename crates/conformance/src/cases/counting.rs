@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Advice, Count, ErrorKind, Expected, SharedCounter};
+use lockkeeper_core::{Advice, ErrorKind, Expected};
+use lockkeeper_recipes::{Count, SharedCounter};
 use tokio::task::yield_now;
 
 use crate::case::Case;

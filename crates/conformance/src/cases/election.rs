@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Election, ErrorKind, Leadership, LossReason};
+use lockkeeper_core::{ErrorKind, LossReason};
+use lockkeeper_recipes::{Election, Leadership};
 
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockkeeper_core::{CloseMode, Election, FencingToken, Hold, LatchEvent, LeaderLatch, LeaderSelector, Requeue};
+use lockkeeper_core::FencingToken;
+use lockkeeper_recipes::{CloseMode, Election, Hold, LatchEvent, LeaderLatch, LeaderSelector, Requeue};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 

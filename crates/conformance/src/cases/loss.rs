@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, Event, Liveness, LossReason, MutexGuard, QueueName};
+use lockkeeper_core::{Advice, ErrorKind, Liveness, LossReason, QueueName};
+use lockkeeper_recipes::{Event, MutexGuard};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

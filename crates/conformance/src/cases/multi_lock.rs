@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Member, MultiGuard, MultiLock, Mutex, OwnerKey};
+use lockkeeper_core::{Advice, ErrorKind, LossReason};
+use lockkeeper_recipes::{Member, MultiGuard, MultiLock, Mutex, OwnerKey};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::{Case, Runtime};
@@ -132,7 +133,7 @@ async fn later_fails(fixture: &dyn Fixture) {
     for error in errors {
         let error = error.expect("one of them is of another kind");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent));
-        assert_eq!(error.lock().map(lockkeeper_core::QueueName::as_str), Some("door"), "{error}");
+        assert_eq!(error.lock(), Some("door"), "{error}");
     }
     bob.until_contenders("attic", 0).await;
     bob.until_contenders("window", 0).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LockKind, LossReason, Revocation};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Revocation};
+use lockkeeper_recipes::LockKind;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Event, Liveness, LossReason, MutexGuard, Operation};
+use lockkeeper_core::{Advice, Liveness, LossReason, Operation};
+use lockkeeper_recipes::{Event, MutexGuard};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, Guard, LossReason, OwnerKey, Reentrant};
+use lockkeeper_core::{Advice, ErrorKind, LossReason};
+use lockkeeper_recipes::{Guard, OwnerKey, Reentrant};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::{Case, Runtime};

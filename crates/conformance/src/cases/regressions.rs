@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Event, LossReason, Operation};
+use lockkeeper_core::{LossReason, Operation};
+use lockkeeper_recipes::Event;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Liveness, LossReason, MutexGuard};
+use lockkeeper_core::{ErrorKind, Liveness, LossReason};
+use lockkeeper_recipes::MutexGuard;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 

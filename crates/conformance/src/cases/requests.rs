@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, FencingToken, Hold, Liveness, LossReason, Mode, Request, Revocation};
+use lockkeeper_core::{Advice, ErrorKind, FencingToken, Liveness, LossReason, Mode, Request, Revocation};
+use lockkeeper_recipes::Hold;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

@@ -118,7 +118,7 @@ async fn in_time(fixture: &dyn Fixture) {
     }
     release(held.0).await;
     release(held.1).await;
-    let work = |hold: lockkeeper_core::Hold| async move { hold.is_held() };
+    let work = |hold: lockkeeper_recipes::Hold| async move { hold.is_held() };
     for timeout in [Duration::ZERO, ENOUGH] {
         let outcomes = [
             soon("the output", mutex.run_timeout(timeout, work)).await,

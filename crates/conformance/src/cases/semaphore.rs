@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{Mode, Permit, Semaphore};
+use lockkeeper_core::Mode;
+use lockkeeper_recipes::{Permit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Part, Permits, QueueName};
+use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Part, QueueName};
+use lockkeeper_recipes::Permits;
 use tokio::task::yield_now;
 
 use crate::case::Case;

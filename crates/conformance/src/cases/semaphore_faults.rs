@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, Operation, Part, Permit};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, Operation, Part};
+use lockkeeper_recipes::Permit;
 
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, MutexGuard};
+use lockkeeper_core::Advice;
+use lockkeeper_recipes::MutexGuard;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};

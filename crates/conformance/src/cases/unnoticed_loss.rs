@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, CloseMode, ErrorKind, Hold, LeaderLatch, LossReason, OwnerKey, Result};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Result};
+use lockkeeper_recipes::{CloseMode, Hold, LeaderLatch, OwnerKey};
 use tokio::sync::oneshot;
 
 use crate::case::Case;

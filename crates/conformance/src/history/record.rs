@@ -7,8 +7,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Event, FencingToken, Observer};
+use lockkeeper_recipes::{Event, Observer};
 
 /// One thing that happened, and when.
 #[derive(Clone, Debug, Eq, PartialEq)]

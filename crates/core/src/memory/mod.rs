@@ -6,8 +6,8 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), lockkeeper_core::Error> {
-//! use lockkeeper_core::{Keeper, LossReason};
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! use lockkeeper::{Keeper, LossReason};
 //!
 //! let keeper = Keeper::memory();
 //! let guard = keeper.mutex("nightly")?.lock().await?;

@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::contender::{
-    Bond, Contender, ContenderId, ContenderInfo, Entry, Mode, Owner, QueueView, Rank, Request, Revocation, Ticket,
-    Version,
+    Bond, Contender, ContenderId, ContenderInfo, Entry, Mode, Owner, Rank, Request, Revocation, Ticket,
 };
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::loss::LossReason;
 use crate::memory::value::Values;
-use crate::name::Part;
-use crate::{Error, ErrorKind, FencingToken, LossReason, Operation, QueueName, Result};
+use crate::name::{Part, QueueName};
+use crate::token::FencingToken;
+use crate::view::{QueueView, Version};
 
 /// One contender, as the service keeps it.
 #[derive(Debug)]

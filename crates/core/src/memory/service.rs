@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
 
+use crate::backend::Withdrawal;
+use crate::capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 use crate::clock::Clock;
-use crate::contender::Version;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::future::BoxFuture;
+use crate::loss::LossReason;
 use crate::memory::queue::Queues;
-use crate::memory::session::MemoryBackend;
-use crate::memory::testing::Testing;
-use crate::{
-    Backend, BoxFuture, Capabilities, Error, ErrorKind, Exclusion, Fencing, Keeper, KeeperBuilder, LossReason,
-    Operation, Result, SafeUntil, SessionBond, StoppedHolder, Withdrawal,
-};
+use crate::standing::{SafeUntil, SessionBond};
+use crate::view::Version;
 
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps);
@@ -26,8 +26,8 @@ const PAUSED_REQUESTS_MAX: usize = 100_000;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use lockkeeper_core::clock::SystemClock;
-/// use lockkeeper_core::memory::MemoryService;
+/// use lockkeeper::clock::SystemClock;
+/// use lockkeeper::memory::MemoryService;
 ///
 /// let service = MemoryService::new(Arc::new(SystemClock));
 /// let (ann, bob) = (service.keeper(), service.keeper());
@@ -79,26 +79,8 @@ impl MemoryService {
         Self { shared: Arc::new(Shared { clock, state: Mutex::default() }) }
     }
 
-    /// Opens a keeper: an independent client of this service, with its own session.
-    pub fn keeper(&self) -> Keeper {
-        self.keeper_builder().build()
-    }
-
-    /// Starts a keeper of this service.
-    pub fn keeper_builder(&self) -> KeeperBuilder {
-        let (backend, testing) = self.client();
-        Keeper::builder(backend).clock(self.shared.clock.clone()).testing(testing)
-    }
-
-    /// Opens an independent client of this service without a keeper: its side of the waist, and the means to inject
-    /// faults into it. For tests that put another [`Backend`] in between.
-    pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
-        let backend = Arc::new(MemoryBackend::new(self.clone()));
-        let testing = Testing::new(self.clone(), backend.clone());
-        (backend, testing)
-    }
-
-    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+    /// Returns the clock that the service reads.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
     }
 

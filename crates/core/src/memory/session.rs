@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::{ENTRIES_MAX, VALUE_BYTES_MAX};
+use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
+use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::contender::{
-    ContenderId, ContenderInfo, Departure, Enqueued, Entry, Expected, QueueView, Request, Revocation, Ticket, Value,
-    ValueVersion, Version,
+    ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Revocation, Ticket, Value, ValueVersion,
 };
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::future::BoxFuture;
+use crate::loss::LossReason;
 use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
-use crate::{
-    Backend, BoxFuture, Capabilities, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Session,
-    SessionBond, Standing, Withdrawal,
-};
+use crate::name::QueueName;
+use crate::standing::{Liveness, SessionBond, Standing};
+use crate::view::{QueueView, Version};
 
 /// One client of a memory service.
 #[derive(Debug)]

@@ -3,18 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::backend::Backend;
 use crate::contender::ContenderId;
+use crate::error::{Operation, Result};
+use crate::loss::LossReason;
 use crate::memory::service::MemoryService;
 use crate::memory::session::MemoryBackend;
-use crate::{LossReason, Operation, Part, QueueName, Result, SafeUntil};
+use crate::name::{Part, QueueName};
+use crate::standing::SafeUntil;
 
-/// Injects into one keeper of a memory service the faults of real services; from
-/// [`Keeper::testing`](crate::Keeper::testing).
+/// Injects into one client of a memory service the faults of real services; from [`MemoryService::client`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), lockkeeper_core::Error> {
-/// use lockkeeper_core::{Keeper, Operation};
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// use lockkeeper::{Keeper, Operation};
 ///
 /// let keeper = Keeper::memory();
 /// let mutex = keeper.mutex("reports")?;
@@ -32,10 +35,6 @@ pub struct Testing {
 }
 
 impl Testing {
-    pub(super) fn new(service: MemoryService, backend: Arc<MemoryBackend>) -> Self {
-        Self { service, backend }
-    }
-
     /// Makes the service end this keeper's session: its contenders leave, its holds are lost.
     pub fn expire_session(&self) {
         for session in std::mem::take(&mut self.backend.client().sessions) {
@@ -92,6 +91,15 @@ impl Testing {
             queues.remove_contender(&queue.with_part(part), contender);
         }
         Ok(())
+    }
+}
+
+impl MemoryService {
+    /// Opens an independent client of this service: its side of the waist, and the means to inject faults into it.
+    pub fn client(&self) -> (Arc<dyn Backend>, Testing) {
+        let backend = Arc::new(MemoryBackend::new(self.clone()));
+        let testing = Testing { service: self.clone(), backend: backend.clone() };
+        (backend, testing)
     }
 }
 

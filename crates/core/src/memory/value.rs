@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::QueueName;
 use crate::contender::{Expected, Value, ValueVersion};
+use crate::name::QueueName;
 
 /// The values of one service.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockkeeper_core::{Expected, Keeper};
+use lockkeeper_core::Expected;
+use lockkeeper_recipes::Keeper;
 use rustix::fs::FlockOperation;
 use tempfile::{TempDir, tempdir};
 

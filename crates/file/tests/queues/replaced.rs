@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockkeeper_core::{ErrorKind, Keeper, Liveness, LossReason};
+use lockkeeper_core::{ErrorKind, Liveness, LossReason};
+use lockkeeper_recipes::Keeper;
 use tempfile::{TempDir, tempdir};
 use tokio::task::JoinSet;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use lockkeeper_core::kind;
+use lockkeeper_recipes::kind;
 
 use crate::blocking::keeper::User;
 use crate::{FencingToken, Hold, Reentrant, Result};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Keeper, Mutex};
 use lockkeeper_faults::peers::{Kind, curator};
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::{Keeper, Mutex};
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 
 use bare::BareLock;

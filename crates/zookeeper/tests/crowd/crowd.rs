@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use lockkeeper_core::{Event, FencingToken, Hold, Keeper, Liveness, Observer};
+use lockkeeper_core::{FencingToken, Liveness};
+use lockkeeper_recipes::{Event, Hold, Keeper, Observer};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::Notify;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::Random;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::{Hold, Keeper, Mutex};
+use lockkeeper_recipes::{Hold, Keeper, Mutex};
 use lockkeeper_zookeeper::{Config, ZooKeeperBackend};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::{Hold, LossReason};
 use lockkeeper_faults::Result;
 use lockkeeper_faults::namespaces::Network;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
+use lockkeeper_recipes::Hold;
 
 use crate::bare::BareHolder;
 use crate::holder::Holder;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use lockkeeper_core::SafeUntil;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::retry::RetryPolicy;
-use lockkeeper_core::{Event, Hold, Keeper, LeaderSelector, Observer, Requeue, SafeUntil};
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::{Error, Result};
+use lockkeeper_recipes::retry::RetryPolicy;
+use lockkeeper_recipes::{Event, Hold, Keeper, LeaderSelector, Observer, Requeue};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::watch;
 

@@ -9,8 +9,8 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};

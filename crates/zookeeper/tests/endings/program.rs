@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockkeeper_core::{Keeper, MutexGuard};
+use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
 use crate::Way;

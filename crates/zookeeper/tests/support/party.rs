@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::retry::RetryPolicy;
-use lockkeeper_core::{Event, Keeper, Observer};
+use lockkeeper_recipes::retry::RetryPolicy;
+use lockkeeper_recipes::{Event, Keeper, Observer};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::watch;
 

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Advice, Backend, Error, ErrorKind, Keeper, ServiceUrl};
+use lockkeeper_core::{Advice, Backend, Error, ErrorKind, ServiceUrl};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zookeeper::{Client, ClientErrorKind, Config, ZooKeeperBackend};
 use support::{can_start, soon};
 use tokio::net::TcpListener;

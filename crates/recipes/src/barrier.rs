@@ -1,0 +1,197 @@
+//! A gate that is shut for all until a client opens it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contend::{Patience, ValueSays, grant_by};
+use crate::lock::granted;
+use crate::{Keeper, SharedValue};
+use lockkeeper_core::Value;
+use lockkeeper_core::{QueueName, Result};
+
+/// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
+///
+/// It outlives every session: the client that sets it must see to its removal. Made by [`Keeper::barrier`]; cheap to
+/// clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// use std::time::Duration;
+///
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let migration = keeper.barrier("migration")?;
+/// migration.set().await?;
+/// assert!(!migration.wait_timeout(Duration::from_millis(1)).await?);
+/// migration.remove().await?;
+/// migration.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors and cancellation
+///
+/// Setting and removing fail as [`SharedValue::compare_and_set`] and [`SharedValue::remove`] do, and are harmless to
+/// repeat. A wait is that of [`SharedValue::changed`].
+///
+/// # Source
+///
+/// Curator's `DistributedBarrier`: the barrier is set while its value exists.
+#[derive(Clone)]
+#[doc(alias = "DistributedBarrier")]
+pub struct Barrier {
+    value: SharedValue,
+}
+
+impl Keeper {
+    /// Returns the barrier of this name.
+    #[doc(alias = "DistributedBarrier")]
+    pub fn barrier(&self, name: &str) -> Result<Barrier> {
+        Ok(Barrier { value: self.shared_value(name)? })
+    }
+}
+
+impl Barrier {
+    /// Returns the barrier's name.
+    pub fn name(&self) -> &QueueName {
+        self.value.name()
+    }
+
+    /// Sets the barrier; changes nothing if it is set. Callers that come to the barrier after this has returned wait.
+    #[doc(alias = "setBarrier")]
+    pub async fn set(&self) -> Result<()> {
+        // Only its presence counts; its text is for operators. So a value that is set is left alone.
+        let owner = self.value.lock().shared.owner.to_string();
+        self.value.compare_and_set(None, owner.as_bytes()).await.map(drop)
+    }
+
+    /// Removes the barrier, and all waiters go on; does nothing if it is not set. Callers that come to the barrier
+    /// after this has returned go on.
+    #[doc(alias = "removeBarrier")]
+    pub async fn remove(&self) -> Result<()> {
+        self.value.remove().await
+    }
+
+    /// Waits until the barrier is not set; does not wait if it is not.
+    ///
+    /// The barrier was not set at some moment between the call and its answer. If it is removed and set again at once,
+    /// waiters may keep waiting.
+    #[doc(alias = "waitOnBarrier")]
+    pub async fn wait(&self) -> Result<()> {
+        self.wait_with(Patience::Endless).await.map(granted)
+    }
+
+    /// Waits until the barrier is not set, at most for `timeout`; `false` if the time was up first. The timeout holds
+    /// also while the connection is lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Barrier::wait`]; and a transient one if the time was up before it was known whether the barrier is
+    /// set.
+    #[doc(alias = "waitOnBarrier")]
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
+        let patience = Patience::within(&self.value.lock().shared, timeout);
+        self.wait_with(patience).await.map(|opened| opened.is_some())
+    }
+
+    async fn wait_with(&self, patience: Patience) -> Result<Option<()>> {
+        let read = |value: Option<Value>| value.is_none().then_some(());
+        grant_by(&self.value.lock().shared, &ValueSays { queue: self.name(), read }, patience).await
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Barrier").field(self.name()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::memory::MemoryService;
+    use lockkeeper_core::clock::{Clock, TestClock};
+    use lockkeeper_core::{ErrorKind, SafeUntil};
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    fn service() -> MemoryService {
+        MemoryService::new(Arc::new(TestClock::new()))
+    }
+
+    /// Curator's `testNoBarrier`.
+    #[tokio::test]
+    async fn a_barrier_that_is_not_set_keeps_no_caller_waiting() {
+        let barrier = service().keeper().barrier("b").unwrap();
+        barrier.wait().await.unwrap();
+        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap());
+        barrier.remove().await.unwrap();
+    }
+
+    /// Curator's `testBasic` and `testMultiClient`.
+    #[tokio::test(start_paused = true)]
+    async fn all_waiters_at_a_barrier_go_on_when_it_is_removed() {
+        let service = service();
+        let setter = service.keeper().barrier("b").unwrap();
+        setter.set().await.unwrap();
+        setter.set().await.unwrap();
+        let waiters: Vec<_> = (0..5)
+            .map(|_| {
+                let barrier = service.keeper().barrier("b").unwrap();
+                tokio::spawn(async move { barrier.wait().await })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+        setter.remove().await.unwrap();
+        for waiter in waiters {
+            tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_with_a_timeout_ends_when_its_time_is_up() {
+        let clock = TestClock::new();
+        let service = MemoryService::new(Arc::new(clock.clone()));
+        let barrier = service.keeper().barrier("b").unwrap();
+        barrier.set().await.unwrap();
+        let start = clock.now();
+        assert!(!barrier.wait_timeout(Duration::from_secs(7)).await.unwrap());
+        assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(7));
+        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap());
+    }
+
+    /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.
+    #[tokio::test(start_paused = true)]
+    async fn a_barrier_outlives_its_setter_s_session_and_its_waiters_outlive_theirs() {
+        let service = service();
+        let setter = service.keeper();
+        setter.barrier("b").unwrap().set().await.unwrap();
+        setter.close().await.unwrap();
+        let keeper = service.keeper();
+        let barrier = keeper.barrier("b").unwrap();
+        let waiter = tokio::spawn(async move { barrier.wait().await });
+        tokio::task::yield_now().await;
+        keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+        keeper.testing().unwrap().expire_session();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        keeper.testing().unwrap().heal();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(!waiter.is_finished());
+        service.keeper().barrier("b").unwrap().remove().await.unwrap();
+        tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_whose_keeper_is_closed_is_told() {
+        let keeper = service().keeper();
+        let barrier = keeper.barrier("b").unwrap();
+        barrier.set().await.unwrap();
+        let waiter = tokio::spawn(async move { barrier.wait().await });
+        tokio::task::yield_now().await;
+        keeper.close().await.unwrap();
+        assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}

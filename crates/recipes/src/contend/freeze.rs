@@ -1,0 +1,153 @@
+//! One attempt at a place that outlives our session, and at its turn: a lock that is to be frozen.
+//!
+//! The place does not end with the session, so neither does its turn: under the next session it is found again where it
+//! stands. Until it is kept on purpose it is withdrawn like any other place.
+
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+
+use super::onlook::{AllGone, onlooker_error};
+use super::persist::{Attempt, Progress};
+use super::place::Place;
+use super::refusal::{kind_mismatch, removed};
+use crate::decide::{self, Decision};
+use crate::shared::Shared;
+use lockkeeper_core::Part;
+use lockkeeper_core::{Bond, ContenderId, Entry, Mode, QueueView, Request, Ticket};
+use lockkeeper_core::{QueueName, Result, Session};
+
+/// Asks to hold a lock beyond the life of our session.
+#[derive(Debug)]
+pub(crate) struct Freeze {
+    queue: QueueName,
+    mode: Mode,
+    reason: Arc<str>,
+    /// The place, until it is kept or withdrawn.
+    place: StdMutex<Option<(Place, Ticket)>>,
+}
+
+impl Attempt for Freeze {
+    type Granted = ContenderId;
+
+    fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<ContenderId> {
+        let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
+        let (id, mut view) = self.stand(shared, &session).await?;
+        *progress = Progress::Placed;
+        while let Some(ahead) = self.ahead(&id, &view)? {
+            let departure = session.departure(&self.queue, None, &ahead, view.version).await;
+            departure.map_err(|error| onlooker_error(&self.queue, error))?;
+            view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
+        }
+        if self.queue.part() == Part::Gate {
+            // No contender passes the gate now; it waits for those that did before.
+            let held = self.permits(&session).await?;
+            held.wait(shared, progress).await?;
+        }
+        Ok(id)
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<ContenderId>> {
+        let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
+        let (id, view) = self.stand(shared, &session).await?;
+        if self.ahead(&id, &view)?.is_some() {
+            return Ok(None);
+        }
+        if self.queue.part() == Part::Gate && !self.permits(&session).await?.contenders.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(id))
+    }
+}
+
+impl Freeze {
+    pub(crate) fn new(queue: QueueName, mode: Mode, reason: &str) -> Self {
+        Self { queue, mode, reason: reason.into(), place: StdMutex::default() }
+    }
+
+    /// Finds our place in the queue, or takes one.
+    async fn stand(&self, shared: &Shared, session: &Arc<dyn Session>) -> Result<(ContenderId, QueueView)> {
+        if let Some(ticket) = self.ticket()
+            && let Some(found) = find(session, &self.queue, ticket).await?
+        {
+            return Ok(found);
+        }
+        let ticket = Ticket::mint()?;
+        let place = Place::arm(session.clone(), self.queue.clone(), ticket);
+        drop(self.slot().replace((place, ticket)));
+        let bond = Bond::Persistent { reason: self.reason.clone() };
+        let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
+        entry.bond = bond;
+        let joined = session.enqueue(&self.queue, entry).await;
+        let joined = joined.map_err(|error| onlooker_error(&self.queue, error))?;
+        Ok((joined.id, joined.view))
+    }
+
+    /// Returns the contender that we wait for.
+    fn ahead(&self, id: &ContenderId, view: &QueueView) -> Result<Option<ContenderId>> {
+        match decide::decide(self.mode, id, view) {
+            Decision::Granted => Ok(None),
+            Decision::WaitFor { ahead, .. } => Ok(Some(ahead)),
+            Decision::NotInQueue => Err(removed(&self.queue)),
+            Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
+        }
+    }
+
+    async fn permits(&self, session: &Arc<dyn Session>) -> Result<AllGone> {
+        let queue = self.queue.with_part(Part::Permits);
+        let view = session.view(&queue).await.map_err(|error| onlooker_error(&queue, error))?;
+        let contenders = view.contenders.iter().map(|contender| contender.id.clone()).collect();
+        Ok(AllGone { queue, contenders })
+    }
+
+    /// Leaves the place where it is and stops tracking it.
+    pub(crate) fn keep(&self) {
+        if let Some((place, _)) = self.slot().take() {
+            place.keep();
+        }
+    }
+
+    /// Gives the place up. It outlives the session under which it was taken; so if that is lost, it is broken under the
+    /// next one.
+    pub(crate) async fn give_up(&self, shared: &Shared) -> Result<()> {
+        let Some((place, ticket)) = self.slot().take() else {
+            return Ok(());
+        };
+        let stands = place.session().bond().liveness().is_held();
+        // It goes on in the background, while its session stands.
+        drop(place.leave());
+        if stands {
+            return Ok(());
+        }
+        let session = shared.session().await?;
+        let Some((id, _)) = find(&session, &self.queue, ticket).await? else {
+            return Ok(());
+        };
+        let shown = shared.backend.inspect(&self.queue).await?;
+        if let Some(token) = shown.into_iter().find(|info| info.id == id).and_then(|info| info.token) {
+            session.request(&self.queue, &id, Request::Break { token }).await?;
+        }
+        Ok(())
+    }
+
+    fn ticket(&self) -> Option<Ticket> {
+        self.slot().as_ref().map(|&(_, ticket)| ticket)
+    }
+
+    /// Nothing panics while the slot is locked.
+    fn slot(&self) -> StdMutexGuard<'_, Option<(Place, Ticket)>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn find(
+    session: &Arc<dyn Session>,
+    queue: &QueueName,
+    ticket: Ticket,
+) -> Result<Option<(ContenderId, QueueView)>> {
+    let view = session.view(queue).await.map_err(|error| onlooker_error(queue, error))?;
+    let id = view.contenders.iter().find(|contender| contender.ticket == Some(ticket)).map(|ours| ours.id.clone());
+    Ok(id.map(|id| (id, view)))
+}

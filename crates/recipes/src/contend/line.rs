@@ -1,0 +1,220 @@
+//! One attempt in the one queue of a lock, or at the gate of a semaphore.
+
+use std::sync::Arc;
+
+use super::persist::{Attempt, Progress, until_answered};
+use super::place::{Granted, Place};
+use super::refusal::{check_standing, kind_mismatch, removed};
+use crate::decide::{self, Decision};
+use crate::event::Event;
+use crate::front::Front;
+use crate::shared::Shared;
+use lockkeeper_core::Part;
+use lockkeeper_core::{BoxFuture, QueueName, Result, Session};
+use lockkeeper_core::{ContenderId, Departure, Enqueued, Entry, Mode, QueueView, Rank, Ticket};
+
+/// Asks for one place of one mode in one queue.
+#[derive(Debug)]
+pub(crate) struct OnePlace<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) mode: Mode,
+}
+
+impl Attempt for OnePlace<'_> {
+    type Granted = Granted;
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    /// Joins the queue under the present session and waits there until the place is granted or lost.
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let joined = self.join(shared, session).await?;
+        *progress = Progress::Placed;
+        joined.wait(shared).await
+    }
+
+    /// It looks before it joins, so that a lock that is held costs the service no write.
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        match self.look(shared).await? {
+            Some(session) => self.join(shared, session).await?.granted_at_once(),
+            None => Ok(None),
+        }
+    }
+}
+
+impl OnePlace<'_> {
+    /// Looks whether the place would be granted at once, and if so returns the session of that look.
+    pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
+        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
+        match decide::kind_mismatch(self.mode, &view) {
+            Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
+            None => Ok(decide::is_free(self.mode, &view).then_some(session)),
+        }
+    }
+
+    /// Takes a place at the tail.
+    pub(super) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
+        let sent = self.send(shared, session)?;
+        self.joined(shared, sent).await
+    }
+
+    /// Sends the entry.
+    pub(super) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
+        send(shared, session, self.queue, self.mode, Rank::Tail)
+    }
+
+    /// Waits for the answer to the join.
+    pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
+        let joined = answer.await.map_err(|error| error.at(self.queue))?;
+        let ahead = joined.view.position(&joined.id).unwrap_or(0);
+        let lock = self.queue.with_part(Part::Line);
+        shared.observers.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
+        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
+    }
+}
+
+/// Takes a place right behind one that is held, of a mode that its holder does not exclude.
+pub(crate) async fn join_beside(
+    shared: &Shared,
+    queue: &QueueName,
+    mode: Mode,
+    session: &Arc<dyn Session>,
+    held: &ContenderId,
+) -> Result<Granted> {
+    let (place, sent) = send(shared, session.clone(), queue, mode, Rank::With(held.clone()))?;
+    let Enqueued { id, token, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
+    check_standing(queue, &*standing)?;
+    Ok(Granted { place, id, token, standing })
+}
+
+/// An armed place, and the answer to its entry under way.
+pub(super) type Sent = (Place, BoxFuture<Result<Enqueued>>);
+
+/// Arms a place and sends its entry, in this order.
+fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, mode: Mode, rank: Rank) -> Result<Sent> {
+    let ticket = Ticket::mint()?;
+    let place = Place::arm(session, queue.clone(), ticket);
+    let mut entry = Entry::new(ticket, mode, shared.owner.clone());
+    entry.rank = rank;
+    let sent = place.session.enqueue(queue, entry);
+    Ok((place, sent))
+}
+
+/// A place in a queue, with the view that came with it.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(super) queue: QueueName,
+    pub(super) mode: Mode,
+    pub(super) place: Place,
+    pub(crate) joined: Enqueued,
+}
+
+impl Joined {
+    /// Returns the session under which the place was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.place.session
+    }
+
+    fn decide(&self, view: &QueueView) -> Result<Decision> {
+        match decide::decide(self.mode, &self.joined.id, view) {
+            Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
+            decision => Ok(decision),
+        }
+    }
+
+    /// Tells whether no wait is needed, as the queue stood at the join.
+    pub(super) fn is_first(&self) -> bool {
+        self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
+    }
+
+    /// Takes the grant if no wait is needed; otherwise leaves the queue.
+    pub(super) fn granted_at_once(self) -> Result<Option<Granted>> {
+        match self.decide(&self.joined.view)? {
+            Decision::Granted => self.grant().map(Some),
+            Decision::NotInQueue => Err(removed(&self.queue)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Tells whether the place is still in the queue.
+    pub(super) fn stands(&self) -> bool {
+        self.joined.standing.liveness().is_held()
+    }
+
+    /// Looks whether it is granted now.
+    pub(super) async fn is_granted_now(&self) -> Result<bool> {
+        check_standing(&self.queue, &*self.joined.standing)?;
+        let view = self.place.session.view(&self.queue).await.map_err(|error| error.at(&self.queue))?;
+        match self.decide(&view)? {
+            Decision::Granted => Ok(true),
+            Decision::NotInQueue => Err(removed(&self.queue)),
+            _ => Ok(false),
+        }
+    }
+
+    /// Waits until the place is granted or lost.
+    pub(super) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
+        self.until_granted(shared).await?;
+        self.grant()
+    }
+
+    /// Waits until the place is granted or lost; it stands if this is dropped, and the wait may begin again.
+    pub(super) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
+        let seen = self.joined.view.version;
+        // A waiter keeps no list: ten thousand of them would hold gigabytes.
+        let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
+        let session = self.place.session.clone();
+        let standing = self.joined.standing.clone();
+        if view.contenders.is_empty() {
+            // The first view came with the place, and an earlier wait that was dropped has used it.
+            view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
+        }
+        let mut known: Option<Arc<Front>> = None;
+        loop {
+            if let Some(front) = &known {
+                front.note_view(&view);
+            }
+            let (ahead, departure_grants) = match self.decide(&view)? {
+                Decision::Granted => break,
+                Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
+                Decision::NotInQueue | Decision::KindMismatch { .. } => {
+                    // If the session ended, its contenders are gone too: then the reason is the lost session.
+                    check_standing(&self.queue, &*standing)?;
+                    return Err(removed(&self.queue));
+                }
+            };
+            let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
+            let seen = view.version;
+            // A place that is granted at once is not delayed by what only waiters need.
+            let front = known.get_or_insert_with(|| {
+                let front = shared.fronts.of(&self.queue, &session);
+                front.note_view(&view);
+                front
+            });
+            drop(view);
+            let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
+            check_standing(&self.queue, &*standing)?;
+            let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
+            if matches!(departure, Ok(Departure::Gone)) && is_proved {
+                if decide::is_alone(self.mode) {
+                    // Noted before the lock is held, and so before any waiter can see it given back.
+                    front.note(seen, &self.joined.id);
+                }
+                break;
+            }
+            let was_told = matches!(departure, Ok(Departure::Gone));
+            let look = || if was_told { session.view_after_departure(&self.queue) } else { session.view(&self.queue) };
+            view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn grant(self) -> Result<Granted> {
+        let Enqueued { id, token, standing, .. } = self.joined;
+        check_standing(&self.queue, &*standing)?;
+        Ok(Granted { place: self.place, id, token, standing })
+    }
+}

@@ -1,0 +1,33 @@
+//! The way to a grant: join, decide, wait for the one ahead, decide again.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `place` | the ticket that is withdrawn when it is dropped: all cancellation is handled there |
+//! | `line` | one attempt in the one queue of a lock |
+//! | `permits` | one attempt at the gate and the permits of a semaphore |
+//! | `freeze` | one attempt at a place that outlives our session |
+//! | `onlook` | waiting without a place |
+//! | `persist` | attempts until one succeeds, fails permanently, or the time is up |
+//! | `round` | one attempt at entering a double barrier, and at seeing all leave it |
+//! | `resume` | a place in line first, and its grant later |
+//! | `refusal` | the errors when a place cannot be taken or kept |
+
+mod freeze;
+mod line;
+mod onlook;
+mod permits;
+mod persist;
+mod place;
+mod refusal;
+mod resume;
+mod round;
+
+pub(crate) use freeze::Freeze;
+pub(crate) use line::{Joined, OnePlace, join_beside};
+pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
+pub(crate) use permits::{Bound, SomePermits};
+pub(crate) use persist::{Attempt, Patience, Progress, STEADY, grant_by};
+pub(crate) use place::{Granted, Place};
+pub(crate) use refusal::{lost_error, refused};
+pub(crate) use resume::{InLine, Resumed};
+pub(crate) use round::{OneRound, RoundGone};

@@ -1,0 +1,343 @@
+//! One attempt at a semaphore: wait at the gate, then take all permits at once.
+//!
+//! Only the first contender at the gate looks at the permits, so no other one takes a permit between its look and its
+//! taking. All requested permits are taken in one transaction, when they fit: no contender holds some of them while it
+//! waits for the rest.
+//!
+//! The gate orders the contenders that use it, but safety does not depend on it. Permits are granted only if, with them
+//! taken, there are no more than allowed by the bound that is read after the taking; otherwise they are given back at
+//! once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::line::OnePlace;
+use super::persist::{Attempt, Failures, Progress, until_answered};
+use super::place::{Granted, Place};
+use super::refusal::{check_standing, kind_mismatch};
+use crate::counter::Count;
+use crate::decide::{self, Permits};
+use crate::shared::Shared;
+use lockkeeper_core::Part;
+use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, QueueName, Result, Session, Standing};
+use lockkeeper_core::{Enqueued, Entry, Expected, Mode, QueueView, Ticket, Value};
+
+/// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
+/// ask the service in a busy loop.
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many permits there are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Bound {
+    /// As many as all holders of a permit say.
+    Agreed(u32),
+    /// As many as a counter says, now.
+    Counted(QueueName),
+}
+
+/// Asks for permits of a semaphore, all at once.
+#[derive(Debug)]
+pub(crate) struct SomePermits<'a> {
+    pub(crate) lock: &'a QueueName,
+    pub(crate) wanted: u32,
+    pub(crate) bound: &'a Bound,
+}
+
+impl Attempt for SomePermits<'_> {
+    type Granted = Vec<Granted>;
+
+    fn queue(&self) -> &QueueName {
+        self.lock
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
+        let session = shared.session().await.map_err(|error| error.at(self.lock))?;
+        let queue = self.lock.with_part(Part::Gate);
+        let gate = OnePlace { queue: &queue, mode: Mode::Gate };
+        let sent = gate.send(shared, session.clone())?;
+        let first_look = self.questions(&session);
+        let joined = gate.joined(shared, sent).await?;
+        *progress = Progress::Placed;
+        let hint = if joined.is_first() { self.hint(first_look).await } else { None };
+        let gate = joined.wait(shared).await?;
+        self.wait_at_gate(shared, &session, &*gate.standing, hint).await
+    }
+
+    /// It looks before it joins, so that a semaphore without free permits costs the service no write.
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
+        let session = shared.session().await.map_err(|error| error.at(self.lock))?;
+        let queue = self.lock.with_part(Part::Gate);
+        let gate = OnePlace { queue: &queue, mode: Mode::Gate };
+        let waiters = session.view(&queue);
+        let permits = self.questions(&session);
+        let waiters = waiters.await.map_err(|error| error.at(self.lock))?;
+        let permits = self.answers(permits).await?;
+        if !waiters.contenders.is_empty() || self.decide(&permits)? != Permits::Fit {
+            return Ok(None);
+        }
+        let sent = gate.send(shared, session.clone())?;
+        let permits = self.questions(&session);
+        let Some(gate) = gate.joined(shared, sent).await?.granted_at_once()? else {
+            return Ok(None);
+        };
+        let seen = match self.hint(permits).await {
+            Some(seen) => seen,
+            None => self.answers(self.questions(&session)).await?,
+        };
+        match self.decide(&seen)? {
+            Permits::Fit => self.take(shared, &session, &*gate.standing, &seen).await,
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The permits as they were seen, and the bound.
+#[derive(Debug)]
+struct Seen {
+    view: QueueView,
+    /// The value with the bound, as it was read.
+    value: Option<Value>,
+    bound: u32,
+}
+
+/// A look at the permits and at the bound, sent together.
+type Questions = (BoxFuture<Result<QueueView>>, BoxFuture<Result<Option<Value>>>);
+
+impl SomePermits<'_> {
+    fn permits(&self) -> QueueName {
+        self.lock.with_part(Part::Permits)
+    }
+
+    /// Names the queue whose value has the bound.
+    fn bound_lies_at(&self) -> QueueName {
+        match self.bound {
+            Bound::Agreed(_) => self.permits(),
+            Bound::Counted(counter) => counter.clone(),
+        }
+    }
+
+    fn questions(&self, session: &Arc<dyn Session>) -> Questions {
+        (session.view(&self.permits()), session.value(&self.bound_lies_at()))
+    }
+
+    async fn answers(&self, (view, value): Questions) -> Result<Seen> {
+        let view = view.await.map_err(|error| error.at(self.lock))?;
+        let value = value.await.map_err(|error| error.at(self.lock))?;
+        self.seen(view, value)
+    }
+
+    fn seen(&self, view: QueueView, value: Option<Value>) -> Result<Seen> {
+        let bound = match self.bound {
+            Bound::Agreed(bound) => *bound,
+            Bound::Counted(counter) => read_counter(counter, value.as_ref())?,
+        };
+        Ok(Seen { view, value, bound })
+    }
+
+    /// Reads a look that was sent right after our entry into the gate, so that the first contender there needs no
+    /// second round trip.
+    ///
+    /// Where the entry was sent again, the look is older than our place: other contenders may have come and gone in
+    /// between. So it may tell that permits fit, which their taking proves or refutes, or that they do not, and then a
+    /// change is awaited. It causes no error, and no bound is noted by it.
+    async fn hint(&self, first_look: Questions) -> Option<Seen> {
+        let seen = self.answers(first_look).await.ok()?;
+        let is_harmless = self.decide(&seen).is_ok() && self.unnoted(seen.value.as_ref()).is_none();
+        is_harmless.then_some(seen)
+    }
+
+    /// Waits until the permits fit, and takes them. A failure that may pass does not cost the place at the gate.
+    async fn wait_at_gate(
+        &self,
+        shared: &Shared,
+        session: &Arc<dyn Session>,
+        gate: &dyn Standing,
+        mut hint: Option<Seen>,
+    ) -> Result<Vec<Granted>> {
+        let mut failures = Failures::default();
+        let mut was_overtaken = false;
+        loop {
+            let seen = match hint.take() {
+                Some(seen) => seen,
+                None => self.look(shared, session, gate).await?,
+            };
+            let failure = if self.decide(&seen)? == Permits::Fit {
+                match self.take(shared, session, gate, &seen).await {
+                    Ok(Some(granted)) => return Ok(granted),
+                    Ok(None) => {
+                        if was_overtaken {
+                            shared.clock.sleep_until(shared.clock.now().saturating_add(OVERTAKEN_PAUSE)).await;
+                        }
+                        was_overtaken = true;
+                        None
+                    }
+                    Err(error) => Some(error),
+                }
+            } else {
+                was_overtaken = false;
+                let change = self.change(session, gate, seen).await;
+                if change.is_ok() {
+                    failures = Failures::default();
+                }
+                change.err()
+            };
+            if let Some(error) = failure {
+                failures.pause(shared, self.lock, gate, error).await?;
+            }
+        }
+    }
+
+    /// Looks while the gate is ours; a failure that may pass does not cost the gate.
+    async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, gate: &dyn Standing) -> Result<Seen> {
+        let look = || -> BoxFuture<Result<_>> {
+            let (view, value) = self.questions(session);
+            Box::pin(async move { Ok((view.await?, value.await?)) })
+        };
+        let (view, value) = until_answered(shared, self.lock, gate, None, look).await?;
+        self.seen(view, value)
+    }
+
+    fn decide(&self, seen: &Seen) -> Result<Permits> {
+        let decision = decide::permits(self.wanted, seen.bound, &seen.view);
+        if let Permits::KindMismatch { found } = decision {
+            return Err(kind_mismatch(self.lock, Mode::Permit, found));
+        }
+        if let (Bound::Agreed(ours), Some(theirs)) = (self.bound, agreed(seen.value.as_ref()))
+            && theirs != *ours
+            && !seen.view.contenders.is_empty()
+        {
+            let message = format!("asked for with {ours} permits, but the present holders use it with {theirs}");
+            return Err(Error::permanent(ErrorKind::BoundMismatch, Operation::Join, message).at(self.lock));
+        }
+        Ok(decision)
+    }
+
+    /// Waits for a change of the permits or of the bound, or for the loss of the gate.
+    async fn change(&self, session: &Arc<dyn Session>, gate: &dyn Standing, seen: Seen) -> Result<()> {
+        let permits = session.changed(&self.permits(), &seen.view);
+        let bound = async {
+            match self.bound {
+                // While too many permits are taken, the holders' bound cannot change.
+                Bound::Agreed(_) => std::future::pending().await,
+                Bound::Counted(counter) => {
+                    session.value_changed(counter, seen.value.as_ref().map(|value| value.version)).await.map(drop)
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            // The next look reports it.
+            _ = gate.lost() => Ok(()),
+            change = permits => change.map(drop),
+            change = bound => change,
+        }
+    }
+
+    /// Takes the permits; `None`, with nothing taken, if the look is out of date.
+    async fn take(
+        &self,
+        shared: &Shared,
+        session: &Arc<dyn Session>,
+        gate: &dyn Standing,
+        seen: &Seen,
+    ) -> Result<Option<Vec<Granted>>> {
+        if !self.agree(session, seen).await? {
+            return Ok(None);
+        }
+        let queue = self.permits();
+        let mut places = Vec::new();
+        let mut entries = Vec::new();
+        for _ in 0..self.wanted {
+            let ticket = Ticket::mint()?;
+            places.push(Place::arm(session.clone(), queue.clone(), ticket));
+            entries.push(Entry::new(ticket, Mode::Permit, shared.owner.clone()));
+        }
+        let taken = session.enqueue_all(&queue, entries);
+        // Sent after the taking, so that it shows the bound under which the permits were taken.
+        let value = session.value(&self.bound_lies_at());
+        let taken = taken.await.map_err(|error| error.at(self.lock))?;
+        let value = value.await.map_err(|error| error.at(self.lock))?;
+        check_standing(self.lock, gate)?;
+        // The service may have removed the value with the empty queue it belonged to.
+        if self.unnoted(value.as_ref()).is_some() {
+            return Ok(None);
+        }
+        let Some(view) = taken.last().map(|last| last.view.clone()) else {
+            return Ok(None);
+        };
+        let seen = self.seen(view, value)?;
+        if decide::permits(0, seen.bound, &seen.view) != Permits::Fit {
+            return Ok(None);
+        }
+        let grant = |(place, taken): (Place, Enqueued)| {
+            check_standing(self.lock, &*taken.standing)?;
+            Ok(Granted { place, id: taken.id, token: taken.token, standing: taken.standing })
+        };
+        places.into_iter().zip(taken).map(grant).collect::<Result<_>>().map(Some)
+    }
+
+    /// Notes the bound, if needed; `false` if another client wrote meanwhile.
+    async fn agree(&self, session: &Arc<dyn Session>, seen: &Seen) -> Result<bool> {
+        let Some((bound, expected)) = self.unnoted(seen.value.as_ref()) else {
+            return Ok(true);
+        };
+        let text: Arc<[u8]> = bound.to_string().into_bytes().into();
+        let written = session.set_value(&self.permits(), expected, Some(text)).await;
+        written.map(|written| written.is_some()).map_err(|error| error.at(self.lock))
+    }
+
+    /// Returns our bound and the state expected for noting it; `None` if it is noted already, or the value is not a
+    /// bound: a value of another kind is left alone.
+    fn unnoted(&self, value: Option<&Value>) -> Option<(u32, Expected)> {
+        let Bound::Agreed(ours) = *self.bound else {
+            return None;
+        };
+        let Some(value) = value else {
+            return Some((ours, Expected::Absent));
+        };
+        let is_to_be_noted = value.bytes.is_empty() || agreed(Some(value)).is_some_and(|theirs| theirs != ours);
+        is_to_be_noted.then_some((ours, Expected::Version(value.version)))
+    }
+}
+
+/// Reads the bound that was agreed; `None` if there is none yet, or the value is of another kind.
+fn agreed(value: Option<&Value>) -> Option<u32> {
+    std::str::from_utf8(&value?.bytes).ok()?.parse().ok()
+}
+
+/// Reads a bound from a counter; a negative one allows nothing.
+fn read_counter(counter: &QueueName, value: Option<&Value>) -> Result<u32> {
+    Ok(u32::try_from(Count::read(counter, value)?.number()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockkeeper_core::{Contender, ContenderId, ValueVersion, Version};
+
+    fn questions(taken: usize, noted: Option<&str>) -> Questions {
+        let permit =
+            |number: usize| Contender { id: ContenderId::new(number.to_string()), ticket: None, mode: Mode::Permit };
+        let view = QueueView::new(Version(1), (0..taken).map(permit).collect::<Vec<_>>());
+        let value = noted.map(|noted| Value { bytes: noted.as_bytes().into(), version: ValueVersion(1) });
+        (Box::pin(std::future::ready(Ok(view))), Box::pin(std::future::ready(Ok(value))))
+    }
+
+    /// The look may be older than our place, so others may have noted their bound, taken permits and left since.
+    #[tokio::test]
+    async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_no_request_is_refused() {
+        let lock = QueueName::new("door").unwrap();
+        let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound };
+        assert!(permits.hint(questions(0, None)).await.is_none(), "nothing is noted");
+        assert!(permits.hint(questions(0, Some(""))).await.is_none(), "nothing is noted");
+        assert!(permits.hint(questions(0, Some("3"))).await.is_none(), "another one is noted");
+        assert!(permits.hint(questions(1, Some("3"))).await.is_none(), "it would be refused");
+        assert!(permits.hint(questions(1, Some("2"))).await.is_some());
+        assert!(permits.hint(questions(2, Some("2"))).await.is_some(), "it is worth waiting for a change");
+        assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is of another kind, and left alone");
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted };
+        assert!(permits.hint(questions(0, Some("2"))).await.is_none(), "it is no counter");
+        assert!(permits.hint(questions(0, Some("\0\0\0\u{2}"))).await.is_some());
+    }
+}

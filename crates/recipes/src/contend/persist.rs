@@ -1,0 +1,296 @@
+//! Attempts until one succeeds, fails permanently, or the time is up.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::refusal::{check_standing, unanswered};
+use crate::event::Event;
+use crate::shared::{Shared, Stage};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
+
+/// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
+/// less, a service that ends every session at once would be asked for another in a busy loop.
+pub(crate) const STEADY: Duration = Duration::from_secs(1);
+
+/// One way to a grant under one session.
+pub(crate) trait Attempt: Sync {
+    /// What is granted.
+    type Granted: Send;
+
+    /// Returns the queue, for errors and events.
+    fn queue(&self) -> &QueueName;
+
+    /// Takes a place under the present session and waits there until it is granted or lost.
+    fn wait(&self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
+
+    /// Takes it if no wait is needed; `None` otherwise.
+    fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
+
+    /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to something
+    /// that is held.
+    fn refused_from(&self) -> Stage {
+        Stage::Drained
+    }
+}
+
+/// How far a wait has come, for the error when it ends.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// There is no place in the queue; with the last failure.
+    NoPlace(Option<Error>),
+    /// There is a place, or there was one a moment ago.
+    Placed,
+}
+
+/// How long to wait for a grant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// However long it takes.
+    Endless,
+    /// Until this moment.
+    Until(BootInstant),
+    /// Not at all.
+    None,
+}
+
+impl Patience {
+    /// Reads a caller's timeout: zero is [`Patience::None`].
+    pub(crate) fn within(shared: &Shared, timeout: Duration) -> Self {
+        if timeout.is_zero() { Self::None } else { Self::Until(shared.clock.now().saturating_add(timeout)) }
+    }
+}
+
+/// How often a call that does not wait checks whether another process holds it up: a process that is just entering the
+/// queue needs microseconds, unless it was stopped while it entered.
+const HELD_UP_LOOK: Duration = Duration::from_millis(250);
+
+/// Waits for a grant; `None` if the time was up first.
+///
+/// # Errors
+///
+/// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before there was a place:
+/// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
+/// Without patience nothing is retried.
+pub(crate) async fn grant_by<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    patience: Patience,
+) -> Result<Option<A::Granted>> {
+    let deadline = match patience {
+        Patience::None => return try_unless_held_up(shared, attempt).await,
+        Patience::Until(deadline) => Some(deadline),
+        Patience::Endless => None,
+    };
+    refuse(shared, attempt)?;
+    let mut progress = Progress::NoPlace(None);
+    let time_is_up = async {
+        match deadline {
+            Some(deadline) => shared.clock.sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    let granted = tokio::select! {
+        biased;
+        granted = persist(shared, attempt, &mut progress) => Some(granted?),
+        closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+        () = time_is_up => None,
+    };
+    // What was granted at the moment in which the keeper was drained is given back.
+    refuse(shared, attempt)?;
+    match (granted, progress) {
+        (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
+        (None, Progress::NoPlace(Some(error))) => Err(error),
+        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
+        (granted, _) => Ok(granted),
+    }
+}
+
+/// Refuses what a keeper that is drained or closed does not grant.
+fn refuse<A: Attempt>(shared: &Shared, attempt: &A) -> Result<()> {
+    shared.refuse_from(attempt.refused_from()).map_err(|closed| closed.at(attempt.queue()))
+}
+
+/// Takes it if no wait is needed. A wait for another process that is just entering the queue counts as one.
+async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
+    refuse(shared, attempt)?;
+    let mut trying = pin!(attempt.try_once(shared));
+    loop {
+        tokio::select! {
+            biased;
+            granted = &mut trying => {
+                let granted = granted?;
+                refuse(shared, attempt)?;
+                return Ok(granted);
+            }
+            closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+            () = shared.clock.sleep_until(shared.clock.now().saturating_add(HELD_UP_LOOK)) => {
+                if shared.is_held_up(attempt.queue()) {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+/// Tries until it is granted.
+async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progress) -> Result<A::Granted> {
+    let queue = attempt.queue();
+    let mut started = shared.clock.now();
+    let mut failed = 0_u32;
+    loop {
+        let attempt_started = shared.clock.now();
+        let error = match attempt.wait(shared, progress).await {
+            Ok(granted) => return Ok(granted),
+            Err(error) => error,
+        };
+        if error.advice() == Advice::Permanent {
+            return Err(error);
+        }
+        let now = shared.clock.now();
+        let place_was_lost = match error.kind() {
+            ErrorKind::Lost(reason) => {
+                shared.observers.emit(&Event::Rejoining { lock: queue.clone(), reason });
+                true
+            }
+            _ => false,
+        };
+        if matches!(progress, Progress::Placed) && now.saturating_duration_since(attempt_started) >= STEADY {
+            // The policy bounds one outage, not the wait before it.
+            (failed, started) = (0, now);
+        }
+        failed = failed.saturating_add(1);
+        if place_was_lost && failed == 1 {
+            continue;
+        }
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            return Err(error);
+        };
+        shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: error.clone() });
+        *progress = Progress::NoPlace(Some(error));
+        shared.clock.sleep_until(now.saturating_add(delay)).await;
+    }
+}
+
+/// Asks until there is an answer. While the place stands, a failure that may pass does not cost it. `failure` is the
+/// failure before the first question, if there was one.
+pub(super) async fn until_answered<T>(
+    shared: &Shared,
+    queue: &QueueName,
+    standing: &dyn Standing,
+    failure: Option<Error>,
+    ask: impl Fn() -> BoxFuture<Result<T>> + Send,
+) -> Result<T> {
+    let mut failures = Failures::default();
+    let mut outcome = match failure {
+        None => ask().await,
+        Some(error) => Err(error),
+    };
+    loop {
+        check_standing(queue, standing)?;
+        match outcome {
+            Ok(answer) => return Ok(answer),
+            Err(error) => failures.pause(shared, queue, standing, error).await?,
+        }
+        outcome = ask().await;
+    }
+}
+
+/// Consecutive failures of questions while a place is kept.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u32,
+    first_at: Option<BootInstant>,
+}
+
+impl Failures {
+    /// Counts one more failure, and waits until the next attempt.
+    ///
+    /// # Errors
+    ///
+    /// The failure itself if it does not pass, or if the retry policy gives up; the loss of the place if it is lost.
+    pub(super) async fn pause(
+        &mut self,
+        shared: &Shared,
+        queue: &QueueName,
+        standing: &dyn Standing,
+        error: Error,
+    ) -> Result<()> {
+        // If the place was lost, its reason is reported, and not the failures that followed from it.
+        check_standing(queue, standing)?;
+        let error = error.at(queue);
+        if error.advice() == Advice::Permanent {
+            return Err(error);
+        }
+        self.count = self.count.saturating_add(1);
+        let now = shared.clock.now();
+        let elapsed = now.saturating_duration_since(*self.first_at.get_or_insert(now));
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(self.count, elapsed, random) else {
+            return Err(error);
+        };
+        shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: self.count, delay, error });
+        tokio::select! {
+            biased;
+            _ = standing.lost() => {}
+            () = shared.clock.sleep_until(now.saturating_add(delay)) => {}
+        }
+        check_standing(queue, standing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::memory::MemoryService;
+    use crate::retry::RetryPolicy;
+    use lockkeeper_core::SafeUntil;
+    use lockkeeper_core::clock::TestClock;
+
+    const TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// A policy bounds one outage, not a wait in line.
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_has_waited_for_long_gets_all_retries_of_the_policy_when_the_service_fails() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let retry = RetryPolicy::until_elapsed(10 * TIMEOUT, Duration::from_secs(1));
+        let (ann, bob) = (service.keeper(), service.keeper_builder().retry(retry).build());
+        let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = bob.mutex("door").unwrap();
+            async move { mutex.lock().await }
+        });
+        let mut changes = bob.election("hall").unwrap().changes();
+        assert_eq!(changes.next().await.unwrap(), None);
+        let watching = tokio::spawn(async move { changes.next().await });
+        for _ in 0..3 {
+            tokio::time::sleep(100 * TIMEOUT).await;
+            bob.testing().unwrap().cut(SafeUntil::ProcessEnd);
+            bob.testing().unwrap().expire_session();
+            tokio::time::sleep(5 * TIMEOUT).await;
+            bob.testing().unwrap().heal();
+        }
+        guard.release().await.unwrap();
+        assert!(waiting.await.unwrap().unwrap().hold().is_held());
+        let leadership = ann.election("hall").unwrap().campaign().await.unwrap();
+        assert_eq!(watching.await.unwrap().unwrap().as_ref(), Some(leadership.hold().contender()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_is_up_before_there_was_a_place_is_an_error_and_after_that_an_answer() {
+        let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
+        let mutex = keeper.mutex("door").unwrap();
+        keeper.testing().unwrap().pause();
+        let error = mutex.lock_timeout(TIMEOUT).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
+        assert_eq!(error.to_string(), "door: join: memory: has not answered in time");
+        assert!(std::error::Error::source(&error).is_none(), "nothing is known to be wrong");
+        keeper.testing().unwrap().resume();
+        let guard = mutex.lock().await.unwrap();
+        assert!(mutex.lock_timeout(TIMEOUT).await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+}

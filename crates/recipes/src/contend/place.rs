@@ -1,0 +1,70 @@
+//! A ticket that is withdrawn when it is dropped.
+//!
+//! It is armed before the join is sent, so that a future dropped at any point leaves no contender behind.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{ContenderId, Ticket};
+use lockkeeper_core::{FencingToken, QueueName, Session, Standing, Withdrawal};
+
+/// A ticket that was, or is about to be, sent: dropping it withdraws it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(super) session: Arc<dyn Session>,
+    queue: QueueName,
+    ticket: Option<Ticket>,
+}
+
+impl Place {
+    pub(super) fn arm(session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
+        Self { session, queue, ticket: Some(ticket) }
+    }
+
+    /// Returns the session under which it was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.session
+    }
+
+    /// Leaves the queue, and returns the future that is ready when that is certain.
+    pub(crate) fn leave(mut self) -> Withdrawal {
+        match self.ticket.take() {
+            Some(ticket) => self.session.withdraw(&self.queue, ticket),
+            None => Withdrawal::done(Ok(())),
+        }
+    }
+
+    /// Returns a function that leaves the queue without owning the place; leaving twice does nothing.
+    pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
+        let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
+        move || {
+            if let Some(ticket) = ticket {
+                drop(session.withdraw(&queue, ticket));
+            }
+        }
+    }
+
+    /// Leaves the contender where it is and stops tracking it.
+    pub(super) fn keep(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.session.keep(&self.queue, ticket);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            // It goes on in the background, and no caller is left to report to.
+            drop(self.session.withdraw(&self.queue, ticket));
+        }
+    }
+}
+
+/// A place that was granted.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) place: Place,
+    pub(crate) id: ContenderId,
+    pub(crate) token: FencingToken,
+    pub(crate) standing: Arc<dyn Standing>,
+}

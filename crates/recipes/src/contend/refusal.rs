@@ -1,0 +1,65 @@
+//! The errors when a place cannot be taken or kept.
+
+use crate::shared::Shared;
+use lockkeeper_core::Mode;
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Standing};
+
+/// A grant counts only if the place stands at the moment of the grant, however long the wait took.
+pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
+    match standing.liveness() {
+        Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        Liveness::Lost(reason) if standing.is_displaced() => {
+            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
+        }
+        Liveness::Lost(LossReason::Removed | LossReason::Broken) => Err(removed(queue)),
+        Liveness::Lost(reason @ LossReason::Closed) => {
+            Err(Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue))
+        }
+        Liveness::Lost(reason) => {
+            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
+        }
+    }
+}
+
+pub(super) fn removed(queue: &QueueName) -> Error {
+    let message = "our contender was removed from the queue";
+    Error::permanent(ErrorKind::Removed, Operation::Wait, message).at(queue)
+}
+
+pub(super) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
+    let message = format!("in use as {}, which is another kind of lock than {}", kind_of(found), kind_of(asked));
+    Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
+}
+
+/// Names the kind of lock that a contender of this mode asks for.
+const fn kind_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Mutex => "a mutex",
+        Mode::Read | Mode::Write => "a read/write lock",
+        Mode::Exclusive => "a mutex or a read/write lock",
+        Mode::Gate | Mode::Permit => "a semaphore",
+        Mode::Candidate => "an election",
+        Mode::Member => "a barrier",
+    }
+}
+
+/// Returns the error for a time that was up before the service answered, with the connection's trouble as its cause, if
+/// known.
+pub(super) fn unanswered(shared: &Shared) -> Error {
+    let message = format!("{} has not answered in time", shared.backend.service());
+    let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, message);
+    match shared.backend.trouble() {
+        Some(trouble) => error.caused_by(trouble),
+        None => error,
+    }
+}
+
+/// Returns the error for a request that can never be granted.
+pub(crate) fn refused(queue: &QueueName, message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidRequest, Operation::Join, message).at(queue)
+}
+
+/// Returns the error for a hold that was lost before it was given back.
+pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
+    Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
+}

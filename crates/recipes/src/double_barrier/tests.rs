@@ -1,0 +1,308 @@
+//! Double barriers on the memory backend under paused time; the counterparts of Curator's tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::{Entered, MEMBERS_MAX};
+use crate::Keeper;
+use crate::memory::MemoryService;
+use lockkeeper_core::clock::TestClock;
+use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil};
+
+const SOON: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(600);
+
+fn service() -> MemoryService {
+    MemoryService::new(Arc::new(TestClock::new()))
+}
+
+fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {
+    let barrier = keeper.double_barrier("d", members).unwrap();
+    tokio::spawn(async move { barrier.enter().await })
+}
+
+fn leave(entered: Entered) -> JoinHandle<Result<()>> {
+    tokio::spawn(entered.leave())
+}
+
+async fn soon<T>(task: JoinHandle<Result<T>>) -> T {
+    tokio::time::timeout(SOON, task).await.expect("it comes soon").unwrap().unwrap()
+}
+
+async fn settle() {
+    tokio::time::sleep(LONG).await;
+}
+
+/// Curator's `testBasic` and `testMultiClient`: no member is in before all have come, and none is out before all have
+/// left, round after round.
+#[tokio::test(start_paused = true)]
+async fn members_go_in_together_and_out_together_round_after_round() {
+    const MEMBERS: usize = 5;
+    let service = service();
+    let keepers: Vec<_> = (0..MEMBERS).map(|_| service.keeper()).collect();
+    for _ in 0..3 {
+        let mut entering: Vec<_> = keepers[1..].iter().map(|keeper| enter(keeper, 5)).collect();
+        settle().await;
+        assert!(entering.iter().all(|task| !task.is_finished()));
+        entering.push(enter(&keepers[0], 5));
+        let mut inside = Vec::new();
+        for task in entering {
+            inside.push(soon(task).await);
+        }
+        let last = inside.pop().unwrap();
+        let leaving: Vec<_> = inside.into_iter().map(leave).collect();
+        settle().await;
+        assert!(leaving.iter().all(|task| !task.is_finished()));
+        soon(leave(last)).await;
+        for task in leaving {
+            soon(task).await;
+        }
+        assert!(service.keeper().contenders("d").await.unwrap().is_empty());
+        assert_eq!(service.keeper().shared_value("d").unwrap().get().await.unwrap(), None, "the note is cleared away");
+    }
+}
+
+/// Curator's `testOverSubscribed`: one more than needed have come when a member looks, and all go in and out.
+#[tokio::test(start_paused = true)]
+async fn one_more_than_needed_goes_in_with_the_others() {
+    let service = service();
+    let keepers: Vec<_> = (0..6).map(|_| service.keeper()).collect();
+    for keeper in &keepers {
+        keeper.shared_value("other").unwrap().get().await.unwrap();
+    }
+    // All six requests take effect before any of them is answered.
+    keepers[0].testing().unwrap().pause();
+    let through = |keeper: &Keeper| {
+        let barrier = keeper.double_barrier("d", 5).unwrap();
+        tokio::spawn(async move { barrier.enter().await?.leave().await })
+    };
+    let tasks: Vec<_> = keepers.iter().map(through).collect();
+    tokio::task::yield_now().await;
+    keepers[0].testing().unwrap().resume();
+    for task in tasks {
+        soon(task).await;
+    }
+    // Also one that comes later, while all are inside.
+    let tasks: Vec<_> = keepers[..5].iter().map(|keeper| enter(keeper, 5)).collect();
+    let mut inside = Vec::new();
+    for task in tasks {
+        inside.push(soon(task).await);
+    }
+    inside.push(soon(enter(&keepers[5], 5)).await);
+    let last = inside.pop().unwrap();
+    let leaving: Vec<_> = inside.into_iter().map(leave).collect();
+    settle().await;
+    assert!(leaving.iter().all(|task| !task.is_finished()), "the late one is of the round");
+    soon(leave(last)).await;
+    for task in leaving {
+        soon(task).await;
+    }
+}
+
+/// Curator's `testSpuriousWakeup` (GH-1290): wake-ups without cause, of the value, of the queue and of the connection.
+#[tokio::test(start_paused = true)]
+async fn a_wake_up_without_cause_lets_no_member_in() {
+    let service = service();
+    let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
+    let (first, second) = (enter(&ann, 3), enter(&bob, 3));
+    settle().await;
+    eve.shared_value("d").unwrap().set(b";").await.unwrap();
+    settle().await;
+    eve.shared_value("d").unwrap().remove().await.unwrap();
+    settle().await;
+    ann.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    settle().await;
+    ann.testing().unwrap().heal();
+    settle().await;
+    assert!(!first.is_finished() && !second.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_after_one_of_a_round_has_left_waits_for_the_next_round() {
+    let service = service();
+    let (ann, bob, eve, dan) = (service.keeper(), service.keeper(), service.keeper(), service.keeper());
+    let (first, second) = (enter(&ann, 2), enter(&bob, 2));
+    let (first, second) = (soon(first).await, soon(second).await);
+    assert!(!first.leave_timeout(Duration::ZERO).await.unwrap());
+    let third = enter(&eve, 2);
+    settle().await;
+    assert!(!third.is_finished(), "bob is of the round before");
+    let fourth = enter(&dan, 2);
+    let (third, fourth) = (soon(third).await, soon(fourth).await);
+    // Those of the second round do not wait for the straggler of the first, nor it for them.
+    let leaving = leave(third);
+    soon(leave(second)).await;
+    settle().await;
+    assert!(!leaving.is_finished());
+    soon(leave(fourth)).await;
+    soon(leaving).await;
+}
+
+/// The first has left, a late one is inside, and the next round begins: the second waits for the late one all the same.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_begun() {
+    for second_leaves_first in [false, true] {
+        let service = service();
+        let keepers: Vec<_> = (0..5).map(|_| service.keeper()).collect();
+        let (first, second) = (enter(&keepers[0], 2), enter(&keepers[1], 2));
+        let (first, second) = (soon(first).await, soon(second).await);
+        let late = soon(enter(&keepers[2], 2)).await;
+        assert!(!first.leave_timeout(Duration::ZERO).await.unwrap());
+        let mut leaving = None;
+        let mut second = Some(second);
+        if second_leaves_first {
+            leaving = second.take().map(leave);
+            settle().await;
+        }
+        let next = (enter(&keepers[3], 2), enter(&keepers[4], 2));
+        let next = (soon(next.0).await, soon(next.1).await);
+        let leaving = leaving.or_else(|| second.take().map(leave)).unwrap();
+        settle().await;
+        assert!(!leaving.is_finished(), "the late one is inside");
+        soon(leave(late)).await;
+        soon(leaving).await;
+        let next = (leave(next.0), leave(next.1));
+        soon(next.0).await;
+        soon(next.1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_dies_before_all_have_come_is_missing_and_one_that_dies_inside_has_left() {
+    let service = service();
+    let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
+    let first = enter(&ann, 2);
+    settle().await;
+    drop(first);
+    ann.close().await.unwrap();
+    let second = enter(&bob, 2);
+    settle().await;
+    assert!(!second.is_finished());
+    let third = soon(enter(&eve, 2)).await;
+    let leaving = leave(soon(second).await);
+    settle().await;
+    assert!(!leaving.is_finished());
+    eve.testing().unwrap().expire_session();
+    soon(leaving).await;
+    let error = third.leave().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_member_whose_session_expires_comes_anew() {
+    let service = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let first = enter(&ann, 2);
+    settle().await;
+    ann.testing().unwrap().expire_session();
+    settle().await;
+    let second = soon(enter(&bob, 2)).await;
+    let leaving = leave(second);
+    soon(leave(soon(first).await)).await;
+    soon(leaving).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_gives_up_or_is_cancelled_does_not_count() {
+    let service = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let barrier = ann.double_barrier("d", 2).unwrap();
+    assert!(barrier.enter_timeout(Duration::from_secs(3)).await.unwrap().is_none());
+    let cancelled = enter(&ann, 2);
+    settle().await;
+    cancelled.abort();
+    let second = enter(&bob, 2);
+    settle().await;
+    assert!(!second.is_finished());
+    assert_eq!(bob.contenders("d").await.unwrap().len(), 1);
+}
+
+/// The reply to each request of the member that completes the round is lost, and the request took effect all the same.
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_no_member_outside() {
+    for lost in [Operation::Join, Operation::Value, Operation::View] {
+        let service = service();
+        let (ann, bob) = (service.keeper(), service.keeper());
+        let first = enter(&ann, 2);
+        settle().await;
+        bob.testing().unwrap().drop_next_reply(lost);
+        let second = enter(&bob, 2);
+        settle().await;
+        let (first, second) = (leave(soon(first).await), leave(soon(second).await));
+        soon(first).await;
+        soon(second).await;
+    }
+}
+
+/// Others may have counted on its place by then. If it took another place, they would be inside without it.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_first_look_fails_keeps_the_place_that_others_count_on() {
+    let service = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    ann.testing().unwrap().drop_next_reply(Operation::Value);
+    let first = enter(&ann, 2);
+    tokio::time::sleep(SOON).await;
+    assert!(!first.is_finished());
+    let second = soon(enter(&bob, 2)).await;
+    let leaving = leave(second);
+    settle().await;
+    soon(leave(soon(first).await)).await;
+    soon(leaving).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_another_kind_is_refused_and_left_alone() {
+    let keeper = service().keeper();
+    keeper.shared_counter("d").unwrap().set(7).await.unwrap();
+    let error = keeper.double_barrier("d", 1).unwrap().enter().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    assert_eq!(keeper.shared_counter("d").unwrap().get().await.unwrap().number(), 7);
+    assert!(keeper.contenders("d").await.unwrap().is_empty());
+    assert_eq!(keeper.double_barrier("d", 0).unwrap_err().kind(), ErrorKind::InvalidRequest);
+    assert_eq!(keeper.double_barrier("d", MEMBERS_MAX + 1).unwrap_err().kind(), ErrorKind::InvalidRequest);
+}
+
+/// With exactly as many members as are needed the barrier is strict: no member is in before all have come, nor out
+/// before all have left, in every round, on several threads, while connections break and recover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_several_threads_with_a_broken_way_now_and_then_no_round_mixes_with_another() {
+    const MEMBERS: usize = 4;
+    const ROUNDS: usize = 60;
+    let service = MemoryService::new(Arc::new(lockkeeper_core::clock::SystemClock));
+    let count = || -> Arc<Vec<AtomicUsize>> { Arc::new((0..ROUNDS).map(|_| AtomicUsize::new(0)).collect()) };
+    let (came, left) = (count(), count());
+    let retry = crate::retry::RetryPolicy::forever(Duration::from_millis(1), Duration::from_millis(2));
+    let keepers: Vec<_> = (0..MEMBERS).map(|_| service.keeper_builder().retry(retry.clone()).build()).collect();
+    let member = |keeper: &Keeper| {
+        let barrier = keeper.double_barrier("d", u32::try_from(MEMBERS).unwrap()).unwrap();
+        let (came, left) = (came.clone(), left.clone());
+        tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                came[round].fetch_add(1, Ordering::SeqCst);
+                let entered = barrier.enter().await.unwrap();
+                assert_eq!(came[round].load(Ordering::SeqCst), MEMBERS, "in round {round}");
+                tokio::task::yield_now().await;
+                left[round].fetch_add(1, Ordering::SeqCst);
+                entered.leave().await.unwrap();
+                assert_eq!(left[round].load(Ordering::SeqCst), MEMBERS, "in round {round}");
+            }
+        })
+    };
+    let members: Vec<_> = keepers.iter().map(member).collect();
+    let mut turn = 0;
+    while members.iter().any(|member| !member.is_finished()) {
+        let testing = keepers[turn % MEMBERS].testing().unwrap();
+        testing.cut(SafeUntil::ProcessEnd);
+        tokio::task::yield_now().await;
+        testing.heal();
+        tokio::time::sleep(Duration::from_micros(300)).await;
+        turn += 1;
+        assert!(turn < 100_000, "the rounds do not end");
+    }
+    for member in members {
+        member.await.unwrap();
+    }
+}

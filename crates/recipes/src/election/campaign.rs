@@ -1,0 +1,222 @@
+//! The task behind a latch and a selector: it campaigns, leads, and campaigns again.
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Election, Leadership, Requeue};
+use crate::Hold;
+use crate::contend::STEADY;
+use crate::event::Event;
+use crate::lock::Lock;
+use crate::shared::Stage;
+use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+
+/// The state of a campaigner.
+#[derive(Clone, Debug)]
+pub(super) enum Status {
+    /// It does not stand for election, and waits to be told to.
+    Idle,
+    /// It stands for election.
+    Queued,
+    /// It leads, while the hold may be believed.
+    Leading(Hold),
+    /// It is over: with an error, or because it was closed.
+    Ended(Option<Error>),
+}
+
+/// The orders to a campaigner; two are counters, since each change is one order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orders {
+    stop: bool,
+    interrupts: u64,
+    requeues: u64,
+}
+
+/// A task that campaigns. Dropping it ends the task, and with it the candidacy or the lead.
+#[derive(Debug)]
+pub(super) struct Campaigner {
+    orders: watch::Sender<Orders>,
+    status: watch::Receiver<Status>,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Campaigner {
+    /// Starts a task on the present runtime.
+    pub(super) fn start<Work, Working>(election: Election, requeue: Requeue, work: Work) -> Self
+    where
+        Work: FnMut(Hold) -> Working + Send + 'static,
+        Working: Future<Output = ()> + Send + 'static,
+    {
+        let (orders, taken) = watch::channel(Orders::default());
+        let (reports, status) = watch::channel(Status::Queued);
+        let task = tokio::spawn(async move {
+            let mut end = End { lock: &election.lock, error: None };
+            let (error, closed) = match campaign_on(&election, requeue, work, &taken, &reports).await {
+                Ok(None) => (None, Ok(())),
+                // How the lead was given up is the answer to the call that asked for it, and no failure of the campaign.
+                Ok(Some(lead)) => (None, lead.resign().await),
+                Err(error) => (Some(error.clone()), Err(error)),
+            };
+            end.error = error.clone();
+            drop(end);
+            reports.send_replace(Status::Ended(error));
+            closed
+        });
+        Self { orders, status, task }
+    }
+
+    pub(super) fn status(&self) -> &watch::Receiver<Status> {
+        &self.status
+    }
+
+    /// Returns the hold by which it leads, if it may be believed now.
+    pub(super) fn leadership(&self) -> Option<Hold> {
+        leadership(self.status.borrow().clone())
+    }
+
+    /// Ends the lead, if it leads.
+    pub(super) fn interrupt(&self) -> bool {
+        let leads = self.leadership().is_some();
+        if leads {
+            self.orders.send_modify(|orders| orders.interrupts += 1);
+        }
+        leads
+    }
+
+    /// Makes it stand for election again, if it does not.
+    pub(super) fn requeue(&self) -> bool {
+        let is_idle = matches!(*self.status.borrow(), Status::Idle);
+        if is_idle {
+            self.orders.send_modify(|orders| orders.requeues += 1);
+        }
+        is_idle
+    }
+
+    /// Ends it, and waits until the lead is given up for certain.
+    pub(super) async fn close(mut self) -> Result<()> {
+        self.orders.send_modify(|orders| orders.stop = true);
+        match (&mut self.task).await {
+            Ok(outcome) => outcome,
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // The runtime has shut down, and everything was given up with it.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Campaigner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Tells observers that a campaign is over, however it ends.
+struct End<'a> {
+    lock: &'a Lock,
+    error: Option<Error>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let (lock, error) = (self.lock.queue.clone(), self.error.take());
+        self.lock.shared.observers.emit(&Event::CampaignEnded { lock, error });
+    }
+}
+
+/// Returns the hold by which this campaigner leads, if it may be believed now.
+///
+/// It is asked of a copy: a loss is told to observers, and no lock may be held meanwhile.
+pub(super) fn leadership(status: Status) -> Option<Hold> {
+    match status {
+        Status::Leading(hold) if hold.is_held() => Some(hold),
+        _ => None,
+    }
+}
+
+/// Returns the error for a caller that waits for a lead after the campaign is over.
+pub(super) fn over(election: &Election, error: Option<Error>) -> Error {
+    let closed = || Error::permanent(ErrorKind::Closed, Operation::Wait, "the campaign is over").at(election.name());
+    error.unwrap_or_else(closed)
+}
+
+/// Waits for an order. Never ends if the sender is gone, since then the task is aborted.
+async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) -> bool + Send + Sync) {
+    if orders.clone().wait_for(|orders| is_given(orders)).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Campaigns and leads until it is stopped, or fails for good; returns the lead that it has when it is stopped.
+async fn campaign_on<Work, Working>(
+    election: &Election,
+    requeue: Requeue,
+    mut work: Work,
+    orders: &watch::Receiver<Orders>,
+    reports: &watch::Sender<Status>,
+) -> Result<Option<Leadership>>
+where
+    Work: FnMut(Hold) -> Working + Send,
+    Working: Future<Output = ()> + Send,
+{
+    loop {
+        reports.send_replace(Status::Queued);
+        let guard = tokio::select! {
+            biased;
+            () = ordered(orders, |orders| orders.stop) => return Ok(None),
+            guard = elected(election) => guard?,
+        };
+        let hold = guard.hold().clone();
+        let Orders { interrupts, requeues, .. } = *orders.borrow();
+        reports.send_replace(Status::Leading(hold.clone()));
+        let stops = tokio::select! {
+            biased;
+            () = ordered(orders, |orders| orders.stop) => true,
+            () = ordered(orders, |orders| orders.interrupts != interrupts) => false,
+            _ = hold.lost() => false,
+            () = work(hold.clone()) => false,
+        };
+        if stops {
+            reports.send_replace(Status::Ended(None));
+            return Ok(Some(guard));
+        }
+        reports.send_replace(match requeue {
+            Requeue::Always => Status::Queued,
+            Requeue::WhenAsked => Status::Idle,
+        });
+        // A lead that cannot be given up now is given up in the background.
+        let _ = guard.resign().await;
+        if requeue == Requeue::WhenAsked {
+            tokio::select! {
+                biased;
+                () = ordered(orders, |orders| orders.stop) => return Ok(None),
+                closed = election.lock.shared.until(Stage::Drained) => return Err(closed.at(election.name())),
+                () = ordered(orders, |orders| orders.requeues != requeues) => {}
+            }
+        }
+    }
+}
+
+/// Waits to lead. A candidate that is removed stands again, no faster than the retry policy allows.
+async fn elected(election: &Election) -> Result<Leadership> {
+    let shared = &election.lock.shared;
+    let mut started = shared.clock.now();
+    let mut failed = 0_u32;
+    loop {
+        let stood_from = shared.clock.now();
+        let error = match election.campaign().await {
+            Err(error) if error.kind() == ErrorKind::Removed => error,
+            outcome => return outcome,
+        };
+        let now = shared.clock.now();
+        if now.saturating_duration_since(stood_from) >= STEADY {
+            (failed, started) = (0, now);
+        }
+        failed = failed.saturating_add(1);
+        let random = getrandom::u64().unwrap_or(0);
+        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            return Err(error);
+        };
+        shared.observers.emit(&Event::Retrying { lock: election.name().clone(), attempt: failed, delay, error });
+        shared.clock.sleep_until(now.saturating_add(delay)).await;
+    }
+}

@@ -1,0 +1,174 @@
+//! Who leads, for onlookers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::contend::{Attempt, Patience, Progress, grant_by, onlooker_error};
+use crate::lock::{Lock, granted};
+use crate::shared::Shared;
+use lockkeeper_core::ContenderId;
+use lockkeeper_core::{QueueName, Result, Session};
+
+/// Watches who leads; made by [`Election::changes`](crate::Election::changes).
+///
+/// It waits only for the leader to go, not for other candidates to come and go, and reads no candidate's data.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let election = keeper.election("scheduler")?;
+/// let mut changes = election.changes();
+/// assert_eq!(changes.next().await?, None);
+/// let leadership = election.campaign().await?;
+/// assert_eq!(changes.next().await?.as_ref(), Some(leadership.hold().contender()));
+/// # Ok(())
+/// # }
+/// ```
+pub struct LeaderChanges {
+    lock: Lock,
+    told: Option<Option<ContenderId>>,
+}
+
+impl LeaderChanges {
+    pub(super) const fn new(lock: Lock) -> Self {
+        Self { lock, told: None }
+    }
+
+    /// Returns the leader: at the first call the present one, later once it is another, or none. In a frozen election
+    /// the contender that freezes it counts as the leader.
+    ///
+    /// [`Election::leader`](crate::Election::leader) tells more about the leader. Of several changes in a row only the
+    /// last may be returned. Dropping the future loses nothing: the next call returns the change.
+    ///
+    /// # Errors
+    ///
+    /// Permanent ones; a failure that may pass is retried under the keeper's retry policy.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting, under a new session if need be; a change made meanwhile is returned.
+    #[doc(alias = "LeaderLatchListener")]
+    pub async fn next(&mut self) -> Result<Option<ContenderId>> {
+        let change = HeadChange { queue: &self.lock.queue, told: self.told.as_ref() };
+        let head = grant_by(&self.lock.shared, &change, Patience::Endless).await.map(granted)?;
+        self.told = Some(head.clone());
+        Ok(head)
+    }
+}
+
+/// Waits until another contender, or none, is first in a queue.
+struct HeadChange<'a> {
+    queue: &'a QueueName,
+    told: Option<&'a Option<ContenderId>>,
+}
+
+impl HeadChange<'_> {
+    async fn session(&self, shared: &Shared) -> Result<Arc<dyn Session>> {
+        shared.session().await.map_err(|error| onlooker_error(self.queue, error))
+    }
+}
+
+impl Attempt for HeadChange<'_> {
+    type Granted = Option<ContenderId>;
+
+    fn queue(&self) -> &QueueName {
+        self.queue
+    }
+
+    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Option<ContenderId>> {
+        let session = self.session(shared).await?;
+        let mut view = session.view(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
+        *progress = Progress::Placed;
+        loop {
+            let head = view.contenders.first().map(|first| first.id.clone());
+            let next = match &head {
+                _ if self.told != Some(&head) => return Ok(head),
+                None => session.changed(self.queue, &view).await,
+                Some(leader) => match session.departure(self.queue, None, leader, view.version).await {
+                    Ok(_) => session.view(self.queue).await,
+                    Err(error) => Err(error),
+                },
+            };
+            view = next.map_err(|error| onlooker_error(self.queue, error))?;
+        }
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Option<ContenderId>>> {
+        let view = self.session(shared).await?.view(self.queue).await;
+        let view = view.map_err(|error| onlooker_error(self.queue, error))?;
+        Ok(Some(view.contenders.first().map(|first| first.id.clone())))
+    }
+}
+
+impl fmt::Debug for LeaderChanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LeaderChanges").field("election", &self.lock).field("told", &self.told).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::memory::MemoryService;
+    use lockkeeper_core::SafeUntil;
+    use lockkeeper_core::clock::TestClock;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_leader_is_told_once_and_candidates_that_only_wait_are_not_told() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
+        let mut changes = eve.election("e").unwrap().changes();
+        assert_eq!(changes.next().await.unwrap(), None);
+        let first = ann.election("e").unwrap().campaign().await.unwrap();
+        assert_eq!(changes.next().await.unwrap().as_ref(), Some(first.hold().contender()));
+        let second = tokio::spawn({
+            let election = bob.election("e").unwrap();
+            async move { election.campaign().await }
+        });
+        assert!(tokio::time::timeout(Duration::from_secs(9), changes.next()).await.is_err(), "the leader is the same");
+        first.resign().await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        assert_eq!(changes.next().await.unwrap().as_ref(), Some(second.hold().contender()));
+        bob.testing().unwrap().expire_session();
+        assert_eq!(changes.next().await.unwrap(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_onlooker_that_was_cut_off_or_lost_its_session_is_told_of_the_change_afterwards_and_of_nothing_else() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        for expires in [false, true] {
+            let (ann, eve) = (service.keeper(), service.keeper());
+            let election = ann.election("e").unwrap();
+            let first = election.campaign().await.unwrap();
+            let mut changes = eve.election("e").unwrap().changes();
+            changes.next().await.unwrap();
+            let testing = eve.testing().unwrap();
+            for changed in [false, true] {
+                let cut = async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    testing.cut(SafeUntil::ProcessEnd);
+                    if expires {
+                        testing.expire_session();
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    if changed {
+                        // A candidate that is gone again, and one that stays.
+                        drop(election.campaign_timeout(Duration::from_millis(1)).await);
+                        ann.testing().unwrap().expire_session();
+                    }
+                    testing.heal();
+                    tokio::time::sleep(Duration::from_secs(60)).await;
+                };
+                tokio::select! {
+                    biased;
+                    next = changes.next() => assert_eq!((next.unwrap(), changed), (None, true)),
+                    () = cut => assert!(!changed),
+                }
+            }
+            drop(first);
+        }
+    }
+}

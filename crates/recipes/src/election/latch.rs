@@ -1,0 +1,183 @@
+//! Curator's leader latch: a process that wants to lead until it closes the latch.
+
+use std::fmt;
+
+use tokio::sync::watch;
+
+use super::campaign::{Campaigner, Status, leadership, over};
+use super::{Election, Requeue};
+use crate::Hold;
+use lockkeeper_core::{FencingToken, Result};
+
+/// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.
+///
+/// A candidate that is removed stands again too. A permanent error, or one that outlasts the keeper's retry policy,
+/// ends it: [`LeaderLatch::until_leader`] returns the error. Dropping the latch resigns and ends the candidacy in the
+/// background.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// use lockkeeper::{CloseMode, LeaderLatch};
+///
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let latch = LeaderLatch::start(&keeper.election("scheduler")?);
+/// let hold = latch.until_leader().await?;
+/// assert!(latch.has_leadership() && hold.is_held());
+/// latch.close(CloseMode::Silent).await?;
+/// assert!(!hold.is_held());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Source
+///
+/// Curator's `LeaderLatch`; the hold with its deadline replaces a policy for connection errors.
+#[must_use = "it resigns and ends its candidacy when it is dropped"]
+pub struct LeaderLatch {
+    election: Election,
+    campaigner: Campaigner,
+    /// Whether listeners are not told of the end of the lead when the latch is closed.
+    silent: watch::Sender<bool>,
+}
+
+/// What listeners are told of a lead that ends because the latch is closed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CloseMode {
+    /// Nothing.
+    #[default]
+    #[doc(alias = "SILENT")]
+    Silent,
+    /// [`LatchEvent::NotLeader`].
+    #[doc(alias = "NOTIFY_LEADER")]
+    NotifyLeader,
+}
+
+/// A change of a latch.
+#[derive(Clone, Debug)]
+pub enum LatchEvent {
+    /// It leads, while the hold may be believed.
+    #[doc(alias = "isLeader")]
+    Leader(Hold),
+    /// It does not lead any more.
+    #[doc(alias = "notLeader")]
+    NotLeader,
+}
+
+impl LeaderLatch {
+    /// Starts to campaign, in a task of the present runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(election: &Election) -> Self {
+        let leads = |_hold| std::future::pending();
+        let campaigner = Campaigner::start(election.clone(), Requeue::Always, leads);
+        Self { election: election.clone(), campaigner, silent: watch::Sender::new(false) }
+    }
+
+    /// Tells whether it leads and may believe it, looked up at the call.
+    #[doc(alias = "hasLeadership")]
+    pub fn has_leadership(&self) -> bool {
+        self.leadership().is_some()
+    }
+
+    /// Returns the hold by which it leads, with its token and deadline, if it may be believed now.
+    pub fn leadership(&self) -> Option<Hold> {
+        self.campaigner.leadership()
+    }
+
+    /// Waits until it leads, also over a connection loss. [`LeaderLatch::has_leadership`] is true before this returns.
+    ///
+    /// # Errors
+    ///
+    /// The error that ended the campaign, if it is over.
+    #[doc(alias = "await")]
+    pub async fn until_leader(&self) -> Result<Hold> {
+        let mut reports = self.campaigner.status().clone();
+        loop {
+            let status = reports.borrow_and_update().clone();
+            match status {
+                Status::Leading(hold) if hold.is_held() => return Ok(hold),
+                Status::Ended(error) => return Err(over(&self.election, error)),
+                Status::Leading(_) | Status::Idle | Status::Queued => {}
+            }
+            if reports.changed().await.is_err() {
+                // The task is gone without a word: it panicked, or its runtime did end.
+                return Err(over(&self.election, None));
+            }
+        }
+    }
+
+    /// Watches the latch from now on; a present lead is reported first.
+    #[doc(alias = "addListener")]
+    pub fn changes(&self) -> LatchChanges {
+        let (status, silent) = (self.campaigner.status().clone(), self.silent.subscribe());
+        LatchChanges { status, silent, told: None }
+    }
+
+    /// Resigns, or ends the candidacy, and waits until the service has answered or the session has ended. The lead is
+    /// over before this returns. Dropping the future does not stop it.
+    ///
+    /// # Errors
+    ///
+    /// The error that had ended the campaign before, if there was one; [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost),
+    /// permanent, if it led and the lead was lost before it was given up; transient if the service could not be told
+    /// yet: it is told as soon as it can be.
+    pub async fn close(self, mode: CloseMode) -> Result<()> {
+        self.silent.send_replace(mode == CloseMode::Silent);
+        self.campaigner.close().await
+    }
+}
+
+/// The changes of a latch; made by [`LeaderLatch::changes`].
+pub struct LatchChanges {
+    status: watch::Receiver<Status>,
+    silent: watch::Receiver<bool>,
+    /// The lead that was reported last, until its end is reported.
+    told: Option<FencingToken>,
+}
+
+impl LatchChanges {
+    /// Waits for the next change; `None` when the latch is closed or dropped, or its campaign has failed.
+    ///
+    /// Leads and their ends are reported in turn: an end when the lead may no longer be believed. A lead that was over
+    /// before this was called may be left out. Dropping the future loses nothing: the next call returns the change.
+    #[doc(alias = "LeaderLatchListener")]
+    pub async fn next(&mut self) -> Option<LatchEvent> {
+        loop {
+            let status = self.status.borrow_and_update().clone();
+            // Of a latch that was dropped the last that was heard is a lead, and that is over.
+            match (self.told, leadership(status.clone())) {
+                (None, Some(hold)) => {
+                    self.told = Some(hold.fencing_token());
+                    return Some(LatchEvent::Leader(hold));
+                }
+                (Some(told), lead) if lead.as_ref().map(Hold::fencing_token) != Some(told) => {
+                    self.told = None;
+                    let is_silent = matches!(status, Status::Ended(None)) && *self.silent.borrow();
+                    return (!is_silent).then_some(LatchEvent::NotLeader);
+                }
+                _ if matches!(status, Status::Ended(_)) => return None,
+                _ => {}
+            }
+            if self.status.changed().await.is_err() {
+                // The task ended without a report: the latch was dropped, and its lead with it.
+                return self.told.take().map(|_| LatchEvent::NotLeader);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LeaderLatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.campaigner.status().borrow().clone();
+        formatter.debug_struct("LeaderLatch").field("election", &self.election).field("status", &status).finish()
+    }
+}
+
+impl fmt::Debug for LatchChanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LatchChanges").field("told", &self.told).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! The election itself: campaign, resign, see who leads.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::LeaderChanges;
+use crate::Keeper;
+use crate::contend::Patience;
+use crate::guard::{Guard, kind};
+use crate::lock::{Lock, granted};
+use lockkeeper_core::{ContenderInfo, Mode};
+use lockkeeper_core::{QueueName, Result};
+
+/// Proof that this process leads. Dropping it resigns.
+pub type Leadership = Guard<kind::Lead>;
+
+impl Leadership {
+    /// Resigns, and waits until that is certain: another name for [`Guard::release`].
+    pub fn resign(self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.release()
+    }
+}
+
+/// An election: candidates stand in one queue, and the first of them leads.
+///
+/// The leader holds a token that is greater than that of every leader before. Made by [`Keeper::election`]; cheap to
+/// clone. [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector) campaign again and again
+/// without further calls.
+///
+/// Errors, cancellation, order, timeouts and connection loss of campaigns are those of [`Mutex`](crate::Mutex), and of
+/// looks at the election those of [`Keeper::contenders`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let election = keeper.election("scheduler")?;
+/// let leadership = election.campaign().await?;
+/// assert_eq!(election.leader().await?.map(|leader| leader.id).as_ref(), Some(leadership.hold().contender()));
+/// assert!(election.try_campaign().await?.is_none());
+/// leadership.resign().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "LeaderElection")]
+pub struct Election {
+    pub(super) lock: Lock,
+}
+
+impl Keeper {
+    /// Returns the election of this name.
+    #[doc(alias = "LeaderLatch")]
+    #[doc(alias = "LeaderSelector")]
+    pub fn election(&self, name: &str) -> Result<Election> {
+        Ok(Election { lock: self.lock(name)? })
+    }
+}
+
+impl Election {
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Returns the election's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Stands for election, and waits to lead, however long it takes.
+    pub async fn campaign(&self) -> Result<Leadership> {
+        self.lock.grant(Mode::Candidate, Patience::Endless).await.map(granted)
+    }
+
+    /// Leads if there is no other candidate; `None` otherwise.
+    pub async fn try_campaign(&self) -> Result<Option<Leadership>> {
+        self.lock.grant(Mode::Candidate, Patience::None).await
+    }
+
+    /// Stands for election, and waits to lead, at most for `timeout`; `None` if the time was up first.
+    pub async fn campaign_timeout(&self, timeout: Duration) -> Result<Option<Leadership>> {
+        self.lock.grant(Mode::Candidate, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Shows the leader; `None` if there is no candidate, or the election is frozen.
+    ///
+    /// The answer may be out of date: do not decide by it what is safe while another process leads.
+    #[doc(alias = "getLeader")]
+    pub async fn leader(&self) -> Result<Option<ContenderInfo>> {
+        let first = self.candidates().await?.into_iter().next();
+        Ok(first.filter(|first| first.frozen.is_none()))
+    }
+
+    /// Shows the candidates, the leader first.
+    #[doc(alias = "getParticipants")]
+    pub async fn candidates(&self) -> Result<Vec<ContenderInfo>> {
+        self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))
+    }
+
+    /// Watches who leads, without taking part.
+    pub fn changes(&self) -> LeaderChanges {
+        LeaderChanges::new(self.lock.clone())
+    }
+}
+
+impl fmt::Debug for Election {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Election").field(&self.lock).finish()
+    }
+}

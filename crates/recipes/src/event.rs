@@ -1,0 +1,229 @@
+//! Events of locks and sessions, for observers; nothing flows back.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{ContenderId, Revocation};
+use lockkeeper_core::{Error, FencingToken, LossReason, QueueName, SessionTimeout};
+
+/// Something that happened to one of this process's contenders, or to the session under which they stand.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// It took a place in the queue.
+    Joined {
+        /// The lock.
+        lock: QueueName,
+        /// Our place.
+        contender: ContenderId,
+        /// How many contenders stood ahead of us when we joined.
+        ahead: usize,
+    },
+    /// It lost its place while it waited, with its session, and joins again at the tail.
+    Rejoining {
+        /// The lock.
+        lock: QueueName,
+        /// Why the place was lost.
+        reason: LossReason,
+    },
+    /// An attempt failed in a way that may pass, and another follows.
+    Retrying {
+        /// The lock.
+        lock: QueueName,
+        /// How many attempts have failed.
+        attempt: u32,
+        /// When the next one follows.
+        delay: Duration,
+        /// What went wrong.
+        error: Error,
+    },
+    /// It was granted the lock.
+    Granted {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// How long it took from the call.
+        waited: Duration,
+    },
+    /// Its time was up, or another contender held the lock and it was not to wait.
+    NotAcquired {
+        /// The lock.
+        lock: QueueName,
+        /// How long it took from the call.
+        waited: Duration,
+    },
+    /// A client or an operator asked it to give the lock up, and its holder has received the request.
+    Revoked {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// The request.
+        revocation: Revocation,
+    },
+    /// It gave the lock back.
+    Released {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// How long it was held.
+        held: Duration,
+        /// Why it had been lost before, if it had.
+        lost: Option<LossReason>,
+    },
+    /// Its hold was lost: reported once, when the session is lost, or otherwise when the holder asks or gives the lock
+    /// back.
+    Lost {
+        /// The lock.
+        lock: QueueName,
+        /// The grant's token.
+        token: FencingToken,
+        /// Why.
+        reason: LossReason,
+    },
+    /// A latch or a selector is over and does not stand for election any more.
+    CampaignEnded {
+        /// The election.
+        lock: QueueName,
+        /// What ended it; `None` if this process did.
+        error: Option<Error>,
+    },
+    /// A session was opened.
+    SessionOpened {
+        /// The service, without secrets.
+        service: String,
+        /// How long the service keeps it without a sign of life; `None` where sessions have no timeout.
+        timeout: Option<SessionTimeout>,
+    },
+    /// The connection to the service is broken: the session, and every hold under it, is lost unless it reconnects in
+    /// time.
+    Jeopardy {
+        /// The service, without secrets.
+        service: String,
+        /// For how long the holds may still be believed; `None` if nothing is held.
+        safe_for: Option<Duration>,
+    },
+    /// The connection to the service is open again, and the session has survived.
+    JeopardyOver {
+        /// The service, without secrets.
+        service: String,
+    },
+    /// A session was lost, and with it all that was held and waited for under it.
+    SessionLost {
+        /// The service, without secrets.
+        service: String,
+        /// Why; [`LossReason::Closed`] if this process closed it.
+        reason: LossReason,
+    },
+}
+
+/// Receives events. It is called where they happen, so it should be quick, and must not use the same lock.
+pub trait Observer: fmt::Debug + Send + Sync + 'static {
+    /// Receives one event.
+    fn on_event(&self, event: &Event);
+}
+
+/// The observers of one keeper.
+#[derive(Debug, Default)]
+pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn push(&mut self, observer: Arc<dyn Observer>) {
+        self.0.push(observer);
+    }
+
+    /// Writes an event as a `tracing` record, and tells every observer of it.
+    pub(crate) fn emit(&self, event: &Event) {
+        trace(event);
+        for observer in &self.0 {
+            observer.on_event(event);
+        }
+    }
+}
+
+/// Writes events as `tracing` records with the target `lockkeeper`; every keeper has it.
+fn trace(event: &Event) {
+    match event {
+        Event::Joined { lock, contender, ahead } => {
+            tracing::debug!(target: "lockkeeper", %lock, %contender, ahead, "joined");
+        }
+        Event::Rejoining { lock, reason } => tracing::warn!(target: "lockkeeper", %lock, %reason, "rejoining"),
+        Event::Retrying { lock, attempt, delay, error } => {
+            let error = format_args!("{error:#}");
+            tracing::warn!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying");
+        }
+        Event::Granted { lock, token, waited } => {
+            tracing::debug!(target: "lockkeeper", %lock, %token, ?waited, "granted");
+        }
+        Event::NotAcquired { lock, waited } => {
+            tracing::debug!(target: "lockkeeper", %lock, ?waited, "not acquired");
+        }
+        Event::Revoked { lock, token, revocation } => {
+            tracing::info!(target: "lockkeeper", %lock, %token, why = revocation.why, within = ?revocation.within, "revoked");
+        }
+        Event::Released { lock, token, held, lost } => {
+            tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
+        }
+        Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
+        Event::SessionOpened { .. }
+        | Event::Jeopardy { .. }
+        | Event::JeopardyOver { .. }
+        | Event::SessionLost { .. } => trace_session(event),
+    }
+}
+
+/// Writes an end that this process did not ask for as an error, and one that it asked for as information.
+fn trace_end(event: &Event) {
+    match event {
+        // The holder has asked for it.
+        Event::Lost { lock, token, reason: reason @ (LossReason::Closed | LossReason::MaxHold) } => {
+            tracing::warn!(target: "lockkeeper", %lock, %token, %reason, "the lock is no longer held");
+        }
+        Event::Lost { lock, token, reason } => {
+            tracing::error!(target: "lockkeeper", %lock, %token, %reason, "the lock was lost");
+        }
+        Event::CampaignEnded { lock, error: Some(error) } => {
+            tracing::error!(target: "lockkeeper", %lock, error = format_args!("{error:#}"), "the campaign has failed");
+        }
+        Event::CampaignEnded { lock, error: None } => {
+            tracing::info!(target: "lockkeeper", %lock, "the campaign has ended");
+        }
+        _ => {}
+    }
+}
+
+fn trace_session(event: &Event) {
+    match event {
+        Event::SessionOpened { service, timeout: None } => {
+            tracing::info!(target: "lockkeeper", service, "session opened");
+        }
+        Event::SessionOpened { service, timeout: Some(timeout) } => {
+            let SessionTimeout { asked, granted } = timeout;
+            match timeout.is_clipped() {
+                false => tracing::info!(target: "lockkeeper", service, ?granted, "session opened"),
+                true => {
+                    tracing::warn!(target: "lockkeeper", service, ?granted, ?asked, "session opened with another timeout");
+                }
+            }
+        }
+        Event::Jeopardy { service, safe_for } => {
+            tracing::warn!(target: "lockkeeper", service, ?safe_for, "the connection to the service is broken");
+        }
+        Event::JeopardyOver { service } => {
+            tracing::info!(target: "lockkeeper", service, "the connection to the service is open again");
+        }
+        Event::SessionLost { service, reason: reason @ LossReason::Closed } => {
+            tracing::info!(target: "lockkeeper", service, %reason, "session closed");
+        }
+        Event::SessionLost { service, reason } => {
+            tracing::warn!(target: "lockkeeper", service, %reason, "session lost");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,181 @@
+//! What this process knows of the first contender of a queue, from all its contenders there.
+//!
+//! A waiter keeps no list, so the departure of the one ahead proves its turn only if it saw that one first in the
+//! queue. But the one ahead may be another contender of this process, which has learnt since that it is first, or a
+//! third contender may have seen it first. A contender that once stood first never stands behind another one
+//! afterwards, since none joins ahead of others. So an entry is never taken back, and a forgotten one costs a list.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use lockkeeper_core::{ContenderId, QueueView, Version};
+use lockkeeper_core::{QueueName, Session};
+
+/// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
+/// two before it while answers are read late.
+const FIRSTS_MAX: usize = 4;
+
+/// How many queues are remembered before those in which no contender of ours waits any more are forgotten.
+const QUEUES_MIN: usize = 64;
+
+/// The contenders that were seen first in a queue, on one connection.
+#[derive(Debug)]
+struct Firsts {
+    version: Version,
+    seen: VecDeque<ContenderId>,
+}
+
+impl Firsts {
+    /// Notes that no contender stands ahead of this one. What was seen on an earlier connection does not count any
+    /// more.
+    fn note(&mut self, version: Version, first: &ContenderId) {
+        if version < self.version || (version == self.version && self.seen.contains(first)) {
+            return;
+        }
+        if version > self.version {
+            self.version = version;
+            self.seen.clear();
+        }
+        if self.seen.len() == FIRSTS_MAX {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(first.clone());
+    }
+
+    fn has(&self, version: Version, id: &ContenderId) -> bool {
+        version == self.version && self.seen.contains(id)
+    }
+}
+
+/// What is known of one queue under one session, shared by all our waiters there.
+#[derive(Debug)]
+pub(crate) struct Front {
+    session: Arc<dyn Session>,
+    firsts: Mutex<Firsts>,
+}
+
+impl Front {
+    fn new(session: Arc<dyn Session>) -> Self {
+        let firsts = Mutex::new(Firsts { version: Version(0), seen: VecDeque::new() });
+        Self { session, firsts }
+    }
+
+    /// Notes what a view shows.
+    pub(crate) fn note_view(&self, view: &QueueView) {
+        if let Some(first) = view.contenders.first() {
+            self.note(view.version, &first.id);
+        }
+    }
+
+    /// Notes that no contender stands ahead of this one.
+    pub(crate) fn note(&self, version: Version, first: &ContenderId) {
+        self.firsts().note(version, first);
+    }
+
+    /// Whether it is known, from this connection, that no contender stood ahead of this one.
+    pub(crate) fn is_first(&self, version: Version, id: &ContenderId) -> bool {
+        self.firsts().has(version, id)
+    }
+
+    /// Nothing panics while this is locked, so a poisoned lock still guards consistent data.
+    fn firsts(&self) -> MutexGuard<'_, Firsts> {
+        self.firsts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a keeper knows of the queues in which its contenders wait.
+#[derive(Debug, Default)]
+pub(crate) struct Fronts {
+    queues: Mutex<Queues>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    by_name: BTreeMap<QueueName, Weak<Front>>,
+    /// How many there were when those without waiters were forgotten last.
+    kept: usize,
+}
+
+impl Fronts {
+    /// Returns what is known of a queue under a session, while any waiter keeps it.
+    pub(crate) fn of(&self, queue: &QueueName, session: &Arc<dyn Session>) -> Arc<Front> {
+        // Dropped after the lock is released: it may be the last reference to its session.
+        let known;
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        known = queues.by_name.get(queue).and_then(Weak::upgrade);
+        if let Some(front) = &known
+            && Arc::ptr_eq(&front.session, session)
+        {
+            return front.clone();
+        }
+        if queues.by_name.len() >= QUEUES_MIN.max(2 * queues.kept) {
+            queues.by_name.retain(|_, front| front.strong_count() > 0);
+            queues.kept = queues.by_name.len();
+        }
+        let front = Arc::new(Front::new(session.clone()));
+        queues.by_name.insert(queue.clone(), Arc::downgrade(&front));
+        front
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keeper;
+
+    fn id(name: &str) -> ContenderId {
+        ContenderId::new(name)
+    }
+
+    fn firsts() -> Firsts {
+        Firsts { version: Version(1), seen: VecDeque::new() }
+    }
+
+    #[test]
+    fn a_contender_that_was_seen_first_is_known_on_that_connection_alone() {
+        let mut firsts = firsts();
+        firsts.note(Version(1), &id("a"));
+        firsts.note(Version(1), &id("b"));
+        assert!(firsts.has(Version(1), &id("a")) && firsts.has(Version(1), &id("b")));
+        assert!(!firsts.has(Version(2), &id("b")) && !firsts.has(Version(1), &id("c")));
+        firsts.note(Version(2), &id("c"));
+        firsts.note(Version(1), &id("d"));
+        assert!(firsts.has(Version(2), &id("c")));
+        assert!(!firsts.has(Version(1), &id("d")) && !firsts.has(Version(2), &id("d")), "seen too long ago");
+    }
+
+    #[test]
+    fn the_last_few_are_remembered_and_no_more() {
+        let mut firsts = firsts();
+        for number in 0..100 {
+            firsts.note(Version(1), &id(&number.to_string()));
+            firsts.note(Version(1), &id(&number.to_string()));
+        }
+        assert_eq!(firsts.seen.len(), FIRSTS_MAX);
+        assert!(firsts.has(Version(1), &id("99")) && firsts.has(Version(1), &id("96")));
+    }
+
+    #[tokio::test]
+    async fn what_one_session_saw_says_nothing_under_the_next_and_goes_with_the_last_waiter() {
+        let (ann, bob) = (Keeper::memory(), Keeper::memory());
+        let (one, other) = (ann.shared.session().await.unwrap(), bob.shared.session().await.unwrap());
+        let (fronts, queue) = (Fronts::default(), QueueName::new("door").unwrap());
+        let front = fronts.of(&queue, &one);
+        front.note(Version(1), &id("a"));
+        assert!(fronts.of(&queue, &one).is_first(Version(1), &id("a")));
+        assert!(!fronts.of(&queue, &other).is_first(Version(1), &id("a")));
+        drop(front);
+        assert!(!fronts.of(&queue, &one).is_first(Version(1), &id("a")));
+    }
+
+    #[tokio::test]
+    async fn queues_without_waiters_are_forgotten() {
+        let keeper = Keeper::memory();
+        let session = keeper.shared.session().await.unwrap();
+        let fronts = Fronts::default();
+        for number in 0..10 * QUEUES_MIN {
+            drop(fronts.of(&QueueName::new(&number.to_string()).unwrap(), &session));
+        }
+        assert!(fronts.queues.lock().unwrap().by_name.len() <= QUEUES_MIN);
+    }
+}

@@ -1,0 +1,228 @@
+//! Proof of holding a lock: gives it back when it is dropped. [`Hold`] tells whether it is still held.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::Hold;
+use crate::contend::{Granted, Place, lost_error};
+use crate::event::Event;
+use crate::hold::Grant;
+use crate::holds::{OnList, Presence};
+use crate::limits::{Limits, Term, leave_at_end};
+use crate::shared::Shared;
+use lockkeeper_core::Mode;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
+
+/// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
+///
+/// Dropping it gives the lock back in the background: at once where the service can, else by the session's task, which
+/// goes on until the release is certain. It may be dropped anywhere: also on a thread without a runtime, after the
+/// runtime's end or in a panic. The drop neither panics nor blocks. [`Guard::release`] does the same and reports.
+///
+/// A guard can outlive its hold: when the session is lost, the service grants the lock to the next contender. Ask
+/// [`Hold::is_held`] before work that must not be done twice, and give [`Hold::fencing_token`] to a resource that can
+/// check it.
+#[must_use = "the lock is given back when the guard is dropped"]
+pub struct Guard<Kind> {
+    /// Present until the guard is released.
+    place: Option<Place>,
+    hold: Hold,
+    shared: Arc<Shared>,
+    granted_at: BootInstant,
+    limits: Limits,
+    term: Term,
+    /// After `place`, so that the lock is given back before it leaves the list.
+    _listed: OnList,
+    kind: PhantomData<fn() -> Kind>,
+}
+
+/// What a [`Guard`] is a proof of.
+pub mod kind {
+    /// A mutex.
+    #[derive(Debug)]
+    pub enum Mutex {}
+    /// A share of a read/write lock.
+    #[derive(Debug)]
+    pub enum Read {}
+    /// A read/write lock, alone.
+    #[derive(Debug)]
+    pub enum Write {}
+    /// One permit of a semaphore.
+    #[derive(Debug)]
+    pub enum Permit {}
+    /// The lead of an election.
+    #[derive(Debug)]
+    pub enum Lead {}
+    /// A place inside a double barrier.
+    #[derive(Debug)]
+    pub enum Member {}
+}
+
+/// Proof that this process holds a mutex.
+#[doc(alias = "InterProcessMutex")]
+pub type MutexGuard = Guard<kind::Mutex>;
+
+/// Proof that this process shares a read/write lock with other readers.
+#[doc(alias = "ReadLock")]
+pub type ReadGuard = Guard<kind::Read>;
+
+/// Proof that this process holds a read/write lock alone.
+#[doc(alias = "WriteLock")]
+pub type WriteGuard = Guard<kind::Write>;
+
+/// Proof that this process holds one permit of a semaphore; any task may release it.
+#[doc(alias = "Lease")]
+pub type Permit = Guard<kind::Permit>;
+
+impl<Kind> Guard<Kind> {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        queue: &QueueName,
+        mode: Mode,
+        granted: Granted,
+        called_at: BootInstant,
+        limits: Limits,
+    ) -> Self {
+        let Granted { place, id, token, standing } = granted;
+        let granted_at = shared.clock.now();
+        standing.granted();
+        let waited = granted_at.saturating_duration_since(called_at);
+        shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
+        let term = Term::begin(limits, granted_at);
+        let grant = Grant { queue: queue.clone(), id, token, standing };
+        let hold = Hold::new(shared.clone(), shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
+        if term.ends_at.is_some() {
+            leave_at_end(&hold, &place);
+        }
+        let listed = shared.holds.list(queue, mode, Some(hold.clone()), Presence::Active);
+        let shared = shared.clone();
+        Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
+    }
+
+    /// Returns the [`Hold`] of this guard. Its clones are cheap, may go anywhere and never release.
+    pub fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// Returns the grant's token.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.hold.fencing_token()
+    }
+
+    /// Gives the lock back and waits until that is certain.
+    ///
+    /// The release is under way when this returns its future, before the first poll, and goes on if the future is
+    /// dropped: until the service has answered or the session has ended, also over a connection loss. The hold is over
+    /// at once. With a [`min_hold`](crate::Mutex::min_hold) its place is left, and the future done, no earlier than
+    /// that limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if the hold had been lost before: another client may
+    /// have been granted the lock while this process still believed its hold. A hold that had ended by its
+    /// [`max_hold`](crate::Mutex::max_hold) fails in the same way. The loss is reported for every answer of the
+    /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
+    /// service could not be told yet; it is told as soon as it can be.
+    pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (hold, queue) = (self.hold.clone(), self.hold.name().clone());
+        let (lost, withdrawal) = match self.place.take() {
+            Some(place) => {
+                let lost = self.end();
+                (lost, Some(self.leave(place, lost)))
+            }
+            None => (None, None),
+        };
+        async move {
+            let left = match withdrawal {
+                Some(withdrawal) => withdrawal.await,
+                None => Ok(()),
+            };
+            match (lost, left) {
+                // The holder must learn of the loss, also if leaving succeeded.
+                (Some(reason), _) => Err(lost_error(&queue, reason)),
+                (None, Err(error)) => match error.kind() {
+                    ErrorKind::Lost(reason) => Err(lost_error(&queue, hold.note_loss(reason))),
+                    _ => Err(error.at(&queue)),
+                },
+                (None, Ok(())) => Ok(()),
+            }
+        }
+    }
+
+    /// Leaves the place of a hold that is over.
+    fn leave(&self, place: Place, lost: Option<LossReason>) -> Withdrawal {
+        match lost {
+            None => self.term.leave(&self.shared.clock, place),
+            // A lost place cannot be kept for its least time.
+            Some(_) => place.leave(),
+        }
+    }
+
+    pub(crate) const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Returns the held place; `None` once the guard is released.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Ends the hold, and returns the reason if it had been lost before.
+    fn end(&self) -> Option<LossReason> {
+        let lost = match self.hold.liveness() {
+            Liveness::Lost(reason) => Some(reason),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
+        };
+        self.hold.note_release();
+        let held = self.shared.clock.now().saturating_duration_since(self.granted_at);
+        let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
+        self.shared.observers.emit(&Event::Released { lock, token, held, lost });
+        lost
+    }
+}
+
+/// Runs `work`, dropping it at its next await if the hold is lost, and then gives the lock back. The release reports a
+/// loss that the work did not notice.
+pub(crate) async fn run_under<Work, Running, Output, Releasing>(
+    hold: Hold,
+    work: Work,
+    release: impl FnOnce() -> Releasing,
+) -> Result<Output>
+where
+    Work: FnOnce(Hold) -> Running,
+    Running: Future<Output = Output>,
+    Releasing: Future<Output = Result<()>>,
+{
+    let output = tokio::select! {
+        biased;
+        reason = hold.lost() => Err(lost_error(hold.name(), reason)),
+        output = work(hold.clone()) => Ok(output),
+    }?;
+    match release().await {
+        Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Err(error),
+        // The work is done and the release goes on in the background.
+        Ok(()) | Err(_) => Ok(output),
+    }
+}
+
+impl<Kind> Drop for Guard<Kind> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let lost = self.end();
+            // It goes on in the background, and no caller is left to report to.
+            drop(self.leave(place, lost));
+        }
+    }
+}
+
+impl<Kind> fmt::Debug for Guard<Kind> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Guard").field(&self.hold).finish()
+    }
+}

@@ -1,0 +1,217 @@
+//! The answer to whether a lock is still held, for the work under it.
+
+use std::any::Any;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::event::{Event, Observers};
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{ContenderId, Revocation};
+use lockkeeper_core::{FencingToken, Liveness, LossReason, QueueName, SafeUntil, Standing};
+
+/// What was granted, and what may be believed of it.
+pub(crate) struct Grant {
+    pub(crate) queue: QueueName,
+    pub(crate) id: ContenderId,
+    pub(crate) token: FencingToken,
+    pub(crate) standing: Arc<dyn Standing>,
+}
+
+/// The answer to whether a lock is still held; cheap to clone, and it never releases.
+#[derive(Clone)]
+pub struct Hold {
+    state: Arc<HoldState>,
+}
+
+struct HoldState {
+    queue: QueueName,
+    id: ContenderId,
+    token: FencingToken,
+    standing: Arc<dyn Standing>,
+    clock: Arc<dyn Clock>,
+    observers: Arc<Observers>,
+    /// The session lives at least as long as this.
+    _keeper: Arc<dyn Any + Send + Sync>,
+    /// When it ends by its own limit.
+    ends_at: Option<BootInstant>,
+    /// Why it was lost, once that was seen.
+    loss: OnceLock<LossReason>,
+    released: watch::Sender<bool>,
+    /// Set when a request to give up arrived, so that observers are told once.
+    heard: OnceLock<()>,
+}
+
+impl Hold {
+    /// Makes the hold of a grant; `keeper` is what keeps its session.
+    pub(crate) fn new(
+        keeper: Arc<dyn Any + Send + Sync>,
+        clock: Arc<dyn Clock>,
+        observers: Arc<Observers>,
+        grant: Grant,
+        ends_at: Option<BootInstant>,
+    ) -> Self {
+        let Grant { queue, id, token, standing } = grant;
+        let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
+        let _keeper = keeper;
+        let state = HoldState { queue, id, token, standing, clock, observers, _keeper, ends_at, loss, released, heard };
+        Self { state: Arc::new(state) }
+    }
+
+    /// Notes why the hold was lost, once it is known; the first reason stays, and observers are told of it.
+    pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
+        let HoldState { queue, token, observers, loss, .. } = &*self.state;
+        if loss.set(reason).is_ok() {
+            observers.emit(&Event::Lost { lock: queue.clone(), token: *token, reason });
+        }
+        loss.get().copied().unwrap_or(reason)
+    }
+
+    /// Notes that the guard gives the lock back.
+    pub(crate) fn note_release(&self) {
+        self.state.released.send_replace(true);
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.state.queue
+    }
+
+    /// Returns our identity in the queue.
+    pub fn contender(&self) -> &ContenderId {
+        &self.state.id
+    }
+
+    /// Returns the grant's token: greater than that of every grant before.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.state.token
+    }
+
+    /// Tells whether the lock is held now. Once the answer was no, it never is yes again.
+    pub fn is_held(&self) -> bool {
+        self.liveness().is_held()
+    }
+
+    /// Returns what may be believed now, looked up at the call.
+    pub fn liveness(&self) -> Liveness {
+        match self.look() {
+            Liveness::Lost(LossReason::Released) => Liveness::Lost(LossReason::Released),
+            Liveness::Lost(reason) => Liveness::Lost(self.note_loss(reason)),
+            liveness => liveness,
+        }
+    }
+
+    /// Looks what may be believed now, and tells no observer of what it finds.
+    fn look(&self) -> Liveness {
+        // In this order, since to the standing our own release looks like a removal.
+        let standing = self.state.standing.liveness();
+        if *self.state.released.borrow() {
+            return Liveness::Lost(LossReason::Released);
+        }
+        match self.state.loss.get() {
+            // Leaving at its limit looks like a removal too.
+            Some(&first) => Liveness::Lost(first),
+            None => self.state.limited(standing),
+        }
+    }
+
+    /// Returns how long from now the hold may be believed without further replies of the service: zero if it is lost,
+    /// `None` if the service has no timeouts.
+    pub fn safe_for(&self) -> Option<Duration> {
+        match self.liveness().safe_until() {
+            Some(safe_until) => safe_until.left(self.state.clock.now()),
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// Returns how long before the hold's deadline its holder is certain to be warned that renewals fail. Work that
+    /// needs longer than this to end safely should not begin. `None` if the service has no timeouts.
+    ///
+    /// While renewals go well, [`Hold::safe_for`] does not fall below it.
+    pub fn notice(&self) -> Option<Duration> {
+        self.state.standing.notice()
+    }
+
+    /// Waits until the lock is no longer held, and returns the reason; [`LossReason::Released`] if its guard gave it
+    /// back. [`Hold::is_held`] is false before this returns.
+    ///
+    /// # On connection loss
+    ///
+    /// Returns when the hold may no longer be believed, before another contender is granted the lock, under the
+    /// service's stated bounds.
+    pub async fn lost(&self) -> LossReason {
+        let mut released = self.state.released.subscribe();
+        let limit = async {
+            match self.state.ends_at {
+                Some(ends_at) => self.state.clock.sleep_until(ends_at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let reason = tokio::select! {
+            biased;
+            _ = released.wait_for(|&released| released) => LossReason::Released,
+            reason = self.state.standing.lost() => reason,
+            () = limit => LossReason::MaxHold,
+        };
+        // The standing reports our own release as a removal, and the first reason stays.
+        match self.liveness() {
+            Liveness::Lost(reason) => reason,
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => reason,
+        }
+    }
+
+    /// Waits until a client or an operator asks that the lock be given up, and returns the request with its reason, if
+    /// one was given. Never ends if no request comes.
+    ///
+    /// It is a request: the holder decides. Each wait returns it, also if it was made before the wait began, in an
+    /// earlier wait that was dropped, or during a connection loss.
+    #[doc(alias = "makeRevocable")]
+    #[doc(alias = "RevocationListener")]
+    pub async fn revoked(&self) -> Revocation {
+        let revocation = self.state.standing.revoked().await;
+        let HoldState { queue, token, observers, .. } = &*self.state;
+        if self.state.heard.set(()).is_ok() {
+            observers.emit(&Event::Revoked { lock: queue.clone(), token: *token, revocation: revocation.clone() });
+        }
+        revocation
+    }
+
+    /// Returns a file descriptor that keeps the lock while it is open in any process, where the service supports this.
+    /// It hands the lock to a process that may outlive this one.
+    pub fn lifeline(&self) -> Option<OwnedFd> {
+        if self.is_held() { self.state.standing.lifeline() } else { None }
+    }
+}
+
+impl HoldState {
+    /// Cuts the deadline of the place at the limit of the hold.
+    fn limited(&self, standing: Liveness) -> Liveness {
+        let Some(ends_at) = self.ends_at else {
+            return standing;
+        };
+        let cap = |safe_until| match safe_until {
+            SafeUntil::At(deadline) => SafeUntil::At(deadline.min(ends_at)),
+            SafeUntil::ProcessEnd => SafeUntil::At(ends_at),
+        };
+        match standing {
+            Liveness::Lost(reason) => Liveness::Lost(reason),
+            _ if self.clock.now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
+            Liveness::Held { safe_until } => Liveness::Held { safe_until: cap(safe_until) },
+            Liveness::Jeopardy { safe_until } => Liveness::Jeopardy { safe_until: cap(safe_until) },
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Hold")
+            .field("lock", &self.state.queue.as_str())
+            .field("token", &self.state.token)
+            .field("liveness", &self.look())
+            .finish()
+    }
+}

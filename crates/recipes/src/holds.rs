@@ -1,0 +1,167 @@
+//! What one keeper holds and waits for: the list, and the wait until nothing is held any more.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::Hold;
+use lockkeeper_core::Mode;
+use lockkeeper_core::QueueName;
+
+/// One of a keeper's own contenders: a holder or a waiter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OwnContender {
+    /// The lock.
+    pub lock: QueueName,
+    /// What was asked for. Of a semaphore there is one [`Mode::Permit`] for each permit that is held, and one for each
+    /// call that waits.
+    pub mode: Mode,
+    /// The hold; `None` for a waiter.
+    pub hold: Option<Hold>,
+}
+
+impl OwnContender {
+    /// Tells whether it was granted and has not been lost.
+    pub fn is_held(&self) -> bool {
+        self.hold.as_ref().is_some_and(Hold::is_held)
+    }
+}
+
+/// All of a keeper's own contenders.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    listed: Mutex<Listed>,
+    /// Wakes the tasks that wait for the end of some.
+    ended: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    /// By number, so in the order in which they were listed.
+    contenders: BTreeMap<u64, (OwnContender, Presence)>,
+    last_number: u64,
+}
+
+/// Whether a contender may still come to hold something without another call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Presence {
+    /// It holds, or a call waits for its grant.
+    Active,
+    /// It is a place in line in which no call waits.
+    Idle,
+}
+
+impl Holds {
+    /// Lists a contender while the returned value lives.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        lock: &QueueName,
+        mode: Mode,
+        hold: Option<Hold>,
+        presence: Presence,
+    ) -> OnList {
+        let mut listed = self.listed();
+        listed.last_number += 1;
+        let number = listed.last_number;
+        listed.contenders.insert(number, (OwnContender { lock: lock.clone(), mode, hold }, presence));
+        OnList { holds: self.clone(), number }
+    }
+
+    /// Returns all, in the order in which they asked or were granted, without the lost ones.
+    pub(crate) fn all(&self) -> Vec<OwnContender> {
+        let mut contenders = self.matching(|_, _| true);
+        contenders.retain(|contender| contender.hold.is_none() || contender.is_held());
+        contenders
+    }
+
+    /// Tells whether the lock is held in this mode.
+    pub(crate) fn has(&self, lock: &QueueName, mode: Mode) -> bool {
+        let is_it = |contender: &OwnContender, _| contender.mode == mode && contender.lock == *lock;
+        self.matching(is_it).iter().any(OwnContender::is_held)
+    }
+
+    /// Has each hold notice if it is lost, and observers told of it.
+    pub(crate) fn look(&self) {
+        for contender in self.matching(|contender, _| contender.hold.is_some()) {
+            contender.is_held();
+        }
+    }
+
+    /// Waits until nothing is held any more and no call may still be granted something.
+    pub(crate) async fn until_none(&self) {
+        let mut ended = self.ended.subscribe();
+        loop {
+            ended.mark_unchanged();
+            let (is_awaited, hold) = self.active();
+            match hold {
+                // A hold that is lost while its guard is kept changes nothing on the list.
+                Some(hold) => tokio::select! {
+                    biased;
+                    _ = hold.lost() => {}
+                    _ = ended.changed() => {}
+                },
+                // The sender lives in `self`, so this cannot fail.
+                None if is_awaited => drop(ended.changed().await),
+                None => return,
+            }
+        }
+    }
+
+    /// Tells whether any contender is active, and returns the first hold.
+    fn active(&self) -> (bool, Option<Hold>) {
+        let active = self.matching(|_, presence| presence == Presence::Active);
+        let hold = active.iter().find(|contender| contender.is_held()).and_then(|contender| contender.hold.clone());
+        (active.iter().any(|contender| contender.hold.is_none()), hold)
+    }
+
+    /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may tell
+    /// an observer of a loss, and the observer may ask for the list.
+    fn matching(&self, is_match: impl Fn(&OwnContender, Presence) -> bool) -> Vec<OwnContender> {
+        let listed = self.listed();
+        let matching = listed.contenders.values().filter(|(contender, presence)| is_match(contender, *presence));
+        matching.map(|(contender, _)| contender.clone()).collect()
+    }
+
+    /// Wakes what waits until nothing is held; mostly nothing does.
+    fn tell_of_end(&self) {
+        if self.ended.receiver_count() > 0 {
+            self.ended.send_replace(());
+        }
+    }
+
+    /// Nothing panics while the list is locked, so a poisoned lock still guards consistent data.
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One contender's place on the list; dropping it takes it off.
+#[derive(Debug)]
+pub(crate) struct OnList {
+    holds: Arc<Holds>,
+    number: u64,
+}
+
+impl OnList {
+    /// Notes whether a call waits for it.
+    pub(crate) fn note(&self, presence: Presence) {
+        if let Some((_, noted)) = self.holds.listed().contenders.get_mut(&self.number) {
+            *noted = presence;
+        }
+        self.holds.tell_of_end();
+    }
+}
+
+impl Drop for OnList {
+    fn drop(&mut self) {
+        let removed = self.holds.listed().contenders.remove(&self.number);
+        // Outside the lock: a hold may own the last reference to its place.
+        drop(removed);
+        self.holds.tell_of_end();
+    }
+}

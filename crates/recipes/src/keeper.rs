@@ -1,0 +1,263 @@
+//! The open way to one service: makes the locks and keeps the session that they are held under.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Owner, QueueName, Result};
+use tokio::sync::watch;
+
+use crate::event::{Observer, Observers};
+use crate::front::Fronts;
+use crate::holds::OwnContender;
+use crate::retry::RetryPolicy;
+use crate::shared::{Shared, Stage};
+
+/// An open way to one coordination service: makes the locks; cheap to clone.
+///
+/// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
+/// under it and nothing else. The opening is a task in the runtime of the first caller. It goes on when that caller has
+/// given up, and all callers that wait for it share its outcome. The session ends when the keeper, its clones and all
+/// that they made (locks, guards and holds) are dropped, or on [`Keeper::close`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// use lockkeeper::Keeper;
+///
+/// let keeper = Keeper::memory();
+/// let answer = keeper.mutex("sum")?.run(|_hold| async { 6 * 7 }).await?;
+/// assert_eq!(answer, 42);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # All methods
+///
+/// - A method that takes a name fails with [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) if the name is not valid. Making a lock costs
+///   nothing; the service takes part from its first use.
+/// - A method that looks ([`Keeper::contenders`], [`Keeper::queues`], [`Keeper::until_vacant`]) fails if the service
+///   cannot be reached now (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be
+///   older than a change that another client made at the same time.
+#[derive(Clone)]
+#[doc(alias = "CuratorFramework")]
+pub struct Keeper {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Keeper {
+    /// Makes a keeper over any backend, with the defaults of [`KeeperBuilder`].
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self::builder(backend).build()
+    }
+
+    /// Starts a keeper over any backend.
+    pub fn builder(backend: Arc<dyn Backend>) -> KeeperBuilder {
+        KeeperBuilder {
+            backend,
+            clock: Arc::new(SystemClock),
+            retry: RetryPolicy::default(),
+            owner: Owner::this_process(),
+            observers: Observers::default(),
+            attached: None,
+        }
+    }
+
+    /// Names the service as a URL without secrets.
+    pub fn service(&self) -> String {
+        self.shared.backend.service()
+    }
+
+    /// States what is promised on this service.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.shared.backend.capabilities()
+    }
+
+    /// Returns how long before its deadline a holder is certain to be warned that renewals fail, as
+    /// [`Hold::notice`](crate::Hold::notice) does once something is held; `None` if the service has no timeouts. Opens
+    /// the session if there is none, and answers without the service while the session is not lost.
+    ///
+    /// It follows from the timeout that the service has granted, and may shrink when that does.
+    ///
+    /// # Errors
+    ///
+    /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed) if this
+    /// keeper was closed.
+    pub async fn notice(&self) -> Result<Option<Duration>> {
+        Ok(self.shared.session().await?.notice())
+    }
+
+    /// Shows the holders and the waiters, first contender first; empty if there are none.
+    #[doc(alias = "getParticipantNodes")]
+    pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
+        let queue = QueueName::new(name)?;
+        self.shared.backend.inspect(&queue).await.map_err(|error| error.at(&queue))
+    }
+
+    /// Names the queues in use whose names begin with `prefix`, in the order of their names.
+    pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
+        self.shared.backend.queues(prefix).await
+    }
+
+    /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
+    /// was lost is not held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let reports = keeper.mutex("reports")?.lock().await?;
+    /// let holds = keeper.holds();
+    /// assert!(holds.len() == 1 && holds[0].is_held());
+    /// assert_eq!(holds[0].lock.as_str(), "reports");
+    /// # drop(reports);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn holds(&self) -> Vec<OwnContender> {
+        self.shared.holds.all()
+    }
+
+    /// Grants nothing more, and waits until all that is held is given back, at most for `deadline`; returns what is
+    /// still held. For a service that is told to stop: it can finish its work under locks.
+    ///
+    /// It takes effect when it is called, before the first poll, and lasts also if the future is dropped. From then on
+    /// new calls through this keeper and its clones, and calls that wait, end with [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed). What is held
+    /// stays held, and its guards, owners and downgrades work as before. The leader of an election is not told: end the
+    /// latch or the work. Then [`Keeper::close`] tells the service.
+    ///
+    /// It waits neither for a hold that is lost nor, beyond `deadline`, for a service that cannot be reached.
+    ///
+    /// ```
+    /// # async fn sigterm() {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// use std::time::Duration;
+    ///
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// // The service's own tasks lock and work, each with a clone of the keeper. Meanwhile, as by
+    /// // `tokio::signal::unix::signal(SignalKind::terminate())?.recv()`:
+    /// sigterm().await;
+    /// for held in keeper.drain(Duration::from_secs(20)).await {
+    ///     eprintln!("{} is held still, and is lost with the session", held.lock);
+    /// }
+    /// keeper.close().await
+    /// # }
+    /// ```
+    pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
+        self.shared.reach(Stage::Drained);
+        let shared = self.shared.clone();
+        let until = shared.clock.now().saturating_add(deadline);
+        async move {
+            tokio::select! {
+                biased;
+                () = shared.holds.until_none() => {}
+                () = shared.clock.sleep_until(until) => {}
+            }
+            let mut held = shared.holds.all();
+            held.retain(OwnContender::is_held);
+            held
+        }
+    }
+
+    /// Ends the session: holders lose their locks ([`LossReason::Closed`](lockkeeper_core::LossReason::Closed)), waiters get [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed), and
+    /// nothing can be locked through this keeper or its clones any more.
+    ///
+    /// It takes effect when it is called, after all earlier calls, and also if the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service could not be told, as after a connection loss. Then it ends the session after its
+    /// timeout.
+    pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.shared.reach(Stage::Closed);
+        let closing = self.shared.take_session().map(|session| session.close());
+        let looking = self.shared.backend.close();
+        async move {
+            let closed = match closing {
+                Some(closing) => closing.await,
+                None => Ok(()),
+            };
+            closed.and(looking.await)
+        }
+    }
+
+    /// Returns what the module of the service keeps with its keepers, if it is of this type.
+    pub(crate) fn attached<Attached: 'static>(&self) -> Option<&Attached> {
+        self.shared.attached.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Keeper").field(&self.service()).finish()
+    }
+}
+
+/// Builds a [`Keeper`].
+#[derive(Debug)]
+pub struct KeeperBuilder {
+    backend: Arc<dyn Backend>,
+    clock: Arc<dyn Clock>,
+    retry: RetryPolicy,
+    owner: Owner,
+    observers: Observers,
+    attached: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl KeeperBuilder {
+    /// Takes time from this clock instead of the machine's. It should be the clock of the backend.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Retries by this policy instead of the default one.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Shows this owner to clients that look at the queue, instead of this process's host, process id and program.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Sends events to this observer too.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Keeps something with the keeper; see [`Keeper::attached`].
+    pub(crate) fn attach(mut self, attached: impl Any + Send + Sync) -> Self {
+        self.attached = Some(Box::new(attached));
+        self
+    }
+
+    /// Makes the keeper. Nothing is opened yet.
+    pub fn build(self) -> Keeper {
+        let Self { backend, clock, retry, owner, observers, attached } = self;
+        let shared = Arc::new_cyclic(|me| Shared {
+            backend,
+            clock,
+            retry,
+            owner: Arc::new(owner),
+            observers: Arc::new(observers),
+            me: me.clone(),
+            session: StdMutex::default(),
+            stage: watch::Sender::new(Stage::Open),
+            holds: Arc::default(),
+            fronts: Fronts::default(),
+            attached,
+        });
+        Keeper { shared }
+    }
+}

@@ -1,0 +1,64 @@
+//! The recipes of Lockkeeper: every lock, written once over the waist of `lockkeeper-core`.
+//!
+//! Depend on `lockkeeper`, which re-exports what is here and chooses the service by a URL.
+//!
+//! | files | what lives there |
+//! | --- | --- |
+//! | `mutex`, `rw_lock`, `semaphore`, `election`, `multi_lock`, `owner_key`, `barrier`, `double_barrier`, `counter` | the locks |
+//! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
+//! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
+//! | `contend`, [`decide`] | the way to a grant, and the pure decision on it |
+//! | `keeper`, `opening`, `holds`, `session_news` | the open way to a service |
+//! | [`retry`], `event` | when to try again; what observers are told |
+//! | [`memory`] | keepers of the memory service |
+
+mod barrier;
+mod beside;
+mod contend;
+mod counter;
+pub mod decide;
+mod double_barrier;
+mod election;
+mod event;
+mod front;
+mod guard;
+mod hold;
+mod holds;
+mod keeper;
+mod limits;
+mod lock;
+pub mod memory;
+mod multi_lock;
+mod mutex;
+mod opening;
+mod operate;
+mod owner_key;
+pub mod retry;
+mod rw_lock;
+mod semaphore;
+mod session_news;
+mod shared;
+mod shared_value;
+mod waiting;
+mod watching;
+
+pub use barrier::Barrier;
+pub use counter::{Count, SharedCounter};
+pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
+pub use election::{
+    CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
+};
+pub use event::{Event, Observer};
+pub use guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
+pub use hold::Hold;
+pub use holds::OwnContender;
+pub use keeper::{Keeper, KeeperBuilder};
+pub use multi_lock::{Member, MultiGuard, MultiLock};
+pub use mutex::Mutex;
+pub use operate::LockKind;
+pub use owner_key::{OwnerKey, Reentrant};
+pub use rw_lock::RwLock;
+pub use semaphore::{Permits, Semaphore};
+pub use shared_value::SharedValue;
+pub use waiting::Waiting;
+pub use watching::Changes;

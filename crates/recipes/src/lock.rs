@@ -1,0 +1,66 @@
+//! What every kind of lock is made of: a keeper's shared part and a name. The recipes define its methods.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::contend::{Attempt, Granted, OnePlace, Patience, grant_by};
+use crate::event::Event;
+use crate::guard::Guard;
+use crate::holds::Presence;
+use crate::keeper::Keeper;
+use crate::limits::Limits;
+use crate::shared::Shared;
+use lockkeeper_core::Mode;
+use lockkeeper_core::{QueueName, Result};
+
+/// A named lock on a service.
+#[derive(Clone)]
+pub(crate) struct Lock {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) queue: QueueName,
+    pub(crate) limits: Limits,
+}
+
+impl Keeper {
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
+        Ok(Lock { shared: self.shared.clone(), queue: QueueName::new(name)?, limits: Limits::default() })
+    }
+}
+
+impl Lock {
+    /// Waits for the grant of one place of this mode.
+    pub(crate) async fn grant<Kind>(&self, mode: Mode, patience: Patience) -> Result<Option<Guard<Kind>>> {
+        let attempt = OnePlace { queue: &self.queue, mode };
+        self.grant_all(&attempt, mode, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
+    }
+
+    /// Waits for a grant, and makes a guard of each of its places.
+    pub(crate) async fn grant_all<Kind, A: Attempt>(
+        &self,
+        attempt: &A,
+        mode: Mode,
+        patience: Patience,
+        places: impl FnOnce(A::Granted) -> Vec<Granted>,
+    ) -> Result<Option<Vec<Guard<Kind>>>> {
+        let called_at = self.shared.clock.now();
+        let _listed = self.shared.holds.list(&self.queue, mode, None, Presence::Active);
+        let Some(granted) = grant_by(&self.shared, attempt, patience).await? else {
+            let waited = self.shared.clock.now().saturating_duration_since(called_at);
+            self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
+            return Ok(None);
+        };
+        let guard = |granted| Guard::new(&self.shared, &self.queue, mode, granted, called_at, self.limits);
+        Ok(Some(places(granted).into_iter().map(guard).collect()))
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.queue.as_str())
+    }
+}
+
+/// Unwraps the grant of a wait without a deadline.
+pub(crate) fn granted<T>(granted: Option<T>) -> T {
+    granted.expect("without a deadline nothing but a grant or an error ends the wait")
+}

@@ -1,0 +1,298 @@
+//! The promises of several locks at once, on the memory backend.
+
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use tokio::task::yield_now;
+
+use crate::memory::MemoryService;
+use crate::retry::RetryPolicy;
+use crate::{Event, Keeper, Member, MultiLock, Mutex, Observer, OwnerKey};
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+fn keeper() -> Keeper {
+    MemoryService::new(Arc::new(TestClock::new())).keeper()
+}
+
+fn multi(keeper: &Keeper, names: &[&str]) -> MultiLock {
+    MultiLock::new(names.iter().map(|name| keeper.mutex(name).unwrap())).unwrap()
+}
+
+async fn counts(keeper: &Keeper, names: &[&str]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for name in names {
+        counts.push(keeper.contenders(name).await.unwrap().len());
+    }
+    counts
+}
+
+async fn settle() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+/// Records grants and releases.
+#[derive(Debug, Default)]
+struct Log(StdMutex<Vec<String>>);
+
+impl Observer for Log {
+    fn on_event(&self, event: &Event) {
+        let line = match event {
+            Event::Granted { lock, .. } => format!("+{lock}"),
+            Event::Released { lock, .. } => format!("-{lock}"),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl Log {
+    fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock().unwrap()).join(" ")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
+    let log = Arc::new(Log::default());
+    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let keeper = service.keeper_builder().observer(log.clone()).build();
+    for names in [["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]] {
+        let lock = multi(&keeper, &names);
+        lock.lock().await.unwrap().release().await.unwrap();
+        assert_eq!(log.take(), "+a +b +c -c -b -a");
+        drop(lock.try_lock().await.unwrap());
+        assert_eq!(log.take(), "+a +b +c -c -b -a");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_lock_at_all_and_the_same_lock_twice_are_refused() {
+    let keeper = keeper();
+    let none: [Mutex; 0] = [];
+    let error = MultiLock::new(none).unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
+    let (a, book) = (keeper.mutex("a").unwrap(), keeper.rw_lock("book").unwrap());
+    let twice = [Member::read(book.clone()), a.into(), Member::write(book)];
+    let error = MultiLock::new(twice).unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
+    assert_eq!(error.lock(), Some("book"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_deadline_covers_all_and_nothing_is_left_when_it_passes() {
+    let clock = Arc::new(TestClock::new());
+    let service = MemoryService::new(clock.clone());
+    let (keeper, other) = (service.keeper(), service.keeper());
+    let first = other.mutex("a").unwrap().lock().await.unwrap();
+    let last = other.mutex("c").unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = multi(&keeper, &["c", "b", "a"]);
+        async move { lock.lock_timeout(TIMEOUT).await }
+    });
+    let start = clock.now();
+    tokio::time::sleep(TIMEOUT / 2).await;
+    first.release().await.unwrap();
+    settle().await;
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
+    assert!(waiting.await.unwrap().unwrap().is_none());
+    assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 1]);
+    drop(last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
+    let log = Arc::new(Log::default());
+    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let (keeper, other) = (service.keeper_builder().observer(log.clone()).build(), service.keeper());
+    let lock = multi(&keeper, &["a", "b", "c"]);
+    for name in ["a", "b", "c"] {
+        let held = other.mutex(name).unwrap().lock().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none());
+        assert!(lock.lock_timeout(Duration::ZERO).await.unwrap().is_none());
+        held.release().await.unwrap();
+        assert_eq!(log.take(), "", "{name}");
+    }
+    let guard = lock.try_lock().await.unwrap().expect("all are free");
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 1]);
+    drop(guard);
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 0]);
+}
+
+/// Curator's `testSomeLocksFailToLock`, but it does not go on with the rest.
+#[tokio::test(start_paused = true)]
+async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_not_asked_for() {
+    let keeper = keeper();
+    let leading = keeper.election("b").unwrap().campaign().await.unwrap();
+    let lock = multi(&keeper, &["a", "b", "c"]);
+    for error in [lock.lock().await.unwrap_err(), lock.try_lock().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::KindMismatch);
+        assert_eq!(error.lock(), Some("b"));
+        assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 1, 0]);
+    }
+    drop(leading);
+}
+
+/// Curator's `testSomeReleasesFail`.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_reported_and_keeps_none_of_the_others() {
+    let (keeper, other) = (keeper(), keeper());
+    let members = ["a", "b", "c"].map(|name| if name == "b" { other.mutex(name) } else { keeper.mutex(name) }.unwrap());
+    let guard = MultiLock::new(members).unwrap().lock().await.unwrap();
+    other.testing().unwrap().expire_session();
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired));
+    assert_eq!(error.lock(), Some("b"));
+    assert_eq!(counts(&keeper, &["a", "c"]).await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_cancelled_gives_back_what_it_took() {
+    let keeper = keeper();
+    let last = keeper.mutex("c").unwrap().lock().await.unwrap();
+    let lock = multi(&keeper, &["a", "b", "c"]);
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    settle().await;
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 1]);
+    drop(last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_under_the_locks_gives_them_all_back() {
+    let keeper = keeper();
+    let lock = multi(&keeper, &["a", "b"]);
+    let working = tokio::spawn(async move {
+        let _guard = lock.lock().await.unwrap();
+        panic!("the work fails");
+    });
+    assert!(working.await.unwrap_err().is_panic());
+    assert_eq!(counts(&keeper, &["a", "b"]).await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_answers_for_all_of_its_locks() {
+    let (keeper, other) = (keeper(), keeper());
+    let members = [keeper.mutex("b").unwrap(), other.mutex("a").unwrap()];
+    let guard = MultiLock::new(members).unwrap().lock().await.unwrap();
+    let names: Vec<_> = guard.fencing_tokens().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(guard.is_held());
+    assert!(tokio::time::timeout(TIMEOUT, guard.lost()).await.is_err());
+    keeper.testing().unwrap().expire_session();
+    let (name, reason) = guard.lost().await;
+    assert_eq!((name.as_str(), reason), ("b", LossReason::Expired));
+    assert!(!guard.is_held());
+    assert_eq!(guard.holds().filter(|hold| hold.is_held()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_lost_on_the_way_is_had_again_before_all_are_granted() {
+    let (keeper, other) = (keeper(), keeper());
+    let last = other.mutex("b").unwrap().lock().await.unwrap();
+    let members = [keeper.mutex("a").unwrap(), other.mutex("b").unwrap()];
+    let lock = MultiLock::new(members).unwrap();
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    settle().await;
+    keeper.testing().unwrap().expire_session();
+    settle().await;
+    // It waits for no further lock while an earlier hold is gone.
+    assert_eq!(other.contenders("b").await.unwrap().len(), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(other.contenders("b").await.unwrap().len(), 2);
+    last.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_lost_on_the_way_ends_the_wait_where_nothing_is_tried_again() {
+    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let (keeper, other) = (service.keeper_builder().retry(RetryPolicy::none()).build(), service.keeper());
+    let last = other.mutex("b").unwrap().lock().await.unwrap();
+    let lock = multi(&keeper, &["a", "b"]);
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    settle().await;
+    keeper.testing().unwrap().expire_session();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(LossReason::Expired), Advice::Transient));
+    assert_eq!(counts(&keeper, &["a", "b"]).await, [0, 1]);
+    drop(last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_is_up_while_a_service_is_cut_off_is_a_transient_error_on_time() {
+    let clock = Arc::new(TestClock::new());
+    let services = [MemoryService::new(clock.clone()), MemoryService::new(clock.clone())];
+    let [keeper, other] = services.each_ref().map(MemoryService::keeper);
+    other.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    let members = [keeper.mutex("a").unwrap(), other.mutex("b").unwrap()];
+    let start = clock.now();
+    let error = MultiLock::new(members).unwrap().lock_timeout(TIMEOUT).await.unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
+    assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
+    assert_eq!(counts(&keeper, &["a"]).await, [0]);
+}
+
+/// The dining philosophers, each naming its forks left before right.
+#[tokio::test(start_paused = true)]
+async fn many_tasks_that_want_overlapping_pairs_in_any_order_all_get_them() {
+    const PHILOSOPHERS: usize = 5;
+    const MEALS: usize = 40;
+    let keeper = keeper();
+    let forks = ["fork-0", "fork-1", "fork-2", "fork-3", "fork-4"];
+    let eating = (0..PHILOSOPHERS).map(|seat| {
+        let lock = multi(&keeper, &[forks[seat], forks[(seat + 1) % PHILOSOPHERS]]);
+        tokio::spawn(async move {
+            for _ in 0..MEALS {
+                let guard = lock.lock().await.unwrap();
+                yield_now().await;
+                assert!(guard.is_held());
+                guard.release().await.unwrap();
+            }
+        })
+    });
+    let eating: Vec<_> = eating.collect();
+    for philosopher in eating {
+        tokio::time::timeout(Duration::from_secs(3600), philosopher).await.expect("no philosopher starves").unwrap();
+    }
+    assert_eq!(counts(&keeper, &forks).await, [0; PHILOSOPHERS]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_share_what_they_only_read() {
+    let keeper = keeper();
+    let (rates, a, b) = (keeper.rw_lock("rates").unwrap(), keeper.mutex("a").unwrap(), keeper.mutex("b").unwrap());
+    let one = MultiLock::new([Member::read(rates.clone()), a.into()]).unwrap().lock().await.unwrap();
+    let other = MultiLock::new([b.into(), Member::read(rates.clone())]).unwrap().lock().await.unwrap();
+    let alone = MultiLock::new([Member::write(rates)]).unwrap();
+    assert!(alone.try_lock().await.unwrap().is_none());
+    drop((one, other));
+    assert!(alone.try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_owner_has_already_counts() {
+    let keeper = keeper();
+    let (a, book) = (keeper.mutex("a").unwrap(), keeper.rw_lock("book").unwrap());
+    let locks = MultiLock::new([a.clone().into(), Member::read(book.clone())]).unwrap();
+    let owner = OwnerKey::new();
+    let (door, write) = (owner.lock(&a).await.unwrap(), owner.write(&book).await.unwrap());
+    let all = owner.try_lock_all(&locks).await.unwrap().expect("they are ours");
+    assert!(locks.try_lock().await.unwrap().is_none());
+    assert_eq!(counts(&keeper, &["a", "book"]).await, [1, 2]);
+    drop((door, write));
+    assert!(all.is_held());
+    drop(owner.lock_all(&locks).await.unwrap());
+    let alone = MultiLock::new([Member::write(book)]).unwrap();
+    assert_eq!(owner.lock_all_timeout(&alone, TIMEOUT).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    all.release().await.unwrap();
+    assert_eq!(counts(&keeper, &["a", "book"]).await, [0, 0]);
+}

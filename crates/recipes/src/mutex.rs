@@ -1,0 +1,229 @@
+//! The exclusive lock.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contend::Patience;
+use crate::keeper::Keeper;
+use crate::lock::{Lock, granted};
+use crate::{Hold, MutexGuard, OwnerKey};
+use lockkeeper_core::Mode;
+use lockkeeper_core::{QueueName, Result};
+
+/// An exclusive lock with one queue: first come, first served, across all processes that use the service.
+///
+/// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
+/// waits for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
+///
+/// It is the exclusive side of the [`RwLock`](crate::RwLock) of its name: the two exclude one another in one queue.
+/// Only on a ZooKeeper path that is shared with other clients are they two kinds of lock.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let mutex = keeper.mutex("reports")?;
+/// let guard = mutex.lock().await?;
+/// println!("reports are ours, with token {}", guard.fencing_token());
+/// assert!(mutex.try_lock().await?.is_none());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # All methods that wait
+///
+/// - Order: grants follow the order in which the service took the contenders in. No call passes a waiter.
+/// - Cancellation: dropping the future at any point leaves the queue. The place in line is lost.
+/// - Errors: a failure that may pass is retried under the keeper's retry policy. A permanent error ends the wait:
+///   access refused, a queue of another kind ([`ErrorKind::KindMismatch`](lockkeeper_core::ErrorKind::KindMismatch)), our
+///   contender removed by another client or an operator ([`ErrorKind::Removed`](lockkeeper_core::ErrorKind::Removed)), the keeper
+///   closed ([`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed)).
+/// - Connection loss: a contender keeps its place while the session lives. When the session ends, it joins again at the
+///   tail under a new one and reports [`Event::Rejoining`](crate::Event::Rejoining).
+/// - A call that tries (`try_…`) retries nothing: it also returns transient errors, such as the one after a connection
+///   loss.
+/// - A timeout (`…_timeout`) covers everything, also the opening of a session and attempts that failed. It holds also
+///   while the connection is lost. A timeout of zero is the call that tries. If the time is up before a place in the
+///   queue was reached, the answer is a transient error and not `None`: the last failure, or that the service has not
+///   answered.
+#[derive(Clone)]
+#[doc(alias = "InterProcessMutex")]
+#[doc(alias = "InterProcessSemaphoreMutex")]
+pub struct Mutex {
+    lock: Lock,
+}
+
+impl Keeper {
+    /// Returns the mutex of this name.
+    pub fn mutex(&self, name: &str) -> Result<Mutex> {
+        Ok(Mutex::new(self.lock(name)?))
+    }
+}
+
+impl Mutex {
+    pub(crate) const fn new(lock: Lock) -> Self {
+        Self { lock }
+    }
+
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Lets each hold of this mutex last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the lock is given back
+    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
+    /// applies to the holds of this handle and of its clones, and to no others.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// use std::time::Duration;
+    /// use lockkeeper::LossReason;
+    ///
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?.max_hold(Duration::from_millis(5));
+    /// let forgotten = mutex.lock().await?;
+    /// let next = mutex.lock().await?;
+    /// assert_eq!(forgotten.hold().lost().await, LossReason::MaxHold);
+    /// # drop(next);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this mutex for at least `limit` after its grant. No other contender is granted
+    /// it earlier: a job that takes a second does not run again on the next machine whose clock is late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic. The place is left later,
+    /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
+    /// `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, in any task; costs no request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?;
+    /// assert!(!mutex.is_held_here());
+    /// let guard = mutex.lock().await?;
+    /// assert!(mutex.is_held_here());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "isAcquiredInThisProcess")]
+    pub fn is_held_here(&self) -> bool {
+        self.lock.shared.holds.has(&self.lock.queue, Mode::Mutex)
+    }
+
+    /// Waits for the lock, however long it takes.
+    #[doc(alias = "acquire")]
+    pub async fn lock(&self) -> Result<MutexGuard> {
+        self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the lock if it is free; `None` if another contender holds it or waits for it.
+    ///
+    /// It looks before it joins: a lock that is taken costs the service no write.
+    #[doc(alias = "tryLock")]
+    pub async fn try_lock(&self) -> Result<Option<MutexGuard>> {
+        self.lock.grant(Mode::Mutex, Patience::None).await
+    }
+
+    /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
+    #[doc(alias = "acquire")]
+    pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        self.lock.grant(Mode::Mutex, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the
+    /// work is done or dropped; dropping the future drops the work.
+    ///
+    /// A `run` of the same mutex of the same keeper within `work` does not wait for the enclosing one: it shares that
+    /// hold. This applies only to what `work` itself awaits. A task that `work` spawns, an [`OwnerKey`] and a call of
+    /// [`Mutex::lock`] are separate contenders: within `work` they wait for `work` itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let sum = keeper.mutex("sum")?.run(|hold| async move { hold.fencing_token().as_u64() + 1 }).await?;
+    /// # assert!(sum > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost before the work was done, also if the work did
+    /// not notice; at once if the enclosing `run` has lost it.
+    ///
+    /// # On connection loss
+    ///
+    /// The work goes on while the hold may be believed.
+    pub async fn run<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        let held = owner.lock(self).await?;
+        owner.run(held, work).await
+    }
+
+    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the
+    /// time was up first, and then the work was not begun.
+    ///
+    /// The timeout does not limit the work itself; [`Mutex::max_hold`] does. A timeout of zero takes the lock only if
+    /// it is free.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// use std::time::Duration;
+    ///
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let sum = keeper.mutex("sum")?;
+    /// let guard = sum.lock().await?;
+    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, None);
+    /// guard.release().await?;
+    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.lock_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Mutex").field(&self.lock).finish()
+    }
+}

@@ -1,0 +1,264 @@
+//! The owner, and what it may ask for: counted on a hold that it has, beside one, granted, or refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::beside::{Beside, lost_outside};
+use crate::contend::{Attempt, Granted, OnePlace, Patience, Progress};
+use crate::event::Event;
+use crate::guard::kind;
+use crate::lock::{Lock, granted};
+use crate::owner_key::places::{Counted, Held, Places};
+use crate::shared::Shared;
+use crate::{Guard, Mutex, MutexGuard, ReadGuard, Reentrant, RwLock, WriteGuard};
+use lockkeeper_core::Mode;
+use lockkeeper_core::{Error, ErrorKind, Liveness, Operation, QueueName, Result};
+
+/// An owner within this process, which may lock again what it has.
+///
+/// Each [`Reentrant`] that an owner gets of one lock shares the same hold, which ends with the last of them; they may
+/// be dropped in any order. Only the first costs the service anything. A lock is identified by the keeper that made it
+/// (its clones are the same) and its name: through another keeper the same owner waits for itself.
+///
+/// The work of [`Mutex::run`], [`RwLock::run_read`] and [`RwLock::run_write`] has a separate owner that is no
+/// `OwnerKey`. Neither shares the other's hold: within the work, `owner.lock` of the same lock waits for the work
+/// itself, and a `run` while an owner has the lock waits for that owner; both without end, if nothing else ends the
+/// wait. Nest one of the two ways in itself, not in the other.
+///
+/// Clones are the same owner, and several tasks may use one owner: tasks that ask at once for a lock that it does not
+/// have yet share one place in the queue. The service does not know owners, and they exclude one another like all
+/// contenders.
+///
+/// Of a read/write lock, an owner that has it alone may read too. That share outlives the write lock, without a gap, if
+/// it is released later. An owner that only reads and asks to write would wait for itself, and is refused at once. So
+/// is one that has a name as a mutex and asks for it as a read/write lock, or the reverse.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// use lockkeeper::OwnerKey;
+///
+/// let owner = OwnerKey::new();
+/// let books = keeper.mutex("books")?;
+/// let outer = owner.lock(&books).await?;
+/// let inner = owner.lock(&books).await?; // does not wait for the outer one
+/// assert_eq!(inner.fencing_token(), outer.fencing_token());
+/// outer.release().await?;
+/// assert!(books.try_lock().await?.is_none()); // the inner one holds it still
+/// inner.release().await?;
+/// assert!(books.try_lock().await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # All methods
+///
+/// Errors, order, timeouts and connection loss are those of [`Mutex`] and [`RwLock`], with these additions. What an
+/// owner has already in the same mode it gets at once, also while the connection is lost.
+///
+/// - [`ErrorKind::Lost`], permanent, if this owner has the lock and lost it: a new wait would stand behind its own
+///   dying contender. Once all guards of the lost hold are gone, it can be locked anew.
+/// - [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has the lock in a way that keeps out what it
+///   asks for: as the other kind of lock, or as a reader that asks to write.
+/// - Dropping the future leaves the queue; a task that waits as the same owner then joins at the tail.
+#[derive(Clone, Default)]
+#[doc(alias = "InterProcessMutex")]
+pub struct OwnerKey {
+    pub(super) places: Arc<Places>,
+}
+
+impl OwnerKey {
+    /// Makes an owner that has nothing yet and equals no other.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits for the mutex, however long it takes; at once if this owner has it.
+    pub async fn lock(&self, mutex: &Mutex) -> Result<Reentrant<MutexGuard>> {
+        self.have(mutex.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the mutex if this owner has it or it is free; `None` if another contender holds it or waits for it.
+    pub async fn try_lock(&self, mutex: &Mutex) -> Result<Option<Reentrant<MutexGuard>>> {
+        self.have(mutex.lock_itself(), Patience::None).await
+    }
+
+    /// Waits for the mutex, at most for `timeout`; at once if this owner has it; `None` if the time was up first.
+    pub async fn lock_timeout(&self, mutex: &Mutex, timeout: Duration) -> Result<Option<Reentrant<MutexGuard>>> {
+        let lock = mutex.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits,
+    /// and without waiting for others if it writes.
+    ///
+    /// A share taken while this owner writes stands in the writer's place and has its token, so that no writer comes in
+    /// between when the write lock is given up first.
+    pub async fn read(&self, rw_lock: &RwLock) -> Result<Reentrant<ReadGuard>> {
+        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes a share of the lock if this owner has one or writes, or if no writer has the lock or waits for it; `None`
+    /// otherwise.
+    pub async fn try_read(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<ReadGuard>>> {
+        self.have(rw_lock.lock_itself(), Patience::None).await
+    }
+
+    /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up
+    /// first.
+    pub async fn read_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<ReadGuard>>> {
+        let lock = rw_lock.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Waits to have the lock alone, however long it takes; at once if this owner has it alone.
+    pub async fn write(&self, rw_lock: &RwLock) -> Result<Reentrant<WriteGuard>> {
+        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the lock alone if this owner has it alone, or if it is free; `None` otherwise.
+    pub async fn try_write(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<WriteGuard>>> {
+        self.have(rw_lock.lock_itself(), Patience::None).await
+    }
+
+    /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up
+    /// first.
+    pub async fn write_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<WriteGuard>>> {
+        let lock = rw_lock.lock_itself();
+        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    }
+
+    /// Shares the hold that this owner has, or waits for its grant, one task at a time.
+    pub(crate) async fn have<Kind: Counted>(
+        &self,
+        lock: &Lock,
+        patience: Patience,
+    ) -> Result<Option<Reentrant<Guard<Kind>>>> {
+        if let Some(held) = self.again(lock)? {
+            return Ok(Some(held));
+        }
+        let called_at = lock.shared.clock.now();
+        let visit = self.places.visit(lock);
+        let Some(turn) = visit.turn(&lock.shared, patience).await else {
+            let waited = lock.shared.clock.now().saturating_duration_since(called_at);
+            lock.shared.observers.emit(&Event::NotAcquired { lock: lock.queue.clone(), waited });
+            return Ok(None);
+        };
+        // Another task of this owner may have been granted it meanwhile.
+        if let Some(held) = self.again(lock)? {
+            return Ok(Some(held));
+        }
+        let has_other_kind = self.other_kind::<Kind>(lock)?;
+        let guard = match self.writing::<Kind>(lock) {
+            Some(write) => {
+                let beside = Beside { write: write.guard(), mode: Kind::MODE };
+                lock.grant_all(&beside, Kind::MODE, patience, |granted| vec![granted])
+                    .await?
+                    .and_then(|mut guards| guards.pop())
+            }
+            None if has_other_kind => {
+                let at_once = AtOnce { wanted: OnePlace { queue: &lock.queue, mode: Kind::MODE }, lock };
+                let guards = lock.grant_all(&at_once, Kind::MODE, patience, |granted| vec![granted]).await?;
+                guards.and_then(|mut guards| guards.pop())
+            }
+            None => lock.grant(Kind::MODE, patience).await?,
+        };
+        let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
+        drop(turn);
+        Ok(held)
+    }
+
+    /// Shares the hold that this owner has; refuses what it could never be granted because of that hold.
+    fn again<Kind: Counted>(&self, lock: &Lock) -> Result<Option<Reentrant<Guard<Kind>>>> {
+        if let Some(held) = self.places.find::<Kind>(lock) {
+            check_outer(&lock.queue, &held)?;
+            return Ok(Some(Reentrant::new(held)));
+        }
+        if Kind::MODE == Mode::Write
+            && let Some(read) = self.places.find::<kind::Read>(lock)
+        {
+            check_outer(&lock.queue, &read)?;
+            return Err(would_deadlock(lock));
+        }
+        Ok(None)
+    }
+
+    /// Tells whether this owner has the lock as one of the other kind: a mutex as a read/write lock, or the other way
+    /// round. On most names it would wait for itself then.
+    fn other_kind<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
+        match Kind::MODE {
+            Mode::Mutex => Ok(self.holds::<kind::Read>(lock)? || self.holds::<kind::Write>(lock)?),
+            _ => self.holds::<kind::Mutex>(lock),
+        }
+    }
+
+    /// Tells whether this owner has the lock in this way.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if it has lost it, and not given it back yet.
+    fn holds<Kind: Counted>(&self, lock: &Lock) -> Result<bool> {
+        match self.places.find::<Kind>(lock) {
+            Some(held) => check_outer(&lock.queue, &held).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Tells whether this owner has any hold of this lock.
+    pub(crate) fn has(&self, lock: &Lock) -> bool {
+        self.places.find::<kind::Mutex>(lock).is_some()
+            || self.places.find::<kind::Read>(lock).is_some()
+            || self.places.find::<kind::Write>(lock).is_some()
+    }
+
+    /// Returns the write lock beside which this owner may have what it asks for.
+    fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
+        if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
+    }
+}
+
+/// Wants a place of a lock that the same owner has as one of the other kind: where the two are one lock it would wait for
+/// itself, and where they are strangers that is what it is told, so both at once.
+#[derive(Debug)]
+struct AtOnce<'a> {
+    wanted: OnePlace<'a>,
+    lock: &'a Lock,
+}
+
+impl Attempt for AtOnce<'_> {
+    type Granted = Granted;
+
+    fn queue(&self) -> &QueueName {
+        self.wanted.queue()
+    }
+
+    async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+        self.wanted.try_once(shared).await?.ok_or_else(|| would_deadlock(self.lock))
+    }
+
+    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+    }
+}
+
+/// Returns the error for a lock that could be granted only after the same owner gives up what it has.
+fn would_deadlock(lock: &Lock) -> Error {
+    let message = "the same owner already has this lock in a way that excludes this call: it would wait for itself";
+    Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue)
+}
+
+/// Refuses to share a hold that was lost.
+fn check_outer<Kind>(queue: &QueueName, outer: &Held<Guard<Kind>>) -> Result<()> {
+    match outer.guard().hold().liveness() {
+        Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        Liveness::Lost(reason) => Err(lost_outside(queue, reason)),
+    }
+}
+
+impl fmt::Debug for OwnerKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("OwnerKey").field(&self.places).finish()
+    }
+}

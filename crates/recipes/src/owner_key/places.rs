@@ -1,0 +1,222 @@
+//! What one owner has, lock by lock, and which task may ask for more.
+//!
+//! It only knows the holds; the guards that share a hold keep it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::OwnerKey;
+use crate::contend::Patience;
+use crate::guard::{Guard, kind};
+use crate::lock::Lock;
+use crate::shared::Shared;
+use lockkeeper_core::Mode;
+use lockkeeper_core::{QueueName, Result};
+
+/// A kind of hold that one owner may have several guards of.
+pub(crate) trait Counted: Sized + 'static {
+    /// The mode that is asked of the service.
+    const MODE: Mode;
+
+    /// Returns where an owner keeps it.
+    fn slot(place: &OwnPlace) -> &Slot<Self>;
+}
+
+impl Counted for kind::Mutex {
+    const MODE: Mode = Mode::Mutex;
+
+    fn slot(place: &OwnPlace) -> &Slot<Self> {
+        &place.mutex
+    }
+}
+
+impl Counted for kind::Read {
+    const MODE: Mode = Mode::Read;
+
+    fn slot(place: &OwnPlace) -> &Slot<Self> {
+        &place.read
+    }
+}
+
+impl Counted for kind::Write {
+    const MODE: Mode = Mode::Write;
+
+    fn slot(place: &OwnPlace) -> &Slot<Self> {
+        &place.write
+    }
+}
+
+/// All that one owner has.
+#[derive(Default)]
+pub(super) struct Places {
+    locks: Mutex<BTreeMap<LockKey, Entry>>,
+    /// The owner of the enclosing `run`, whose holds count too.
+    outer: Option<OwnerKey>,
+}
+
+/// One lock of one keeper.
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd)]
+struct LockKey {
+    /// The address of what the keeper and its clones share.
+    keeper: usize,
+    queue: QueueName,
+}
+
+struct Entry {
+    /// The number of visits; at zero the entry is removed.
+    visits: usize,
+    place: Arc<OwnPlace>,
+}
+
+/// What an owner has of one lock, and the turn to have more.
+pub(crate) struct OwnPlace {
+    /// Keeps the address in the key from being reused by another keeper, without keeping the keeper alive.
+    _keeper: Weak<Shared>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    mutex: Slot<kind::Mutex>,
+    read: Slot<kind::Read>,
+    write: Slot<kind::Write>,
+}
+
+/// The hold that further guards share, while there is one.
+pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
+
+impl Places {
+    /// Starts the places of an owner inside another one.
+    pub(super) fn inside(outer: OwnerKey) -> Self {
+        Self { locks: Mutex::default(), outer: Some(outer) }
+    }
+
+    /// Returns what this owner, or an owner around it, has of this kind.
+    pub(super) fn find<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<Guard<Kind>>>> {
+        let key = LockKey::of(lock);
+        let mut places = self;
+        loop {
+            let entry = places.locks().get(&key).map(|entry| entry.place.clone());
+            if let Some(held) = entry.and_then(|place| unpoisoned(Kind::slot(&place)).upgrade()) {
+                return Some(held);
+            }
+            places = &places.outer.as_ref()?.places;
+        }
+    }
+
+    /// Adds an entry for a lock, which stays while the visit lives.
+    pub(super) fn visit(self: &Arc<Self>, lock: &Lock) -> Visit {
+        let key = LockKey::of(lock);
+        let mut locks = self.locks();
+        let entry = locks.entry(key.clone()).or_insert_with(|| Entry {
+            visits: 0,
+            place: Arc::new(OwnPlace {
+                _keeper: Arc::downgrade(&lock.shared),
+                turn: Arc::default(),
+                mutex: Slot::default(),
+                read: Slot::default(),
+                write: Slot::default(),
+            }),
+        });
+        entry.visits += 1;
+        Visit { places: self.clone(), key, place: entry.place.clone() }
+    }
+
+    /// Returns the number of locks with an entry.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.locks().len()
+    }
+
+    fn locks(&self) -> MutexGuard<'_, BTreeMap<LockKey, Entry>> {
+        unpoisoned(&self.locks)
+    }
+}
+
+impl LockKey {
+    fn of(lock: &Lock) -> Self {
+        Self { keeper: Arc::as_ptr(&lock.shared).addr(), queue: lock.queue.clone() }
+    }
+}
+
+/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A task's use of one lock for an owner: it has the lock, or asks for it.
+pub(super) struct Visit {
+    places: Arc<Places>,
+    key: LockKey,
+    place: Arc<OwnPlace>,
+}
+
+impl Visit {
+    /// Waits until no other task asks for this lock as the same owner; `None` if the time is up first.
+    pub(super) async fn turn(&self, shared: &Shared, patience: Patience) -> Option<OwnedMutexGuard<()>> {
+        let turn = self.place.turn.clone();
+        match patience {
+            Patience::None => turn.try_lock_owned().ok(),
+            Patience::Endless => Some(turn.lock_owned().await),
+            Patience::Until(deadline) => tokio::select! {
+                biased;
+                turn = turn.lock_owned() => Some(turn),
+                () = shared.clock.sleep_until(deadline) => None,
+            },
+        }
+    }
+
+    /// Keeps a granted hold, for others to share.
+    pub(super) fn keep<Kind: Counted>(self, guard: Guard<Kind>) -> Arc<Held<Guard<Kind>>> {
+        let place = self.place.clone();
+        let held = Arc::new(Held { guard, visit: self });
+        *unpoisoned(Kind::slot(&place)) = Arc::downgrade(&held);
+        held
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut locks = self.places.locks();
+        if let Some(entry) = locks.get_mut(&self.key) {
+            entry.visits -= 1;
+            if entry.visits == 0 {
+                locks.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// One hold of an owner, kept by all guards that share it.
+pub(crate) struct Held<G> {
+    /// Before the visit, so that the lock is given back before the owner forgets it.
+    guard: G,
+    visit: Visit,
+}
+
+impl<G> Held<G> {
+    pub(super) const fn guard(&self) -> &G {
+        &self.guard
+    }
+}
+
+impl<Kind> Held<Guard<Kind>> {
+    /// Gives the lock back; the release is under way when this returns.
+    pub(super) fn release(self) -> impl Future<Output = Result<()>> + Send + 'static + use<Kind> {
+        let Self { guard, visit } = self;
+        let release = guard.release();
+        drop(visit);
+        release
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.locks().keys().map(|key| key.queue.as_str())).finish()
+    }
+}
+
+impl<G: fmt::Debug> fmt::Debug for Held<G> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.guard.fmt(formatter)
+    }
+}

@@ -1,0 +1,308 @@
+//! The promises to an owner, on the memory backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+
+use crate::memory::MemoryService;
+use crate::{Keeper, OwnerKey};
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+fn service() -> MemoryService {
+    MemoryService::new(Arc::new(TestClock::new()))
+}
+
+/// Runs all tasks until each waits.
+async fn settle() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+async fn modes(keeper: &Keeper, name: &str) -> Vec<Mode> {
+    keeper.contenders(name).await.unwrap().into_iter().map(|contender| contender.mode).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_guards_of_an_owner_count_on_one_place_and_any_of_them_may_be_the_last() {
+    let keeper = service().keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let owner = OwnerKey::new();
+    for last in 0..3 {
+        let mut guards = vec![
+            owner.lock(&mutex).await.unwrap(),
+            owner.try_lock(&mutex).await.unwrap().expect("it is ours"),
+            owner.clone().lock_timeout(&mutex, TIMEOUT).await.unwrap().expect("it is ours"),
+        ];
+        assert_eq!(modes(&keeper, "door").await, [Mode::Mutex]);
+        assert!(guards.iter().all(|guard| guard.fencing_token() == guards[0].fencing_token()));
+        let last = guards.swap_remove(last);
+        drop(guards.pop());
+        guards.pop().unwrap().release().await.unwrap();
+        assert!(last.hold().is_held());
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        last.release().await.unwrap();
+        assert_eq!(modes(&keeper, "door").await, []);
+        assert_eq!(owner.places.kept(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owners_and_other_keepers_do_not_count() {
+    let service = service();
+    let (ann, bob) = (service.keeper(), service.keeper());
+    let owner = OwnerKey::new();
+    let guard = owner.lock(&ann.mutex("door").unwrap()).await.unwrap();
+    assert!(OwnerKey::new().try_lock(&ann.mutex("door").unwrap()).await.unwrap().is_none());
+    assert!(owner.try_lock(&bob.mutex("door").unwrap()).await.unwrap().is_none());
+    assert!(owner.try_lock(&ann.clone().mutex("door").unwrap()).await.unwrap().is_some());
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_tasks_that_lock_at_once_as_one_owner_share_one_place() {
+    let keeper = service().keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let held = mutex.lock().await.unwrap();
+    let owner = OwnerKey::new();
+    let wait = || {
+        let (owner, mutex) = (owner.clone(), mutex.clone());
+        tokio::spawn(async move { owner.lock(&mutex).await })
+    };
+    let (one, other) = (wait(), wait());
+    settle().await;
+    assert_eq!(modes(&keeper, "door").await.len(), 2);
+    held.release().await.unwrap();
+    let (one, other) = (one.await.unwrap().unwrap(), other.await.unwrap().unwrap());
+    assert_eq!(one.fencing_token(), other.fencing_token());
+    drop(one);
+    assert!(other.hold().is_held());
+    drop(other);
+    assert_eq!(modes(&keeper, "door").await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_shared_the_place_of_a_cancelled_one_goes_on_waiting() {
+    let keeper = service().keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let held = mutex.lock().await.unwrap();
+    let owner = OwnerKey::new();
+    let wait = || {
+        let (owner, mutex) = (owner.clone(), mutex.clone());
+        tokio::spawn(async move { owner.lock(&mutex).await })
+    };
+    let (one, other) = (wait(), wait());
+    settle().await;
+    one.abort();
+    assert!(one.await.unwrap_err().is_cancelled());
+    settle().await;
+    assert_eq!(modes(&keeper, "door").await.len(), 2);
+    held.release().await.unwrap();
+    other.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(modes(&keeper, "door").await, []);
+    assert_eq!(owner.places.kept(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_task_of_the_same_owner_waits_a_try_is_busy_and_a_timeout_is_kept_to() {
+    let clock = Arc::new(TestClock::new());
+    let keeper = MemoryService::new(clock.clone()).keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let held = mutex.lock().await.unwrap();
+    let owner = OwnerKey::new();
+    let mut waiting = Box::pin(owner.lock(&mutex));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
+    assert!(owner.try_lock(&mutex).await.unwrap().is_none());
+    let (asked, start) = (owner.lock_timeout(&mutex, TIMEOUT), clock.now());
+    assert!(asked.await.unwrap().is_none());
+    assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
+    drop(held);
+    drop(waiting.await.unwrap());
+    assert_eq!(owner.places.kept(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inside_a_hold_that_was_lost_nothing_is_waited_for_until_its_last_guard_is_gone() {
+    let keeper = service().keeper();
+    let (mutex, rw_lock) = (keeper.mutex("door").unwrap(), keeper.rw_lock("book").unwrap());
+    let owner = OwnerKey::new();
+    let (door, write) = (owner.lock(&mutex).await.unwrap(), owner.write(&rw_lock).await.unwrap());
+    let inner = owner.lock(&mutex).await.unwrap();
+    keeper.testing().unwrap().expire_session();
+    let lost = ErrorKind::Lost(LossReason::Expired);
+    for error in [
+        owner.lock(&mutex).await.unwrap_err(),
+        owner.try_lock(&mutex).await.unwrap_err(),
+        owner.lock_timeout(&mutex, TIMEOUT).await.unwrap_err(),
+        owner.read(&rw_lock).await.unwrap_err(),
+        owner.write(&rw_lock).await.unwrap_err(),
+        // Also as the other kind of lock, which would keep it out if it were not lost.
+        owner.read(&keeper.rw_lock("door").unwrap()).await.unwrap_err(),
+        owner.try_lock(&keeper.mutex("book").unwrap()).await.unwrap_err(),
+        inner.release().await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.advice()), (lost, Advice::Permanent), "{error}");
+    }
+    assert_eq!(door.release().await.unwrap_err().kind(), lost);
+    drop(write);
+    owner.lock(&mutex).await.unwrap().release().await.unwrap();
+    owner.read(&rw_lock).await.unwrap().release().await.unwrap();
+}
+
+/// CURATOR-678: the release is under way while the connection is cut, and the owner asks again.
+#[tokio::test(start_paused = true)]
+async fn a_lock_whose_release_has_not_arrived_yet_can_be_locked_again_by_its_owner() {
+    let keeper = service().keeper();
+    let mutex = keeper.mutex("door").unwrap();
+    let owner = OwnerKey::new();
+    let guard = owner.lock(&mutex).await.unwrap();
+    keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    // In jeopardy it is held still.
+    drop(owner.lock(&mutex).await.unwrap());
+    drop(guard.release());
+    let again = tokio::spawn(async move { owner.lock(&mutex).await });
+    settle().await;
+    keeper.testing().unwrap().heal();
+    let again = again.await.unwrap().unwrap();
+    assert!(again.hold().is_held());
+    assert_eq!(modes(&keeper, "door").await, [Mode::Mutex]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_asks_to_write_is_refused_at_once_and_keeps_its_share() {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    let owner = OwnerKey::new();
+    let read = owner.read(&rw_lock).await.unwrap();
+    for error in [
+        owner.write(&rw_lock).await.unwrap_err(),
+        owner.try_write(&rw_lock).await.unwrap_err(),
+        owner.write_timeout(&rw_lock, TIMEOUT).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::WouldDeadlock, Advice::Permanent));
+    }
+    assert!(read.hold().is_held());
+    assert_eq!(modes(&keeper, "book").await, [Mode::Read]);
+    drop(read);
+    owner.write(&rw_lock).await.unwrap().release().await.unwrap();
+}
+
+/// A mutex is the exclusive side of the read/write lock of its name, so each would keep the other waiting forever.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_refused_at_once() {
+    let keeper = service().keeper();
+    let (mutex, rw_lock) = (keeper.mutex("book").unwrap(), keeper.rw_lock("book").unwrap());
+    let owner = OwnerKey::new();
+    let refused = (ErrorKind::WouldDeadlock, Advice::Permanent);
+    let held = owner.lock(&mutex).await.unwrap();
+    for error in [
+        owner.read(&rw_lock).await.unwrap_err(),
+        owner.write(&rw_lock).await.unwrap_err(),
+        owner.try_read(&rw_lock).await.unwrap_err(),
+        owner.write_timeout(&rw_lock, TIMEOUT).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.advice()), refused, "{error}");
+    }
+    drop(held);
+    let nested = mutex.run(|_| rw_lock.run_write(async |_| ())).await.unwrap();
+    assert_eq!(nested.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    let read = owner.read(&rw_lock).await.unwrap();
+    let write_elsewhere = keeper.rw_lock("other").unwrap();
+    let write = owner.write(&write_elsewhere).await.unwrap();
+    for name in ["book", "other"] {
+        let error = owner.lock(&keeper.mutex(name).unwrap()).await.unwrap_err();
+        assert_eq!((error.kind(), error.advice()), refused, "{error}");
+    }
+    drop((read, write));
+    assert_eq!(modes(&keeper, "book").await, []);
+    assert_eq!(owner.places.kept(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in() {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    let owner = OwnerKey::new();
+    let write = owner.write(&rw_lock).await.unwrap();
+    let mut writer = Box::pin(rw_lock.write());
+    assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
+    let read = owner.read_timeout(&rw_lock, TIMEOUT).await.unwrap().expect("no other contender is in the way");
+    assert_eq!(read.fencing_token(), write.fencing_token());
+    // Both count, and a write may still be had while there is one.
+    drop(owner.try_read(&rw_lock).await.unwrap().expect("ours"));
+    drop(owner.write(&rw_lock).await.unwrap());
+    write.release().await.unwrap();
+    assert!(read.hold().is_held());
+    assert!(tokio::time::timeout(TIMEOUT, &mut writer).await.is_err());
+    assert_eq!(owner.write(&rw_lock).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    read.release().await.unwrap();
+    writer.await.unwrap().release().await.unwrap();
+    assert_eq!(owner.places.kept(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_inside_a_write_may_end_before_it() {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    let owner = OwnerKey::new();
+    let write = owner.write(&rw_lock).await.unwrap();
+    owner.read(&rw_lock).await.unwrap().release().await.unwrap();
+    assert_eq!(modes(&keeper, "book").await, [Mode::Write]);
+    assert!(rw_lock.try_read().await.unwrap().is_none());
+    write.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_inside_a_write_is_tried_again_while_the_way_is_cut() {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    let owner = OwnerKey::new();
+    let write = owner.write(&rw_lock).await.unwrap();
+    keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    let error = owner.try_read(&rw_lock).await.unwrap_err();
+    assert_eq!(error.advice(), Advice::Transient);
+    assert!(owner.read_timeout(&rw_lock, TIMEOUT).await.is_err());
+    let reading = tokio::spawn({
+        let (owner, rw_lock) = (owner.clone(), rw_lock.clone());
+        async move { owner.read(&rw_lock).await }
+    });
+    tokio::time::sleep(TIMEOUT).await;
+    keeper.testing().unwrap().heal();
+    let read = reading.await.unwrap().unwrap();
+    assert_eq!(modes(&keeper, "book").await, [Mode::Write, Mode::Read]);
+    drop((write, read));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_read_of_the_same_owner_does_not_wait_behind_a_waiting_writer() {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    let owner = OwnerKey::new();
+    let first = owner.read(&rw_lock).await.unwrap();
+    let mut writer = Box::pin(rw_lock.write());
+    assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
+    assert!(rw_lock.try_read().await.unwrap().is_none());
+    let second = owner.read(&rw_lock).await.unwrap();
+    drop(first);
+    assert!(tokio::time::timeout(TIMEOUT, &mut writer).await.is_err());
+    drop(second);
+    writer.await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_and_its_session_end_while_an_owner_remembers_them() {
+    let service = service();
+    let keeper = service.keeper();
+    let owner = OwnerKey::new();
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = owner.lock(&mutex).await.unwrap();
+    drop((keeper, mutex));
+    assert_eq!(modes(&service.keeper(), "door").await, [Mode::Mutex]);
+    drop(guard);
+    assert_eq!(modes(&service.keeper(), "door").await, []);
+    assert_eq!(owner.places.kept(), 0);
+}

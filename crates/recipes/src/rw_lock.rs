@@ -1,0 +1,228 @@
+//! The lock that readers share and a writer has alone.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contend::{Patience, join_beside, lost_error};
+use crate::guard::Guard;
+use crate::keeper::Keeper;
+use crate::lock::{Lock, granted};
+use crate::{Hold, OwnerKey, ReadGuard, WriteGuard};
+use lockkeeper_core::Mode;
+use lockkeeper_core::{Liveness, QueueName, Result};
+
+/// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
+///
+/// A reader waits for the nearest writer ahead of it, a writer for the contender just ahead. A reader that arrives
+/// behind a waiting writer waits, though others read. So a task that reads and asks to read again can wait for itself,
+/// unless it asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
+///
+/// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, except on a ZooKeeper path that is shared with
+/// other clients.
+///
+/// Made by [`Keeper::rw_lock`](crate::Keeper::rw_lock); cheap to clone. Errors, cancellation, timeouts and connection
+/// loss are those of [`Mutex`](crate::Mutex), for all methods. A reader passes no writer that came before it, a writer
+/// passes no contender.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let catalogue = keeper.rw_lock("catalogue")?;
+/// let (first, second) = (catalogue.read().await?, catalogue.read().await?);
+/// assert!(catalogue.try_write().await?.is_none());
+/// drop((first, second));
+///
+/// let write = catalogue.write().await?;
+/// let read = write.downgrade().await?; // no writer comes in between
+/// read.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "InterProcessReadWriteLock")]
+pub struct RwLock {
+    lock: Lock,
+}
+
+impl Keeper {
+    /// Returns the read/write lock of this name.
+    #[doc(alias = "InterProcessReadWriteLock")]
+    pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
+        Ok(RwLock::new(self.lock(name)?))
+    }
+}
+
+impl RwLock {
+    pub(crate) const fn new(lock: Lock) -> Self {
+        Self { lock }
+    }
+
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Lets each hold of this lock last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the lock is given back
+    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
+    /// applies to the holds of this handle and of its clones, and to no others.
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this lock for at least `limit` after its grant. No contender that it excludes is
+    /// granted the lock earlier: a job that takes a second does not run again on the next machine whose clock is late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic. The place is left later,
+    /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
+    /// `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Waits for a share of the lock, however long it takes.
+    #[doc(alias = "readLock")]
+    pub async fn read(&self) -> Result<ReadGuard> {
+        self.lock.grant(Mode::Read, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes a share of the lock if no writer holds it or waits for it; `None` otherwise.
+    pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
+        self.lock.grant(Mode::Read, Patience::None).await
+    }
+
+    /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
+    pub async fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
+        self.lock.grant(Mode::Read, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Waits to have the lock alone, however long it takes.
+    #[doc(alias = "writeLock")]
+    pub async fn write(&self) -> Result<WriteGuard> {
+        self.lock.grant(Mode::Write, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the lock alone if it is free; `None` if another contender holds it or waits for it.
+    pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
+        self.lock.grant(Mode::Write, Patience::None).await
+    }
+
+    /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
+    pub async fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
+        self.lock.grant(Mode::Write, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    /// Runs `work` while sharing the lock, as [`Mutex::run`](crate::Mutex::run) does.
+    ///
+    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it does
+    /// not wait.
+    pub async fn run_read<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        let held = owner.read(self).await?;
+        owner.run(held, work).await
+    }
+
+    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None`
+    /// if the time was up first, and then the work was not begun.
+    pub async fn run_read_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.read_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs `work` while having the lock alone, as [`Mutex::run`](crate::Mutex::run) does.
+    ///
+    /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it shares that hold.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WouldDeadlock`](lockkeeper_core::ErrorKind::WouldDeadlock), permanent and at once, within the work of a
+    /// [`RwLock::run_read`] of the same lock that is in no `run_write`.
+    pub async fn run_write<Work, Running, Output>(&self, work: Work) -> Result<Output>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        let held = owner.write(self).await?;
+        owner.run(held, work).await
+    }
+
+    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`;
+    /// `None` if the time was up first, and then the work was not begun.
+    pub async fn run_write_timeout<Work, Running, Output>(
+        &self,
+        timeout: Duration,
+        work: Work,
+    ) -> Result<Option<Output>>
+    where
+        Work: FnOnce(Hold) -> Running,
+        Running: Future<Output = Output>,
+    {
+        let owner = OwnerKey::of_this_run();
+        match owner.write_timeout(self, timeout).await? {
+            Some(held) => owner.run(held, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl WriteGuard {
+    /// Turns the exclusive hold into a share, without a gap in which a writer could come. Waiting writers go on
+    /// waiting; readers that wait behind no writer come in.
+    ///
+    /// The share has the writer's token. It is held before the writer's place is left. If the future is dropped or
+    /// fails, the lock is given back.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; transient if the service could not be reached.
+    ///
+    /// # Source
+    ///
+    /// Curator's `InterProcessReadWriteLock` downgrades by a read lock taken within the write lock; until CURATOR-621 a
+    /// writer that was already queued could come in between.
+    pub async fn downgrade(self) -> Result<ReadGuard> {
+        let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
+        let called_at = shared.clock.now();
+        let place = self.place().expect("a guard that can be called was not released");
+        let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await;
+        let granted = match (granted, self.hold().liveness()) {
+            (Ok(granted), _) => granted,
+            // Any other failure has this cause.
+            (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
+            (Err(error), _) => return Err(error),
+        };
+        let read = Guard::new(&shared, &queue, Mode::Read, granted, called_at, self.limits());
+        // The release has started, and no writer can pass our share.
+        drop(self.release());
+        Ok(read)
+    }
+}
+
+impl fmt::Debug for RwLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("RwLock").field(&self.lock).finish()
+    }
+}

@@ -1,0 +1,181 @@
+//! The lock of which several may hold a part at a time.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Permit;
+use crate::contend::{Bound, Patience, SomePermits, refused};
+use crate::keeper::Keeper;
+use crate::lock::{Lock, granted};
+use lockkeeper_core::ENTRIES_MAX;
+use lockkeeper_core::Mode;
+use lockkeeper_core::{QueueName, Result};
+
+/// How many permits a semaphore has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Permits {
+    /// This number. All users of the semaphore must give the same one: a user that gives another number while permits
+    /// are held gets [`ErrorKind::BoundMismatch`](lockkeeper_core::ErrorKind::BoundMismatch).
+    Fixed(u32),
+    /// As many as the [`SharedCounter`](crate::SharedCounter) of this name says at any time: raising it lets waiters
+    /// in, lowering it takes no permit away. None while there is no counter.
+    Counter(String),
+}
+
+impl From<u32> for Permits {
+    fn from(permits: u32) -> Self {
+        Self::Fixed(permits)
+    }
+}
+
+/// A semaphore: a number of permits, and one queue of the contenders that wait for some.
+///
+/// First come, first served: a call for many permits is not passed by calls for few. All permits of one call are
+/// granted at once, never some while the rest is waited for, so two calls for most of them cannot block each other.
+/// With one permit it is a mutex whose permit any task may give back, and Curator's `InterProcessSemaphoreMutex`.
+///
+/// Made by [`Keeper::semaphore`](crate::Keeper::semaphore); cheap to clone. Errors, cancellation, order, timeouts and
+/// connection loss are those of [`Mutex`](crate::Mutex), for all methods. Further errors, both permanent:
+///
+/// - [`ErrorKind::BoundMismatch`](lockkeeper_core::ErrorKind::BoundMismatch) if the holders of permits give another number of
+///   them;
+/// - [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for no permit, for more than there are, or for
+///   more than [`ENTRIES_MAX`] in one call.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let connections = keeper.semaphore("connections", 3)?;
+/// let one = connections.acquire().await?;
+/// let two = connections.acquire_many(2).await?;
+/// assert!(connections.try_acquire().await?.is_none());
+/// one.release().await?;
+/// drop(two);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "InterProcessSemaphoreV2")]
+#[doc(alias = "InterProcessSemaphoreMutex")]
+pub struct Semaphore {
+    lock: Lock,
+    bound: Bound,
+}
+
+impl Keeper {
+    /// Returns the semaphore of this name, with the given number of permits.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) also for a counter whose name is not valid; [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for a
+    /// semaphore of no permits.
+    #[doc(alias = "InterProcessSemaphoreV2")]
+    pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
+        Semaphore::new(self.lock(name)?, permits.into())
+    }
+}
+
+impl Semaphore {
+    pub(crate) fn new(lock: Lock, permits: Permits) -> Result<Self> {
+        let bound = match permits {
+            Permits::Fixed(0) => return Err(refused(&lock.queue, "a semaphore needs at least one permit")),
+            Permits::Fixed(permits) => Bound::Agreed(permits),
+            Permits::Counter(name) => Bound::Counted(QueueName::new(&name)?),
+        };
+        Ok(Self { lock, bound })
+    }
+
+    /// Returns the semaphore's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Lets each hold of this semaphore last for `limit` after its grant at most.
+    ///
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), its permit is
+    /// given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports
+    /// it. It applies to the holds of this handle and of its clones, and to no others.
+    #[must_use]
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of this semaphore for at least `limit` after its grant. No other contender is
+    /// granted its permit earlier: a job that takes a second does not run again on the next machine whose clock is
+    /// late.
+    ///
+    /// The hold itself is over when its guard is released or dropped, also in a panic. The place is left later,
+    /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
+    /// `max_hold` wins.
+    #[must_use]
+    pub fn min_hold(mut self, limit: Duration) -> Self {
+        self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Waits for one permit, however long it takes.
+    pub async fn acquire(&self) -> Result<Permit> {
+        self.acquire_many(1).await.map(|mut permits| permits.pop().expect("one permit was granted"))
+    }
+
+    /// Takes one permit if one is free and no other contender waits; `None` otherwise.
+    pub async fn try_acquire(&self) -> Result<Option<Permit>> {
+        self.try_acquire_many(1).await.map(|permits| permits?.pop())
+    }
+
+    /// Waits for one permit, at most for `timeout`; `None` if the time was up first.
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Permit>> {
+        self.acquire_many_timeout(1, timeout).await.map(|permits| permits?.pop())
+    }
+
+    /// Waits for the given number of permits, which are granted all at once. Each may be given back separately.
+    pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>> {
+        self.grant(permits, Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the given number of permits if they are free and no other contender waits; `None` otherwise.
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>> {
+        self.grant(permits, Patience::None).await
+    }
+
+    /// Waits for the given number of permits, at most for `timeout`; `None` if the time was up first, and then none is
+    /// held.
+    pub async fn acquire_many_timeout(&self, permits: u32, timeout: Duration) -> Result<Option<Vec<Permit>>> {
+        self.grant(permits, Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    async fn grant(&self, wanted: u32, patience: Patience) -> Result<Option<Vec<Permit>>> {
+        self.check(wanted)?;
+        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound };
+        self.lock.grant_all(&attempt, Mode::Permit, patience, |granted| granted).await
+    }
+
+    /// Refuses at once a request that could never be granted.
+    fn check(&self, wanted: u32) -> Result<()> {
+        let queue = &self.lock.queue;
+        if wanted == 0 {
+            return Err(refused(queue, "no permit was asked for"));
+        }
+        if wanted as usize > ENTRIES_MAX {
+            return Err(refused(
+                queue,
+                format!("{wanted} permits were asked for; the limit for one call is {ENTRIES_MAX}"),
+            ));
+        }
+        match self.bound {
+            Bound::Agreed(permits) if wanted > permits => {
+                Err(refused(queue, format!("{wanted} permits were asked for, and there are only {permits}")))
+            }
+            Bound::Agreed(_) | Bound::Counted(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Semaphore").field("name", &self.lock).field("bound", &self.bound).finish()
+    }
+}

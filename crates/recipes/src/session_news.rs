@@ -1,0 +1,53 @@
+//! Events of a session for observers: its opening, the start and the end of jeopardy, and its loss, each reported once.
+
+use std::sync::Weak;
+
+use tokio::runtime::Handle;
+
+use crate::event::Event;
+use crate::shared::Shared;
+use lockkeeper_core::{Liveness, Session, SessionBond};
+
+impl Shared {
+    /// Reports that a session was opened, and starts a task that reports its later events; without a runtime, there is
+    /// no such task.
+    pub(crate) fn tell_of(&self, session: &dyn Session) {
+        self.observers.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(follow(self.me.clone(), session.bond().clone()));
+        }
+    }
+}
+
+/// Reports the events of a session until it is lost or the keeper is dropped.
+async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
+    let mut is_in_jeopardy = false;
+    loop {
+        let liveness = bond.liveness();
+        let Some(shared) = keeper.upgrade() else {
+            return;
+        };
+        let service = || shared.backend.service();
+        match liveness {
+            Liveness::Held { .. } if is_in_jeopardy => {
+                is_in_jeopardy = false;
+                shared.observers.emit(&Event::JeopardyOver { service: service() });
+            }
+            Liveness::Jeopardy { safe_until } if !is_in_jeopardy => {
+                is_in_jeopardy = true;
+                let safe_for = safe_until.left(shared.clock.now());
+                shared.observers.emit(&Event::Jeopardy { service: service(), safe_for });
+            }
+            Liveness::Lost(reason) => {
+                shared.observers.emit(&Event::SessionLost { service: service(), reason });
+                // The loss of each hold is told though its holder does not ask.
+                shared.holds.look();
+                return;
+            }
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => {}
+        }
+        // This task must not keep the keeper alive while it waits.
+        drop(shared);
+        bond.changed(liveness).await;
+    }
+}

@@ -1,0 +1,191 @@
+//! A place in line that was taken, and is not granted yet.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::contend::{InLine, Joined, OnePlace, Patience, Resumed, grant_by};
+use crate::guard::{Guard, kind};
+use crate::holds::{OnList, Presence};
+use crate::lock::{Lock, granted};
+use crate::{Election, Mutex, RwLock, decide};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ContenderId, ContenderInfo, Mode};
+use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
+
+/// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
+///
+/// When its turn has come and the caller does not go on to [`Waiting::granted`], all contenders behind it keep waiting.
+///
+/// Made by [`Mutex::queue_up`], [`RwLock::queue_up_to_read`], [`RwLock::queue_up_to_write`] and [`Election::stand`].
+/// Errors, cancellation, order, timeouts and connection loss of these and of the waits here are those of [`Mutex`],
+/// where nothing else is said. A look ([`Waiting::position`], [`Waiting::holders`]) changes nothing and retries
+/// nothing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockkeeper::Error> {
+/// use std::time::Duration;
+///
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let mutex = keeper.mutex("reports")?;
+/// let first = mutex.lock().await?;
+/// let mut waiting = mutex.queue_up().await?;
+/// assert_eq!(waiting.position().await?, 1);
+/// assert!(waiting.granted_timeout(Duration::from_millis(1)).await?.is_none());
+/// println!("{:?} is ahead of us", waiting.holders().await?[0].owner);
+/// drop(first);
+/// let second = waiting.granted().await?;
+/// # drop(second);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the queue is left when this is dropped"]
+pub struct Waiting<Kind> {
+    lock: Lock,
+    mode: Mode,
+    called_at: BootInstant,
+    /// Absent when the place was lost, and after the grant.
+    place: Option<Joined>,
+    listed: Option<OnList>,
+    kind: PhantomData<fn() -> Kind>,
+}
+
+impl<Kind> Waiting<Kind> {
+    async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
+        let called_at = lock.shared.clock.now();
+        let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
+        let wanted = InLine(OnePlace { queue: &lock.queue, mode });
+        let place = grant_by(&lock.shared, &wanted, Patience::Endless).await.map(granted)?;
+        listed.note(Presence::Idle);
+        let (place, listed) = (Some(place), Some(listed));
+        Ok(Self { lock: lock.clone(), mode, called_at, place, listed, kind: PhantomData })
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &QueueName {
+        &self.lock.queue
+    }
+
+    /// Returns our identity in the queue; `None` if the place was lost in [`Waiting::granted_timeout`], or is granted.
+    pub fn contender(&self) -> Option<&ContenderId> {
+        self.place.as_ref().map(|place| &place.joined.id)
+    }
+
+    /// Returns how many contenders stand ahead of us. It never grows while the place is the same, except for readers
+    /// that join a writer ahead of us.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Removed`], permanent, if we do not stand in the queue any more; transient if the service cannot be
+    /// reached now.
+    #[doc(alias = "getQueuedThreads")]
+    pub async fn position(&self) -> Result<usize> {
+        let Some(place) = &self.place else {
+            return Err(self.gone());
+        };
+        let view = place.session().view(self.name()).await.map_err(|error| error.at(self.name()))?;
+        view.position(&place.joined.id).ok_or_else(|| self.gone())
+    }
+
+    /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes
+    /// the lock carries the reason.
+    pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
+        let shown = self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let holds = decide::holders(&shown);
+        Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
+    }
+
+    /// Waits until our turn comes, however long it takes.
+    pub async fn granted(mut self) -> Result<Guard<Kind>> {
+        self.granted_by(Patience::Endless).await.map(granted)
+    }
+
+    /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first. Then the place is still
+    /// ours. It is ours too if the future is dropped.
+    ///
+    /// Called again after a grant, or after an error that cost the place, it queues up anew. With a timeout of zero,
+    /// which only looks, it takes the lock if it is free then, and does not queue up.
+    pub async fn granted_timeout(&mut self, timeout: Duration) -> Result<Option<Guard<Kind>>> {
+        self.granted_by(Patience::within(&self.lock.shared, timeout)).await
+    }
+
+    async fn granted_by(&mut self, patience: Patience) -> Result<Option<Guard<Kind>>> {
+        let Lock { shared, queue, limits } = &self.lock;
+        let wanted = OnePlace { queue, mode: self.mode };
+        let granted = {
+            // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
+            let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
+            let _asking = Asking::begin(listed);
+            grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await
+        };
+        if self.place.is_some() {
+            return granted.map(|_| None);
+        }
+        let guard = |granted| Guard::new(shared, queue, self.mode, granted, self.called_at, *limits);
+        let guard = granted.map(|granted| granted.map(guard));
+        self.listed = None;
+        guard
+    }
+
+    fn gone(&self) -> Error {
+        let message = "our contender does not stand in the queue any more";
+        Error::permanent(ErrorKind::Removed, Operation::View, message).at(self.name())
+    }
+}
+
+/// A call that waits for the grant of a place; when it ends, the place is listed as one in which no call waits.
+struct Asking<'a>(&'a OnList);
+
+impl<'a> Asking<'a> {
+    fn begin(listed: &'a OnList) -> Self {
+        listed.note(Presence::Active);
+        Self(listed)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.note(Presence::Idle);
+    }
+}
+
+impl Mutex {
+    /// Takes a place in the queue and returns it; [`Waiting::granted`] waits for its turn.
+    pub async fn queue_up(&self) -> Result<Waiting<kind::Mutex>> {
+        Waiting::take_place(self.lock_itself(), Mode::Mutex).await
+    }
+}
+
+impl RwLock {
+    /// Takes a reader's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
+    pub async fn queue_up_to_read(&self) -> Result<Waiting<kind::Read>> {
+        Waiting::take_place(self.lock_itself(), Mode::Read).await
+    }
+
+    /// Takes a writer's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
+    pub async fn queue_up_to_write(&self) -> Result<Waiting<kind::Write>> {
+        Waiting::take_place(self.lock_itself(), Mode::Write).await
+    }
+}
+
+impl Election {
+    /// Stands for election and returns the place; [`Waiting::granted`] waits for the lead.
+    pub async fn stand(&self) -> Result<Waiting<kind::Lead>> {
+        Waiting::take_place(self.lock_itself(), Mode::Candidate).await
+    }
+}
+
+impl<Kind> fmt::Debug for Waiting<Kind> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Waiting")
+            .field("lock", &self.lock)
+            .field("mode", &self.mode)
+            .field("contender", &self.contender())
+            .finish_non_exhaustive()
+    }
+}
