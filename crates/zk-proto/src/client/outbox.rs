@@ -116,15 +116,9 @@ impl Outbox {
         self.ahead -= usize::from(turn.rank == Rank::Ahead);
     }
 
-    /// Puts a request behind all others; returns whether it was there.
-    pub(super) fn postpone(&mut self, id: RequestId) -> bool {
-        match self.remove(id) {
-            Some(unsent) => {
-                self.push(id, unsent, Rank::InTurn);
-                true
-            }
-            None => false,
-        }
+    /// Whether all of these are here.
+    pub(super) fn has_all(&self, ids: &[RequestId]) -> bool {
+        ids.iter().all(|id| self.turns.contains_key(id))
     }
 
     /// The next request.

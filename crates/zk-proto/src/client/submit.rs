@@ -71,11 +71,23 @@ impl ClientSession {
         Ok(id)
     }
 
-    /// Puts a request that was not sent behind all others; returns whether it did.
+    /// Puts requests that were not sent behind all others, in the order given and with another deadline; answers whether
+    /// none of them was sent. Otherwise nothing changes.
     ///
     /// Not while the session is being closed, for nothing is sent behind that.
-    pub fn postpone(&mut self, id: RequestId) -> bool {
-        self.check_open().is_ok() && self.outbox.postpone(id)
+    pub fn postpone_all(&mut self, ids: &[RequestId], deadline: Option<Timestamp>) -> bool {
+        if self.check_open().is_err() || !self.outbox.has_all(ids) {
+            return false;
+        }
+        for &id in ids {
+            let Some(unsent) = self.outbox.remove(id) else {
+                continue;
+            };
+            self.forget_deadline(unsent.deadline, id);
+            self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+            self.outbox.push(id, Unsent { deadline, ..unsent }, Rank::InTurn);
+        }
+        true
     }
 
     /// Takes back a request that was not sent; returns whether it did. It then has no reply.

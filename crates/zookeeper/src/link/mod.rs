@@ -8,4 +8,4 @@ mod state;
 
 pub(crate) use call::{Answer, Call, Fired};
 pub(crate) use session::{Link, Phase};
-pub(crate) use state::{Happening, Outcome, Then};
+pub(crate) use state::{Happening, OnReply, Outcome, Then};

@@ -47,22 +47,49 @@ impl Link {
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
-    /// As [`call`](Self::call), but the answer is handled where it arrives, as [`submit`](Self::submit) does.
-    pub(crate) fn submit_soon(
+    /// As [`call`](Self::call), for requests that go out one behind the other, with answers that are told where they arrive,
+    /// as [`submit`](Self::submit) does. All are taken on, or none.
+    pub(crate) fn submit_all(
         &self,
-        request: &Request,
+        mut requests: Vec<(Request, OnReply)>,
         path: &str,
-        on_reply: OnReply,
-    ) -> Result<RequestId, ClientError> {
-        self.submit(request, path, Some(self.operation_time_max), on_reply, None)
+    ) -> Result<Vec<RequestId>, ClientError> {
+        let refuse = |error, request: &Request| ClientError::of_submission(error, request.opcode(), path);
+        for (request, _) in &requests {
+            check_length(request).map_err(|error| refuse(SubmitError::TooLarge(error), request))?;
+        }
+        let now = self.now();
+        let deadline = Some(now.after(self.operation_time_max));
+        let submitted = self.with(|state| {
+            let mut ids = Vec::with_capacity(requests.len());
+            for (request, _) in &requests {
+                match state.machine.submit(request, deadline) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => {
+                        // Nothing was sent in between.
+                        for id in ids {
+                            state.machine.cancel(id);
+                        }
+                        return Err(refuse(error, request));
+                    }
+                }
+            }
+            for (id, (request, on_reply)) in ids.iter().zip(requests.drain(..)) {
+                let is_write = request.opcode().effect() == Effect::Write;
+                let pending = Pending { on_reply, on_fire: None, submitted_at: now, is_write };
+                state.pending.insert(id.number(), pending);
+            }
+            Ok(ids)
+        });
+        self.wake.notify_one();
+        submitted
     }
 
-    /// Puts requests behind all others, in their order. They must have followed one another, and none may be written
-    /// yet; returns whether it was so. Otherwise it changes nothing.
+    /// Puts requests behind all others, in their order, as if they were made now, if none of them is written yet; answers
+    /// whether it was so. Otherwise it changes nothing.
     pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
-        let machine = &mut self.state().machine;
-        // What follows a request that is not written is not written either.
-        !ids.is_empty() && ids.iter().all(|&id| machine.postpone(id))
+        let deadline = self.now().after(self.operation_time_max);
+        !ids.is_empty() && self.state().machine.postpone_all(ids, Some(deadline))
     }
 
     /// Sends a request that sets a watch, and waits for its event besides.

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lockkeeper_core::Part;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_zk_proto::client::RequestId;
+use lockkeeper_zk_proto::client::{QUEUED_REQUESTS_MAX, RequestId};
 use lockkeeper_zk_proto::message::{OpCode, Request};
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
 use crate::layout::Layout;
-use crate::link::{Answer, Link, Outcome, Then};
+use crate::link::{Answer, Link, OnReply, Outcome, Then};
 use crate::lock::listing::Listing;
 use crate::lock::paths::QueuePath;
 
@@ -25,8 +25,12 @@ use crate::lock::paths::QueuePath;
 /// many.
 const SHARERS_MIN: usize = 64;
 
-/// How many queues are remembered whose list may be under way; at this number the queues without one are forgotten.
-const QUEUES_MAX: usize = 256;
+/// How many share a list at most, however often one after the other was needed: no more joins than this are unwritten.
+const SHARERS_MAX: usize = QUEUED_REQUESTS_MAX;
+
+/// At how many lists those are forgotten that are answered, at least: from then on at twice as many as were left the last
+/// time, so that what it takes is spread over the calls between.
+const LISTS_SWEPT_MIN: usize = 256;
 
 /// Says what a list must show.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -47,7 +51,7 @@ pub(super) struct SharedList {
 #[derive(Debug)]
 struct Gathering {
     freshness: Freshness,
-    /// One for each request that was accepted, in their order.
+    /// One for each request, in their order.
     answers: Vec<Option<Answer>>,
     /// Whether all requests were handed over; or why one was not.
     handed_over: Option<Result<(), ClientError>>,
@@ -56,6 +60,13 @@ struct Gathering {
 }
 
 impl SharedList {
+    /// A list that so many requests make.
+    fn of(freshness: Freshness, requests: usize, asked_at: BootInstant) -> Self {
+        let answers = (0..requests).map(|_| None).collect();
+        let gathering = Gathering { freshness, answers, handed_over: None, asked_at };
+        Self { gathering: Mutex::new(gathering), listing: SetOnce::new() }
+    }
+
     /// Waits for the list.
     pub(super) async fn listing(&self) -> Result<Arc<Listing>, ClientError> {
         self.listing.wait().await.clone()
@@ -109,8 +120,19 @@ impl Drop for Teller {
 /// The lists of one session that may be under way.
 #[derive(Debug, Default)]
 pub(super) struct SharedLists {
-    last: Mutex<BTreeMap<(String, Part, Freshness), Last>>,
+    known: Mutex<Known>,
 }
+
+/// The last list of each queue, until it is found to be answered.
+#[derive(Debug)]
+struct Known {
+    last: BTreeMap<Key, Last>,
+    /// At how many of them those are forgotten that are answered.
+    sweep_at: usize,
+}
+
+/// What a list shows.
+type Key = (String, Part, Freshness);
 
 /// The list of a queue that was asked for last.
 #[derive(Debug)]
@@ -119,6 +141,22 @@ struct Last {
     requests: Vec<RequestId>,
     sharers: usize,
     sharers_max: usize,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { last: BTreeMap::new(), sweep_at: LISTS_SWEPT_MIN }
+    }
+}
+
+impl Known {
+    fn note(&mut self, key: Key, last: Last) {
+        if self.last.len() >= self.sweep_at {
+            self.last.retain(|_, last| last.list.strong_count() > 0);
+            self.sweep_at = LISTS_SWEPT_MIN.max(2 * self.last.len());
+        }
+        self.last.insert(key, last);
+    }
 }
 
 impl SharedLists {
@@ -133,10 +171,10 @@ impl SharedLists {
     ) -> Arc<SharedList> {
         let now = link.clock().now();
         let queue = path.on_server();
-        let mut last = self.last();
+        let mut known = self.known();
         let key = (queue, part, freshness);
         let mut sharers_max = SHARERS_MIN;
-        if let Some(last) = last.get_mut(&key)
+        if let Some(last) = known.last.get_mut(&key)
             && let Some(list) = last.list.upgrade()
         {
             list.gathering().asked_at = now;
@@ -144,23 +182,20 @@ impl SharedLists {
                 last.sharers += 1;
                 return list;
             }
-            sharers_max = last.sharers_max.saturating_mul(2);
+            sharers_max = SHARERS_MAX.min(2 * last.sharers_max);
         }
         let (list, requests) = send(link, layout, path, part, freshness, now);
-        if last.len() >= QUEUES_MAX {
-            last.retain(|_, last| last.list.strong_count() > 0);
-        }
-        last.insert(key, Last { list: Arc::downgrade(&list), requests, sharers: 1, sharers_max });
+        known.note(key, Last { list: Arc::downgrade(&list), requests, sharers: 1, sharers_max });
         list
     }
 
-    /// No code panics while this is locked, so a panic elsewhere leaves it whole.
-    fn last(&self) -> MutexGuard<'_, BTreeMap<(String, Part, Freshness), Last>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sends the requests of a list, in one segment.
+/// Sends the requests of a list, in one segment: all of them, or none.
 fn send(
     link: &Link,
     layout: Layout,
@@ -174,34 +209,56 @@ fn send(
     let needs_line = !layout.is_one_node(Part::Line, part);
     let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
-    let answers = requests.iter().map(|_| None).collect();
-    let gathering = Gathering { freshness, answers, handed_over: None, asked_at: now };
-    let list = Arc::new(SharedList { gathering: Mutex::new(gathering), listing: SetOnce::new() });
-    let submit = |(at, request): (usize, &Request)| {
+    let list = Arc::new(SharedList::of(freshness, requests.len(), now));
+    let told = |(at, request): (usize, Request)| {
         let mut teller =
             Teller { list: Some(list.clone()), at, operation: request.opcode(), path: path.shown().into() };
-        let on_reply = Box::new(move |outcome: Outcome| {
+        let on_reply = move |outcome: Outcome| {
             teller.tell(|this| Answer::of(outcome, this.operation, &this.path));
             Then::Done
-        });
-        link.submit_soon(request, path.shown(), on_reply)
+        };
+        (request, Box::new(on_reply) as OnReply)
     };
-    let submitted: Result<Vec<_>, _> = requests.iter().enumerate().map(submit).collect();
+    let submitted = link.submit_all(requests.into_iter().enumerate().map(told).collect(), path.shown());
     let (ids, handed_over) = match submitted {
         Ok(ids) => (ids, Ok(())),
+        // None was taken on, and so each has told already that there is no answer.
         Err(error) => (Vec::new(), Err(error)),
     };
-    list.note(|gathering| {
-        if handed_over.is_err() {
-            gathering.answers.clear();
-        }
-        gathering.handed_over = Some(handed_over);
-    });
+    list.note(|gathering| gathering.handed_over = Some(handed_over));
     (list, ids)
 }
 
 impl fmt::Debug for SharedList {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("SharedList").field(&self.listing.get().is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_under_way_are_swept_seldom_and_those_that_were_answered_are_forgotten() {
+        const LISTS: usize = 10_000;
+        let mut known = Known::default();
+        let mut sweeps = 0;
+        let mut note = |known: &mut Known, number: usize| {
+            let list = Arc::new(SharedList::of(Freshness::Behind, 1, BootInstant::from_nanos(0)));
+            let last = Last { list: Arc::downgrade(&list), requests: Vec::new(), sharers: 1, sharers_max: 1 };
+            let sweep_at = known.sweep_at;
+            known.note((number.to_string(), Part::Line, Freshness::Behind), last);
+            sweeps += usize::from(known.sweep_at != sweep_at);
+            list
+        };
+        let under_way: Vec<_> = (0..LISTS).map(|number| note(&mut known, number)).collect();
+        assert_eq!(known.last.len(), LISTS);
+        drop(under_way);
+        for number in 0..2 * LISTS {
+            drop(note(&mut known, number));
+        }
+        assert!(known.last.len() <= LISTS_SWEPT_MIN, "{}", known.last.len());
+        assert!(sweeps < 10, "{sweeps} sweeps");
     }
 }

@@ -45,12 +45,31 @@ fn the_others_keep_their_order_when_one_goes_ahead_or_is_put_off() {
     pair.submit(create("/a"));
     pair.client.submit_ahead(&create("/proof"), None).unwrap();
     pair.submit(create("/b"));
-    assert!(pair.client.postpone(list_id));
+    assert!(pair.client.postpone_all(&[list_id], None));
     pair.submit(create("/c"));
     pair.go_online();
     let expected = [create("/proof"), create("/a"), create("/b"), list("/q"), create("/c")];
     assert_eq!(requests(&mut pair), expected);
-    assert!(!pair.client.postpone(list_id), "it was sent");
+    assert!(!pair.client.postpone_all(&[list_id], None), "it was sent");
+}
+
+#[test]
+fn requests_are_put_off_together_or_not_at_all_and_until_another_deadline() {
+    let mut pair = Pair::new();
+    let deadline = pair.in_ms(1_000);
+    let ids = ["/a", "/b"].map(|path| pair.client.submit(&create(path), deadline).unwrap());
+    pair.submit(create("/c"));
+    assert!(pair.client.postpone_all(&ids, pair.in_ms(2_000)));
+    pair.now += 1_000;
+    pair.client.handle_timeout(pair.time());
+    assert_eq!(pair.events(), [], "neither is given up at its first deadline");
+    assert_eq!(pair.client.poll_timeout(), pair.in_ms(1_000));
+    pair.go_online();
+    assert_eq!(requests(&mut pair), [create("/c"), create("/a"), create("/b")]);
+    let unsent = pair.submit(create("/d"));
+    pair.submit(create("/e"));
+    assert!(!pair.client.postpone_all(&[unsent, ids[0]], None), "one was sent");
+    assert_eq!(requests(&mut pair), [create("/d"), create("/e")]);
 }
 
 #[test]
@@ -58,7 +77,7 @@ fn nothing_is_put_off_behind_the_end_of_the_session() {
     let mut pair = Pair::online();
     let list_id = pair.submit(list("/q"));
     pair.client.close();
-    assert!(!pair.client.postpone(list_id));
+    assert!(!pair.client.postpone_all(&[list_id], None));
     assert_eq!(requests(&mut pair), [list("/q"), Request::CloseSession]);
 }
 
