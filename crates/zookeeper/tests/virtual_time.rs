@@ -315,6 +315,42 @@ async fn after_the_runtime_stood_still_a_free_lock_is_granted_at_once_under_the_
     assert_eq!(world.server.session_ids().await, sessions);
 }
 
+/// Opens its first connection at once, and takes a while for each later one.
+#[derive(Debug)]
+struct SlowAgainDial {
+    server: Arc<EmbeddedServer>,
+    is_first: AtomicBool,
+}
+
+impl Dial for SlowAgainDial {
+    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let stream: Box<dyn Stream> = Box::new(self.server.connect_duplex());
+        let is_first = self.is_first.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            if !is_first {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            Ok(stream)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_is_closed_while_it_goes_on_over_a_new_connection_ends_its_session_on_that() {
+    let world = World::new().await;
+    let dial = SlowAgainDial { server: world.server.clone(), is_first: AtomicBool::new(true) };
+    let keeper = world.keeper_over("", Arc::new(dial));
+    let mutex = keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    world.pass(Duration::from_secs(600)).await;
+    stall(Duration::from_secs(12)).await;
+    let locking = tokio::spawn(async move { mutex.lock().await });
+    world.pass(Duration::from_millis(100)).await;
+    assert!(!locking.is_finished(), "it waits for the new connection");
+    keeper.close().await.unwrap();
+    assert!(world.server.session_ids().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_the_runtime_stood_still_waiters_keep_their_places_and_no_request_fails() {
     let world = World::new().await;

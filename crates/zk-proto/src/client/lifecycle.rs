@@ -59,15 +59,16 @@ impl ClientSession {
         self.fail_connection(now, DisconnectReason::Closed);
     }
 
-    /// Goes on over a new connection, if this process has stood still on the present one; returns whether it does.
-    /// Requests wait meanwhile, and none fails: the connection is given up only when all that was sent is answered.
+    /// Goes on over a new connection, if this process has stood still on the present one since what is proved of it; answers whether it does. Requests
+    /// wait meanwhile, and none fails: the connection is given up only when all that was sent is answered.
     ///
     /// After a stall the newest answers are old. On the same connection it takes half a tick until newer ones prove
     /// anything (see [`Anchor`](crate::client::Anchor)); a handshake goes through the leader itself, and proves at
     /// once.
     pub fn renew(&mut self, now: Timestamp) -> bool {
+        let proved_at = self.anchor.anchored_at();
         match &mut self.phase {
-            Phase::Online(online) if online.has_stalled && self.closing == Closing::No => {
+            Phase::Online(online) if online.stalled_until > proved_at && self.closing == Closing::No => {
                 online.is_leaving = true;
                 self.leave_if_answered(now);
                 true
@@ -113,7 +114,7 @@ impl ClientSession {
             control,
             ping_waits_since: None,
             restores_open,
-            has_stalled: false,
+            stalled_until: None,
             is_leaving: false,
         });
         let epoch = self.epoch;

@@ -116,8 +116,8 @@ pub(super) struct Online {
     pub(super) ping_waits_since: Option<Timestamp>,
     /// How many requests to set watches again are unanswered.
     pub(super) restores_open: usize,
-    /// Whether nothing was sent for so long that this process must have stood still.
-    pub(super) has_stalled: bool,
+    /// When something was sent last after so long a time that this process must have stood still.
+    pub(super) stalled_until: Option<Timestamp>,
     /// Whether nothing goes out any more, and the connection is given up once all is answered.
     pub(super) is_leaving: bool,
 }
@@ -223,7 +223,11 @@ impl ClientSession {
         self.closing = Closing::Asked;
         match self.phase {
             Phase::Offline if self.credentials.is_none() => self.lose(LossReason::Closed),
-            Phase::Online(_) => self.push_close(),
+            Phase::Online(ref mut online) => {
+                // The end of the session is as good on this connection as on another one.
+                online.is_leaving = false;
+                self.push_close();
+            }
             Phase::Offline | Phase::Handshake(_) | Phase::Over(_) => (),
         }
     }

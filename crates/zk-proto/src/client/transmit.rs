@@ -45,7 +45,9 @@ impl ClientSession {
         let gathered = gathered?;
         if let Phase::Online(online) = &mut self.phase {
             let stall_min = self.config.stall_min(online.timeout, self.engagement);
-            online.has_stalled |= now.since(online.last_sent_at) > stall_min;
+            if now.since(online.last_sent_at) > stall_min {
+                online.stalled_until = Some(now);
+            }
             online.last_sent_at = now;
         }
         Some(gathered.freeze())

@@ -161,8 +161,24 @@ impl Client {
         self.link().status_now().phase.is_online()
     }
 
-    /// Waits until the session is over. Every request under way has then failed, or will. A lost connection does not
-    /// end the wait: only the service can say that the session is over.
+    /// Waits until the session is over.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    ///
+    /// # Ordering
+    ///
+    /// Every request under way has failed or will.
+    ///
+    /// # On connection loss
+    ///
+    /// Goes on waiting, until a server goes on with the session or says that it is over, and for as long as its timeout
+    /// at most: without a connection for that long it is given up.
     pub async fn over(&self) {
         self.link().until(|_| false).await;
     }

@@ -31,6 +31,8 @@ const WORTH_DIVISOR: u32 = 5;
 pub(crate) enum Phase {
     /// There is no connection, or none on which requests go out.
     Offline,
+    /// Neither, because a new one was asked for; nothing is wrong as long as none fails.
+    Renewing,
     /// Requests go out; watches of the connection before are being set again.
     Online,
     /// Requests go out, and what was missed has been told.
@@ -338,7 +340,11 @@ impl Link {
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
         self.with(|state| {
-            state.is_renewing = false;
+            if std::mem::take(&mut state.is_renewing) {
+                self.status.send_if_modified(|status| {
+                    std::mem::replace(&mut status.phase, Phase::Offline) == Phase::Renewing
+                });
+            }
             state.last_failure = Some(format!("{server}: {}", failure.why));
             state.failures.insert(server.clone(), failure);
         });

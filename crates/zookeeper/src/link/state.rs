@@ -143,7 +143,8 @@ impl State {
                 Event::Disconnected { epoch, reason, .. } => {
                     self.is_renewing = reason == DisconnectReason::Renewed;
                     self.trouble = (!self.is_renewing).then(|| reason.into());
-                    status.send_replace(Status { phase: Phase::Offline, epoch: epoch.number() });
+                    let phase = if self.is_renewing { Phase::Renewing } else { Phase::Offline };
+                    status.send_replace(Status { phase, epoch: epoch.number() });
                 }
                 Event::Reply(reply) => self.route_reply(reply),
                 Event::Watch(notice) => {

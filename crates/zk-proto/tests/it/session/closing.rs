@@ -38,6 +38,22 @@ fn closing_goes_on_over_a_lost_connection() {
 }
 
 #[test]
+fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
+    let mut pair = Pair::online();
+    pair.client.engage(Engagement::Engaged);
+    pair.now += TIMEOUT_MS / 2;
+    pair.submit(create("/a"));
+    pair.pump();
+    assert!(pair.client.renew(pair.time()));
+    pair.client.close();
+    let arrived: Vec<_> = pair.arrivals().into_iter().map(|(_, request)| request).collect();
+    assert_eq!(arrived, [create("/a"), Request::CloseSession]);
+    pair.refuse(1, ErrorCode::NodeExists);
+    pair.answer(2, &Response::Done);
+    assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));
+}
+
+#[test]
 fn closing_without_a_session_is_done_at_once() {
     let mut pair = Pair::new();
     let id = pair.submit(create("/a"));

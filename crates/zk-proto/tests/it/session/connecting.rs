@@ -230,3 +230,22 @@ fn a_session_carries_a_bounded_number_of_credentials() {
     }
     assert_eq!(pair.client.add_auth(auth), Err(SubmitError::TooMany));
 }
+
+#[test]
+fn a_stall_is_forgotten_when_the_session_was_proved_after_it() {
+    let mut pair = Pair::online();
+    pair.client.engage(Engagement::Engaged);
+    pair.now += TIMEOUT_MS / 2;
+    for xid in 1..=5 {
+        pair.submit(create("/a"));
+        pair.pump();
+        pair.refuse(xid, ErrorCode::NodeExists);
+        pair.events();
+        pair.now += 1_100;
+    }
+    assert!(!pair.client.renew(pair.time()), "it was proved by a write half a tick later");
+    pair.now += TIMEOUT_MS / 2;
+    pair.submit(create("/a"));
+    pair.pump();
+    assert!(pair.client.renew(pair.time()), "it has stood still again");
+}
