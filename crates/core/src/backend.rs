@@ -57,8 +57,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Ends the connections that looks have opened, if any, after the looks that were answered; sessions are closed
-    /// separately.
+    /// Ends the connections that looks have opened, if any, after the looks that were answered, and opens no more of
+    /// them; sessions are closed separately.
     ///
     /// If the service could not be told, or the future is dropped, the service ends what is left.
     fn close(&self) -> BoxFuture<Result<()>> {

@@ -2,11 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex as StdMutex};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Owner, QueueName, Result};
+use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Opener, Owner, QueueName, Result, Session};
 use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
@@ -173,7 +173,7 @@ impl Keeper {
     /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.shared.reach(Stage::Closed);
-        let closing = self.shared.take_session().map(|session| session.close());
+        let closing = self.shared.opener.take().map(|session| session.close());
         let looking = self.shared.backend.close();
         async move {
             let closed = match closing {
@@ -245,14 +245,20 @@ impl KeeperBuilder {
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
         let Self { backend, clock, retry, owner, observers, attached } = self;
-        let shared = Arc::new_cyclic(|me| Shared {
+        let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             backend,
             clock,
             retry,
             owner: Arc::new(owner),
             observers: Arc::new(observers),
-            me: me.clone(),
-            session: StdMutex::default(),
+            opener: Opener::new({
+                let keeper = me.clone();
+                move |session: &Arc<dyn Session>| {
+                    if let Some(shared) = keeper.upgrade() {
+                        shared.tell_of(&**session);
+                    }
+                }
+            }),
             stage: watch::Sender::new(Stage::Open),
             holds: Arc::default(),
             fronts: Fronts::default(),

@@ -1,6 +1,6 @@
 //! Events of a session for observers: its opening, the start and the end of jeopardy, and its loss, each reported once.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 
@@ -11,10 +11,10 @@ use lockkeeper_core::{Liveness, Session, SessionBond};
 impl Shared {
     /// Reports that a session was opened, and starts a task that reports its later events; without a runtime, there is
     /// no such task.
-    pub(crate) fn tell_of(&self, session: &dyn Session) {
+    pub(crate) fn tell_of(self: &Arc<Self>, session: &dyn Session) {
         self.observers.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(follow(self.me.clone(), session.bond().clone()));
+            runtime.spawn(follow(Arc::downgrade(self), session.bond().clone()));
         }
     }
 }

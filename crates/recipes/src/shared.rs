@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backend, Error, ErrorKind, LossReason, Operation, Owner, QueueName, Result, Session};
+use lockkeeper_core::{Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, QueueName, Result, Session};
 use tokio::sync::watch;
 
 use crate::event::Observers;
@@ -23,21 +23,6 @@ pub(crate) enum Stage {
     Closed,
 }
 
-/// The outcome of opening a session.
-pub(crate) type Opened = Result<Arc<dyn Session>>;
-
-/// The state of a keeper's session.
-#[derive(Default)]
-pub(crate) enum Slot {
-    /// None, until a caller asks.
-    #[default]
-    Empty,
-    /// A task opens one, and tells all waiters. If the sender is gone, its runtime has ended.
-    Opening(watch::Receiver<Option<Opened>>),
-    /// One that may be lost by now.
-    Open(Arc<dyn Session>),
-}
-
 /// What a keeper, its locks and its guards share.
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
@@ -45,9 +30,7 @@ pub(crate) struct Shared {
     pub(crate) retry: RetryPolicy,
     pub(crate) owner: Arc<Owner>,
     pub(crate) observers: Arc<Observers>,
-    /// A weak reference to itself, for tasks that must not keep it alive.
-    pub(crate) me: Weak<Self>,
-    pub(crate) session: StdMutex<Slot>,
+    pub(crate) opener: Opener<Arc<dyn Session>>,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
@@ -58,11 +41,12 @@ pub(crate) struct Shared {
 impl Shared {
     /// Tells whether a request to a queue waits for another process that is just entering it.
     pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
-        self.present_session().is_some_and(|session| session.is_held_up(queue))
+        self.opener.present().is_some_and(|session| session.is_held_up(queue))
     }
 
     /// Notes that the keeper is as near to its end as this; there is no way back.
     pub(crate) fn reach(&self, stage: Stage) {
+        self.opener.shut();
         self.stage.send_if_modified(|present| {
             *present < stage && {
                 *present = stage;
@@ -79,43 +63,13 @@ impl Shared {
         closed()
     }
 
-    /// Waits until the keeper is drained, closed or dropped, without keeping it alive.
-    pub(crate) fn until_closing(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut changes = self.stage.subscribe();
-        async move {
-            // An error says that it was dropped.
-            let _ = changes.wait_for(|&present| present >= Stage::Drained).await;
-        }
-    }
-
     /// Says that the keeper is closed, if it has come as far as this.
     pub(crate) fn refuse_from(&self, stage: Stage) -> Result<()> {
         if *self.stage.borrow() >= stage { Err(closed()) } else { Ok(()) }
     }
-
-    /// Returns the session that was opened last, if it was not given up; it may be lost.
-    pub(crate) fn present_session(&self) -> Option<Arc<dyn Session>> {
-        match &*self.slot() {
-            Slot::Open(session) => Some(session.clone()),
-            Slot::Opening(_) | Slot::Empty => None,
-        }
-    }
-
-    /// Gives up the present session, if there is one.
-    pub(crate) fn take_session(&self) -> Option<Arc<dyn Session>> {
-        match std::mem::take(&mut *self.slot()) {
-            Slot::Open(session) => Some(session),
-            Slot::Opening(_) | Slot::Empty => None,
-        }
-    }
-
-    /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
-    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-pub(crate) fn closed() -> Error {
+fn closed() -> Error {
     Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string())
 }
 

@@ -23,6 +23,8 @@ enum Dialling {
     Opens(EmbeddedServer),
     /// They fail at once.
     Refuses,
+    /// They never end.
+    Silent,
     /// The first fails so, and the next ones never end.
     FailsOnce(io::ErrorKind, &'static str),
 }
@@ -37,6 +39,10 @@ struct SlowDial {
 impl SlowDial {
     fn new(dialling: Dialling) -> Arc<Self> {
         Arc::new(Self { dialling, dialled: AtomicU32::new(0) })
+    }
+
+    fn dialled(&self) -> u32 {
+        self.dialled.load(Ordering::SeqCst)
     }
 
     async fn open() -> Arc<Self> {
@@ -59,7 +65,7 @@ impl Dial for SlowDial {
             &Dialling::FailsOnce(kind, why) if before == 0 => {
                 Box::pin(std::future::ready(Err(io::Error::new(kind, why))))
             }
-            Dialling::FailsOnce(..) => Box::pin(std::future::pending()),
+            Dialling::FailsOnce(..) | Dialling::Silent => Box::pin(std::future::pending()),
         }
     }
 }
@@ -82,13 +88,12 @@ async fn waits_shorter_than_the_handshake_succeed_at_the_second_call_and_make_on
         let guard = mutex.lock_timeout(wait).await.unwrap().expect("no other client wants it");
         guard.release().await.unwrap();
     }
-    assert_eq!(dial.dialled.load(Ordering::SeqCst), 1);
+    assert_eq!(dial.dialled(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn eight_tries_at_a_server_that_refuses_are_all_answered_after_one_attempt() {
     let dial = SlowDial::new(Dialling::Refuses);
-    let limit = Duration::from_secs(3);
     let keeper = keeper(&dial, "?connect_timeout=3s").build();
     let clock = TestClock::new();
     let begun = clock.now();
@@ -101,7 +106,66 @@ async fn eight_tries_at_a_server_that_refuses_are_all_answered_after_one_attempt
     for tried in tries {
         assert_eq!(tried.await.unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
     }
-    assert!(clock.now().saturating_duration_since(begun) <= limit);
+    assert_eq!((clock.now(), dial.dialled()), (begun, 2), "each of the two servers was tried once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_shorter_than_the_handshake_succeed_at_the_second_call_and_make_one_connection() {
+    let dial = SlowDial::open().await;
+    let keeper = keeper(&dial, "").build();
+    let look = || tokio::time::timeout(Duration::from_millis(300), keeper.contenders("reports"));
+    assert!(look().await.is_err());
+    for _ in 0..9 {
+        assert!(look().await.expect("the session is open by now").unwrap().is_empty());
+    }
+    assert_eq!(dial.dialled(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_looks_at_a_silent_service_are_all_answered_after_one_attempt() {
+    let dial = SlowDial::new(Dialling::Silent);
+    let keeper = keeper(&dial, "?connect_timeout=3s").build();
+    let clock = TestClock::new();
+    let begun = clock.now();
+    let looks: Vec<_> = (0..8)
+        .map(|_| {
+            let keeper = keeper.clone();
+            tokio::spawn(async move { keeper.contenders("reports").await })
+        })
+        .collect();
+    for look in looks {
+        assert_eq!(look.await.unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
+    }
+    assert_eq!(clock.now().saturating_duration_since(begun), Duration::from_secs(3));
+    assert_eq!(dial.dialled(), 2, "each of the two servers was tried once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_keeper_waits_for_no_look_and_ends_those_under_way() {
+    let dial = SlowDial::new(Dialling::Silent);
+    let keeper = keeper(&dial, "").build();
+    let look = tokio::spawn({
+        let keeper = keeper.clone();
+        async move { keeper.contenders("reports").await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let clock = TestClock::new();
+    let begun = clock.now();
+    keeper.close().await.unwrap();
+    assert_eq!(look.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(clock.now(), begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_keeper_opens_no_session_for_a_look() {
+    let dial = SlowDial::open().await;
+    let keeper = keeper(&dial, "").build();
+    keeper.contenders("reports").await.unwrap();
+    keeper.close().await.unwrap();
+    let error = keeper.contenders("reports").await.unwrap_err();
+    assert_eq!((error.kind(), keeper.queues("").await.unwrap_err().kind()), (ErrorKind::Closed, ErrorKind::Closed));
+    let Dialling::Opens(server) = &dial.dialling else { unreachable!("it does") };
+    assert_eq!((server.session_ids().await.len(), dial.dialled()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

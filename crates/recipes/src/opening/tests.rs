@@ -1,14 +1,16 @@
 //! Openings that outlive their callers, fail for all of them at once, and end with their keeper or their runtime.
 
-use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use super::*;
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{
+    Advice, Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Operation, QueueName, Result, Session,
+};
+
 use crate::Keeper;
 use crate::memory::MemoryService;
-use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, Backend, Capabilities, ContenderInfo, QueueName};
 
 /// How long an opening takes.
 const HANDSHAKE: Duration = Duration::from_millis(400);
@@ -60,7 +62,7 @@ impl Backend for SlowBackend {
         self.memory.capabilities()
     }
 
-    fn session(&self) -> BoxFuture<Opened> {
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
         self.openings.fetch_add(1, Ordering::SeqCst);
         let mut takes = self.takes.lock().unwrap();
         let takes = if takes.len() > 1 { takes.remove(0) } else { takes[0] };

@@ -341,9 +341,8 @@ impl Link {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
         self.with(|state| {
             if std::mem::take(&mut state.is_renewing) {
-                self.status.send_if_modified(|status| {
-                    std::mem::replace(&mut status.phase, Phase::Offline) == Phase::Renewing
-                });
+                self.status
+                    .send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Offline) == Phase::Renewing);
             }
             state.last_failure = Some(format!("{server}: {}", failure.why));
             state.failures.insert(server.clone(), failure);

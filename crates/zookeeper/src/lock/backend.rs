@@ -108,8 +108,7 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        let onlooker = self.onlooker.clone();
-        Box::pin(async move { onlooker.close().await })
+        self.onlooker.close()
     }
 }
 

@@ -1,16 +1,14 @@
 //! Looks at queues without joining them: over which session that goes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
-use tokio::sync::Mutex;
+use lockkeeper_core::{BoxFuture, ContenderInfo, Openable, Opener, Operation, QueueName, Result};
 
 use crate::client::Client;
 use crate::config::Config;
 use crate::dial::Dial;
-use crate::error::ClientError;
 use crate::hosts::Trail;
 use crate::link::Link;
 use crate::lock::{inspect, names};
@@ -21,14 +19,16 @@ pub(super) struct Onlooker {
     dial: Arc<dyn Dial>,
     clock: Arc<dyn Clock>,
     trail: Arc<Trail>,
-    client: Mutex<Option<Client>>,
+    /// The client for looks while no lock has a session.
+    opener: Opener<Client>,
     /// The session that was opened last for locks; servers limit the connections of one address.
-    lent: StdMutex<Weak<Link>>,
+    lent: Mutex<Weak<Link>>,
 }
 
 impl Onlooker {
     pub(super) fn new(config: Arc<Config>, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>, trail: Arc<Trail>) -> Self {
-        Self { config, dial, clock, trail, client: Mutex::default(), lent: StdMutex::default() }
+        let opener = Opener::new(|_| {});
+        Self { config, dial, clock, trail, opener, lent: Mutex::default() }
     }
 
     /// Lets looks go over a lock's session while it lives.
@@ -36,40 +36,55 @@ impl Onlooker {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
     }
 
-    /// Closes the separate client, if there is one.
-    pub(super) async fn close(&self) -> Result<()> {
-        match self.client.lock().await.take() {
-            Some(client) => client.close().await.map_err(|error| error.into_core(Operation::Close, None)),
-            None => Ok(()),
+    /// Opens no client any more, and closes the present one, if there is one.
+    pub(super) fn close(&self) -> BoxFuture<Result<()>> {
+        self.opener.shut();
+        match self.opener.take().map(|client| client.close()) {
+            Some(closing) => {
+                Box::pin(async move { closing.await.map_err(|error| error.into_core(Operation::Close, None)) })
+            }
+            None => Box::pin(std::future::ready(Ok(()))),
         }
     }
 
-    async fn link(&self) -> Result<Arc<Link>, ClientError> {
+    async fn link(&self) -> Result<Arc<Link>> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(link) = lent.filter(|link| !link.is_over() && link.bond().liveness().is_held()) {
             return Ok(link);
         }
-        let mut slot = self.client.lock().await;
-        if let Some(client) = slot.as_ref().filter(|client| !client.link().is_over()) {
-            return Ok(client.link().clone());
-        }
-        let client = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone())?;
-        client.until_open(&self.config).await?;
-        let link = client.link().clone();
-        *slot = Some(client);
-        Ok(link)
+        Ok(self.opener.get(|| self.open()).await?.link().clone())
+    }
+
+    fn open(&self) -> BoxFuture<Result<Client>> {
+        let started = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone());
+        let config = self.config.clone();
+        Box::pin(async move {
+            let client = started.map_err(|error| error.into_core(Operation::Inspect, None))?;
+            client.until_open(&config).await.map_err(|error| error.into_core(Operation::Inspect, None))?;
+            Ok(client)
+        })
     }
 
     /// Shows the contenders in the queues of a lock.
     pub(super) async fn inspect(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
-        let link = self.link().await.map_err(|error| error.into_core(Operation::Inspect, None).at(lock))?;
+        let link = self.link().await.map_err(|error| error.at(lock))?;
         inspect::inspect(&link, &self.config, lock).await
     }
 
     /// Names the locks below the base in which a contender stands.
     pub(super) async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        let link = self.link().await.map_err(|error| error.into_core(Operation::Inspect, None))?;
+        let link = self.link().await?;
         names::queues(&link, &self.config, prefix).await
+    }
+}
+
+impl Openable for Client {
+    fn is_open(&self) -> bool {
+        !self.link().is_over()
+    }
+
+    fn discard(self) {
+        // Dropping it closes it.
     }
 }
 

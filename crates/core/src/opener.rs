@@ -1,0 +1,219 @@
+//! Something that many callers need and one task opens, such as a session.
+//!
+//! No caller owns the opening. A task does it, in the runtime of the first caller. It goes on when that caller has given
+//! up, and all callers that wait for it by then get its outcome. It ends when the [`Opener`] is shut or dropped.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::backend::Session;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::future::BoxFuture;
+use crate::loss::LossReason;
+
+/// How many openings without an outcome one caller waits for. An opening has no outcome if its runtime ended, and no
+/// program ends more than a few runtimes in a row.
+const OPENINGS_MAX: u32 = 4;
+
+/// What an [`Opener`] opens; cheap to clone.
+pub trait Openable: Clone + Send + Sync + 'static {
+    /// Tells whether it is still of use.
+    fn is_open(&self) -> bool;
+
+    /// Ends it, since no caller wants it.
+    fn discard(self);
+}
+
+impl Openable for Arc<dyn Session> {
+    fn is_open(&self) -> bool {
+        self.bond().liveness().is_held()
+    }
+
+    fn discard(self) {
+        // The call alone ends it.
+        drop(self.close());
+    }
+}
+
+/// Opens one thing for all callers, and the next one when that is of no use any more. For keepers, and for backends that
+/// open a connection for looks.
+pub struct Opener<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    slot: Mutex<Slot<T>>,
+    /// Whether nothing is opened any more.
+    is_shut: watch::Sender<bool>,
+    on_open: Box<dyn Fn(&T) + Send + Sync>,
+}
+
+/// What there is.
+enum Slot<T> {
+    /// Nothing, until a caller asks.
+    Empty,
+    /// A task opens it, and tells all waiters. If the sender is gone, its runtime has ended.
+    Opening(watch::Receiver<Option<Result<T>>>),
+    /// It may be of no use by now.
+    Open(T),
+}
+
+/// How a caller gets it.
+enum Way<T> {
+    /// It is there.
+    There(T),
+    /// A task opens it and sends the outcome.
+    Told(watch::Receiver<Option<Result<T>>>),
+    /// The caller opens it itself, since there is no runtime for a task.
+    Alone(BoxFuture<Result<T>>),
+}
+
+impl<T: Openable> Opener<T> {
+    /// Starts with nothing open. `on_open` is called once with each thing that was opened and is kept.
+    pub fn new(on_open: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        let (slot, is_shut) = (Mutex::new(Slot::Empty), watch::Sender::new(false));
+        Self { shared: Arc::new(Shared { slot, is_shut, on_open: Box::new(on_open) }) }
+    }
+
+    /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller that
+    /// comes after an opening has failed begins another one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once it is shut and nothing is open.
+    pub async fn get(&self, open: impl Fn() -> BoxFuture<Result<T>> + Send + Sync) -> Result<T> {
+        for _ in 0..OPENINGS_MAX {
+            let mut outcome = match self.shared.way(&open)? {
+                Way::There(opened) => return Ok(opened),
+                Way::Alone(opening) => return self.shared.settle(opening.await),
+                Way::Told(outcome) => outcome,
+            };
+            let told = outcome.wait_for(Option::is_some).await.map(|opened| opened.clone());
+            if let Ok(Some(opened)) = told {
+                return opened;
+            }
+        }
+        let message = "the runtime that was to open a session has ended";
+        Err(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, message))
+    }
+
+    /// Opens nothing any more; what is open stays.
+    pub fn shut(&self) {
+        self.shared.is_shut.send_replace(true);
+    }
+
+    /// Returns what was opened last and not taken; it may be of no use any more.
+    pub fn present(&self) -> Option<T> {
+        match &*self.shared.slot() {
+            Slot::Open(opened) => Some(opened.clone()),
+            Slot::Opening(_) | Slot::Empty => None,
+        }
+    }
+
+    /// Takes what is open, if there is something.
+    pub fn take(&self) -> Option<T> {
+        match std::mem::replace(&mut *self.shared.slot(), Slot::Empty) {
+            Slot::Open(opened) => Some(opened),
+            Slot::Opening(_) | Slot::Empty => None,
+        }
+    }
+}
+
+impl<T: Openable> Shared<T> {
+    fn way(self: &Arc<Self>, open: impl Fn() -> BoxFuture<Result<T>>) -> Result<Way<T>> {
+        let mut slot = self.slot();
+        match &*slot {
+            Slot::Open(opened) if opened.is_open() => return Ok(Way::There(opened.clone())),
+            Slot::Opening(outcome) if outcome.has_changed().is_ok() => return Ok(Way::Told(outcome.clone())),
+            Slot::Open(_) | Slot::Opening(_) | Slot::Empty => *slot = Slot::Empty,
+        }
+        self.refuse_if_shut()?;
+        let mut opening = open();
+        // In memory and on files an opening needs no wait, and so no task.
+        if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            drop(slot);
+            return self.settle(opened).map(Way::There);
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return Ok(Way::Alone(opening));
+        };
+        let (tell, outcome) = watch::channel(None);
+        *slot = Slot::Opening(outcome.clone());
+        runtime.spawn(run(Arc::downgrade(self), opening, self.is_shut.subscribe(), tell));
+        Ok(Way::Told(outcome))
+    }
+
+    /// Keeps what was opened for all callers from now on.
+    fn settle(&self, opened: Result<T>) -> Result<T> {
+        let mut slot = self.slot();
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if let Slot::Opening(_) = *slot {
+                    *slot = Slot::Empty;
+                }
+                return Err(error);
+            }
+        };
+        if let Err(closed) = self.refuse_if_shut() {
+            drop(slot);
+            opened.discard();
+            return Err(closed);
+        }
+        if let Slot::Open(other) = &*slot
+            && other.is_open()
+        {
+            // Two callers asked at the same moment. The one that no caller takes ends when it is dropped.
+            return Ok(other.clone());
+        }
+        *slot = Slot::Open(opened.clone());
+        drop(slot);
+        (self.on_open)(&opened);
+        Ok(opened)
+    }
+
+    fn refuse_if_shut(&self) -> Result<()> {
+        if *self.is_shut.borrow() {
+            return Err(Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Nothing panics while the slot is locked, so a poisoned lock still guards consistent data.
+    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens something, unless the opener is shut or dropped before.
+async fn run<T: Openable>(
+    opener: Weak<Shared<T>>,
+    opening: BoxFuture<Result<T>>,
+    mut is_shut: watch::Receiver<bool>,
+    tell: watch::Sender<Option<Result<T>>>,
+) {
+    let shutting = async {
+        // An error says that the opener was dropped.
+        let _ = is_shut.wait_for(|&is_shut| is_shut).await;
+    };
+    let opened = tokio::select! {
+        biased;
+        // A caller that waits looks again, and finds it shut.
+        () = shutting => return,
+        opened = opening => opened,
+    };
+    // What no caller takes ends when it is dropped.
+    if let Some(opener) = opener.upgrade() {
+        tell.send_replace(Some(opener.settle(opened)));
+    }
+}
+
+impl<T> fmt::Debug for Opener<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Opener").field("is_shut", &*self.shared.is_shut.borrow()).finish_non_exhaustive()
+    }
+}
