@@ -2,13 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{Backend, BoxFuture, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_zk_proto::client::QUEUED_REQUESTS_MAX;
-use lockkeeper_zk_server::EmbeddedServer;
-use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
+use lockkeeper_zk_proto::message::OpCode;
+use lockkeeper_zk_server::{EmbeddedServer, SeenRequest};
+use lockkeeper_zookeeper::{Client, Config, Dial, Server, Stream, ZooKeeperBackend};
 use tokio::sync::watch;
 
 /// A server that is reached while the gate is open.
@@ -63,6 +65,10 @@ impl World {
     }
 }
 
+fn entry() -> Entry {
+    Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()))
+}
+
 fn door() -> QueueName {
     QueueName::new("door").unwrap()
 }
@@ -70,8 +76,7 @@ fn door() -> QueueName {
 #[tokio::test(start_paused = true)]
 async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_on() {
     let world = World::new("").await;
-    let entry = Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()));
-    let held = world.session.enqueue(&door(), entry).await.unwrap();
+    let held = world.session.enqueue(&door(), entry()).await.unwrap();
     world.cut().await;
     // Each takes two requests, a sync and a read.
     let values: Vec<_> = (1..QUEUED_REQUESTS_MAX / 2).map(|_| world.session.value(&door())).collect();
@@ -90,6 +95,27 @@ async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_
     }
     assert!(held.standing.liveness().is_held());
     assert_eq!(world.session.view(&door()).await.unwrap().position(&held.id), Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_a_list_misses_is_looked_into_by_whichever_name_the_lock_is_asked_for() {
+    let world = World::new("").await;
+    let config = Config::from_url(&"zk://embedded".parse().unwrap()).unwrap();
+    let operator = Client::connect_over(&config, world.dial.clone(), Arc::new(TestClock::new())).await.unwrap();
+    let syncs = Arc::new(AtomicU32::new(0));
+    let counted = syncs.clone();
+    world.dial.server.set_request_hook(move |seen: &SeenRequest<'_>| {
+        counted.fetch_add(u32::from(seen.request.opcode() == OpCode::Sync), Ordering::SeqCst);
+    });
+    for name in ["door", "/lockkeeper/door"] {
+        let joined = world.session.enqueue(&door(), entry()).await.unwrap();
+        operator.delete(&format!("/lockkeeper/door/{}", joined.id), None).await.unwrap();
+        // Before its own watch is set.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        syncs.store(0, Ordering::SeqCst);
+        let view = world.session.view_after_departure(&QueueName::new(name).unwrap()).await.unwrap();
+        assert_eq!((view.contenders.len(), syncs.load(Ordering::SeqCst)), (0, 1), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,7 +64,7 @@ impl QueueWait {
 
 async fn look(inner: &Inner, queue: &QueueName, path: &QueuePath, listing: &Listing) -> Result<QueueView> {
     let view = inner.view(queue, path, listing, Operation::Wait).await?;
-    if listing.misses_any(inner, queue, &view) {
+    if listing.misses_any(inner, path, queue.part(), &view) {
         inner.outlive(path).await;
     }
     Ok(view)

@@ -86,9 +86,9 @@ impl Listing {
         Ok(Self { epoch, children, line, asked_at, reading, misses_any })
     }
 
-    /// Whether a place of ours that was made before the list was asked for is missing in it.
-    pub(super) fn misses_any(&self, inner: &Inner, queue: &QueueName, view: &QueueView) -> bool {
-        *self.misses_any.get_or_init(|| inner.places().misses_any(queue, &view.contenders, self.asked_at))
+    /// Whether some place of ours that was made before the list was asked for is missing in it.
+    pub(super) fn misses_any(&self, inner: &Inner, path: &QueuePath, part: Part, view: &QueueView) -> bool {
+        *self.misses_any.get_or_init(|| inner.places().misses_any(path, part, &view.contenders, self.asked_at))
     }
 
     fn reading(&self, inner: &Inner, queue: &QueueName, path: &QueuePath) -> &Reading {

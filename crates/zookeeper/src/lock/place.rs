@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, Contender, ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SessionBond,
+    BoxFuture, Contender, ContenderId, FencingToken, Liveness, LossReason, Part, QueueName, Revocation, SessionBond,
     Standing, Ticket,
 };
 use tokio::sync::watch;
@@ -319,10 +319,19 @@ impl Places {
         }
     }
 
-    /// Whether a place of ours in this queue, made before `made_before`, is missing in a list of it.
-    pub(super) fn misses_any(&self, queue: &QueueName, listed: &[Contender], made_before: BootInstant) -> bool {
+    /// Whether some place of ours in this part of a lock, by whichever name, made before `made_before`, is missing in a list
+    /// of it.
+    pub(super) fn misses_any(
+        &self,
+        path: &QueuePath,
+        part: Part,
+        listed: &[Contender],
+        made_before: BootInstant,
+    ) -> bool {
         let is_meant = |entry: &&Entry| match entry {
-            Entry::Placed { place, .. } => place.queue == *queue && place.placed_at < made_before,
+            Entry::Placed { place, .. } => {
+                place.placed_at < made_before && place.queue.part() == part && place.path == *path
+            }
             Entry::Joining { .. } => false,
         };
         let ours = self.entries.values().filter(is_meant).count();

@@ -268,7 +268,7 @@ impl ZooKeeperSession {
             let listing = inner.look(&path, queue.part(), list).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
             let view = inner.view(&queue, &path, &listing, Operation::View).await?;
-            if listing.misses_any(&inner, &queue, &view) {
+            if listing.misses_any(&inner, &path, queue.part(), &view) {
                 inner.outlive(&path).await;
             }
             Ok(view)
