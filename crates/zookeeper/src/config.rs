@@ -1,7 +1,7 @@
 //! Reads a service URL for ZooKeeper and checks it once. It opens nothing.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub struct Server {
     /// Its port.
     pub port: u16,
     /// The address to be dialled; `None` before the name was resolved, and where a [`Dial`] resolves no names.
-    pub address: Option<IpAddr>,
+    pub address: Option<SocketAddr>,
 }
 
 impl Server {
@@ -56,7 +56,7 @@ impl Server {
 
     /// Returns the same server behind this address.
     #[must_use]
-    pub fn at(&self, address: IpAddr) -> Self {
+    pub fn at(&self, address: SocketAddr) -> Self {
         Self { address: Some(address), ..self.clone() }
     }
 
@@ -72,7 +72,11 @@ impl fmt::Display for Server {
         let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
         write!(formatter, "{open}{}{close}:{}", self.name, self.port)?;
         match self.address {
-            Some(address) if self.name.parse() != Ok(address) => write!(formatter, " at {address}"),
+            Some(address) if self.name.parse() != Ok(address.ip()) => write!(formatter, " at {}", address.ip())?,
+            Some(_) | None => return Ok(()),
+        }
+        match self.address {
+            Some(SocketAddr::V6(address)) if address.scope_id() != 0 => write!(formatter, "%{}", address.scope_id()),
             _ => Ok(()),
         }
     }

@@ -63,7 +63,7 @@ pub(crate) fn resolve_name(server: &Server) -> BoxFuture<io::Result<Vec<Server>>
     Box::pin(async move {
         let mut ways: Vec<Server> = Vec::new();
         for address in lookup_host((server.name.as_str(), server.port)).await?.take(ADDRESSES_MAX) {
-            let way = server.at(address.ip());
+            let way = server.at(address);
             if !ways.contains(&way) {
                 ways.push(way);
             }
@@ -78,7 +78,7 @@ pub(crate) fn resolve_name(server: &Server) -> BoxFuture<io::Result<Vec<Server>>
 /// Connects to a server's address, or to the first of its addresses that answers if it was not resolved.
 pub(crate) async fn connect_tcp(server: &Server) -> io::Result<TcpStream> {
     let stream = match server.address {
-        Some(address) => TcpStream::connect((address, server.port)).await?,
+        Some(address) => TcpStream::connect(address).await?,
         None => TcpStream::connect((server.name.as_str(), server.port)).await?,
     };
     // Nagle's delay would cost a lock 40 ms.
@@ -122,5 +122,21 @@ impl From<DisconnectReason> for Failure {
             _ => FailureNature::Refusal,
         };
         Self { why: reason.to_string(), nature }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_means_something_on_one_interface_alone_keeps_the_interface() {
+        // The loopback interface is the first one everywhere.
+        let ways = resolve_name(&Server::new("fe80::1%lo", 2181)).await.unwrap();
+        let [Server { address: Some(SocketAddr::V6(address)), .. }] = &ways[..] else { panic!("{ways:?}") };
+        assert_eq!((address.scope_id(), address.port()), (1, 2181));
+        assert!(ways[0].to_string().ends_with(" at fe80::1%1"), "{}", ways[0]);
     }
 }

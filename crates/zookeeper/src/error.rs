@@ -46,7 +46,20 @@ struct Inner {
     operation: OpCode,
     path: String,
     message: String,
+    source: Option<Cause>,
 }
+
+/// What a failure of the connection says, for the source of an error.
+#[derive(Debug)]
+struct Cause(String);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Cause {}
 
 impl ClientError {
     pub(crate) fn new(
@@ -56,8 +69,14 @@ impl ClientError {
         path: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        let inner = Inner { kind, advice, operation, path: path.into(), message: message.into() };
+        let inner = Inner { kind, advice, operation, path: path.into(), message: message.into(), source: None };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Says that no server could be used, which were tried, and why if it was the same everywhere.
+    pub(crate) fn unreachable(kind: ClientErrorKind, advice: Advice, message: String, why: Option<String>) -> Self {
+        let (operation, path, source) = (OpCode::CreateSession, String::new(), why.map(Cause));
+        Self { inner: Arc::new(Inner { kind, advice, operation, path, message, source }) }
     }
 
     pub(crate) fn invalid_path(operation: OpCode, path: &str, reason: &impl fmt::Display) -> Self {
@@ -203,12 +222,16 @@ const fn kind_of(code: ErrorCode) -> ErrorKind {
     }
 }
 
-/// `create2 /lockkeeper/x: the server answered NoAuth (-102)`
+/// `create2 /lockkeeper/x: the server answered NoAuth (-102)`; the alternate form adds the cause.
 impl fmt::Display for ClientError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, path, message, .. } = &*self.inner;
+        let Inner { operation, path, message, source, .. } = &*self.inner;
         if *operation == OpCode::CreateSession {
-            return formatter.write_str(message);
+            formatter.write_str(message)?;
+            return match source {
+                Some(cause) if formatter.alternate() => write!(formatter, ": {cause}"),
+                Some(_) | None => Ok(()),
+            };
         }
         let operation = format!("{operation:?}");
         let (first, rest) = operation.split_at(1);
@@ -220,7 +243,11 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {}
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_ref().map(|cause| cause as _)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -197,7 +197,7 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::net::IpAddr;
+    use std::net::SocketAddr;
 
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
 
     /// Two servers with two addresses each, as they would be resolved.
     fn addresses(hosts: &Hosts) -> Vec<Server> {
-        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 2181));
         hosts.servers().iter().flat_map(|server| [1, 2].map(|last| server.at(address(last)))).collect()
     }
 

@@ -1,7 +1,8 @@
 //! How the client uses ways to its servers other than TCP, under time that the test controls.
 
+use std::error::Error;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -156,12 +157,13 @@ impl ManyAddresses {
 
 impl Dial for ManyAddresses {
     fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
-        let ways = self.addresses.iter().map(|&address| server.at(address)).collect();
+        let way = |&address: &IpAddr| server.at(SocketAddr::new(address, server.port));
+        let ways = self.addresses.iter().map(way).collect();
         Box::pin(std::future::ready(Ok(ways)))
     }
 
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let address = server.address.expect("it was resolved");
+        let address = server.address.expect("it was resolved").ip();
         self.dialled.lock().unwrap().push(address);
         let dialled: io::Result<Box<dyn Stream>> = match self.dialled.lock().unwrap().last() {
             Some(IpAddr::V4(address)) if address.octets()[3] % 10 == 1 => return Box::pin(std::future::pending()),
@@ -204,8 +206,8 @@ async fn a_timeout_shorter_than_one_address_takes_leaves_the_next_address_to_the
 #[tokio::test(start_paused = true)]
 async fn failures_that_last_at_every_server_are_permanent_and_named() {
     for (hosts, words) in [
-        ("lasting:1", &["lasting:1 (a lasting failure)"][..]),
-        ("lasting:1,lasting:2", &["lasting:1 (a lasting failure)", "lasting:2 (a lasting failure)"]),
+        ("lasting:1", &["no session from lasting:1: a lasting failure"][..]),
+        ("lasting:1,lasting:2", &["no session from lasting:1, lasting:2: a lasting failure"]),
         ("stream:1,lasting:2", &["stream:1 (a lasting failure of the stream)", "lasting:2 (a lasting failure)"]),
     ] {
         let error = refusal(hosts).await;
@@ -214,6 +216,15 @@ async fn failures_that_last_at_every_server_are_permanent_and_named() {
             assert!(format!("{error:#}").contains(word), "{error}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_all_servers_share_is_the_source_of_the_error_and_not_its_text() {
+    let error = refusal("passing:1,passing:2").await;
+    assert_eq!(error.to_string(), "no session from passing:1, passing:2");
+    assert_eq!(error.source().expect("it has one").to_string(), "a passing failure");
+    let error = refusal("passing:1,stream:2").await;
+    assert!(error.source().is_none(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

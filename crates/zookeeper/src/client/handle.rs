@@ -211,26 +211,31 @@ pub(crate) fn random() -> u64 {
     getrandom::u64().unwrap_or(0)
 }
 
-/// Says which ways were tried, and how each failed.
+/// Says which ways were tried, and what came of each; what came of all of them is the error's source.
 fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &str) -> ClientError {
     let (mut tried, mut is_hopeless) = (Vec::new(), true);
     for server in &config.servers {
         let before = tried.len();
         for (way, failure) in failures.iter().filter(|(way, _)| server.is_reached_by(way)) {
-            tried.push(format!("{way} ({})", failure.why));
+            tried.push((way, failure.why.as_str()));
             is_hopeless &= failure.nature == FailureNature::Lasting;
         }
         if tried.len() == before {
-            tried.push(format!("{server} (no answer)"));
+            tried.push((server, "no answer"));
             is_hopeless = false;
         }
     }
+    let common = tried.first().map(|(_, why)| *why).filter(|first| tried.iter().all(|(_, why)| why == first));
+    let shown = |(way, why): &(&Server, &str)| match common {
+        Some(_) => way.to_string(),
+        None => format!("{way} ({why})"),
+    };
     let (kind, advice) = match is_hopeless {
         true => (ClientErrorKind::Untrusted, Advice::Permanent),
         false => (ClientErrorKind::ConnectionLost, Advice::Transient),
     };
-    let message = format!("{outcome} from {}", tried.join(", "));
-    ClientError::new(kind, advice, OpCode::CreateSession, "", message)
+    let message = format!("{outcome} from {}", tried.iter().map(shown).collect::<Vec<_>>().join(", "));
+    ClientError::unreachable(kind, advice, message, common.map(str::to_owned))
 }
 
 impl fmt::Debug for Client {
