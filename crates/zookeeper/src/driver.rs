@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::dial::{Dial, Failure, FailureNature, Stream};
 use crate::hosts::{Hosts, Share};
 use crate::link::Link;
+use crate::lookup::{Lookup, Lookups, within};
 
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -27,7 +28,9 @@ pub(crate) struct Driver {
     dial: Arc<dyn Dial>,
     hosts: Hosts,
     share: Share,
-    /// Whether a way of this round did not answer in time; it may answer the next time.
+    /// The names of this round whose addresses are not known yet.
+    lookups: Lookups,
+    /// Whether some way of this round has let its time pass without an answer, which may come the next time.
     is_round_silent: bool,
     clock: Arc<dyn Clock>,
     alarm: Alarm,
@@ -47,35 +50,39 @@ impl Driver {
     pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, hosts: Hosts, share: Share) -> Self {
         let clock = link.clock().clone();
         let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
-        Self { link, dial, hosts, share, is_round_silent: false, clock, alarm, chores }
+        Self { link, dial, hosts, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
     }
 
     /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
         let _ending = Ending(self.link.clone());
+        // The way to be dialled again, since nothing was wrong with it.
+        let mut again = None;
         while !self.link.is_over() {
-            if self.hosts.is_round_over() && self.begin_round().await.is_none() {
+            if again.is_none() && self.hosts.is_round_over() && self.find_ways().await.is_none() {
                 break;
             }
-            if let Some(way) = self.hosts.next() {
+            if let Some(way) = again.take().or_else(|| self.hosts.next()) {
                 let Some(dialled) = self.dial(&way).await else {
                     break;
                 };
                 match dialled {
                     Ok(stream) => {
                         let lasted = self.serve(stream, &way).await;
-                        self.hosts.broke(&way, lasted);
+                        if self.hosts.broke(&way, lasted) {
+                            self.lookups = Lookups::default();
+                        }
                         if self.link.is_renewing() {
-                            // Nothing is wrong with this server.
                             self.hosts.arrived(&way);
+                            again = Some(way);
                         }
                     }
                     Err(error) => self.fail(&way, error.into()),
                 }
             }
-            if self.link.is_opening() && self.hosts.is_round_over() && !self.is_round_silent {
-                // Whether and when to try again is a matter for the retry policy of the caller that asked for a
-                // session.
+            let is_round_over = self.hosts.is_round_over() && self.lookups.len() == 0;
+            if self.link.is_opening() && is_round_over && !self.is_round_silent {
+                // Whether and when to try again is for the retry policy of whoever asked for a session.
                 break;
             }
         }
@@ -85,8 +92,27 @@ impl Driver {
         while self.chores.join_next().await.is_some() {}
     }
 
-    /// Resolves the names of all servers, after a pause if there was a round before; `None` if the session is over
-    /// meanwhile.
+    /// Finds more ways when all are tried: those of the next name that is resolved, or else a new round of all of them;
+    /// `None` if the session is over meanwhile.
+    async fn find_ways(&mut self) -> Option<()> {
+        if self.lookups.len() == 0 {
+            return self.begin_round().await;
+        }
+        let mut lookups = std::mem::take(&mut self.lookups);
+        let (lookups, lookup) = self
+            .attend(async move {
+                let lookup = lookups.next().await;
+                (lookups, lookup)
+            })
+            .await?;
+        self.lookups = lookups;
+        let ways = self.ways_of(lookup);
+        self.hosts.join_round(ways);
+        Some(())
+    }
+
+    /// Begins a round with the ways that are known first, after a pause if there was a round before; `None` if the session is
+    /// over meanwhile.
     async fn begin_round(&mut self) -> Option<()> {
         let (pause, limit) = (self.hosts.pause(), self.share.dial_max(self.hosts.servers().len()));
         let (clock, dial, servers) = (self.clock.clone(), self.dial.clone(), self.hosts.servers().to_vec());
@@ -94,29 +120,38 @@ impl Driver {
             if !pause.is_zero() {
                 clock.sleep_until(clock.now().saturating_add(pause)).await;
             }
-            resolve_all(&dial, &clock, servers, limit).await
+            let mut lookups = Lookups::begin(&dial, &clock, &servers, limit);
+            let first = lookups.first(&clock).await;
+            (lookups, first)
         };
-        let resolved = self.attend(resolving).await?;
-        self.is_round_silent = false;
-        let mut ways = Vec::new();
-        let mut unresolved = Vec::new();
-        for (server, resolved) in resolved {
-            match resolved {
-                Ok(addresses) => ways.extend(addresses),
-                Err(error) => unresolved.push((server, error)),
-            }
-        }
-        self.link.forget_failures_but(&ways);
-        for (server, error) in unresolved {
-            self.fail(&server, error.into());
-        }
+        let (lookups, first) = self.attend(resolving).await?;
+        (self.lookups, self.is_round_silent) = (lookups, false);
+        let ways = self.ways_of(first);
         self.hosts.begin_round(ways);
         Some(())
     }
 
-    /// Dials one way for at most its share of the time; `None` if the session is over meanwhile.
+    /// Returns the ways that lookups have found, and notes why others found none.
+    fn ways_of(&mut self, lookups: impl IntoIterator<Item = Lookup>) -> Vec<Server> {
+        let mut ways = Vec::new();
+        for Lookup { server, resolved, .. } in lookups {
+            self.link.forget_failures_but(&server, resolved.as_deref().unwrap_or_default());
+            match resolved {
+                Ok(addresses) => ways.extend(addresses),
+                Err(error) => self.fail(&server, error.into()),
+            }
+        }
+        ways
+    }
+
+    /// How many ways this round has, as far as it is known.
+    fn ways_max(&self) -> usize {
+        self.hosts.ways().len() + self.lookups.len()
+    }
+
+    /// Dials one way, for as long as its share of the time; `None` if the session is over meanwhile.
     async fn dial(&mut self, way: &Server) -> Option<io::Result<Box<dyn Stream>>> {
-        let limit = self.share.dial_max(self.hosts.ways().len());
+        let limit = self.share.dial_max(self.ways_max());
         let (clock, dialling) = (self.clock.clone(), self.dial.dial(way));
         self.attend(async move { within(&clock, limit, "no connection", dialling).await }).await
     }
@@ -155,7 +190,7 @@ impl Driver {
         let mut is_flushed = true;
         let mut broken = None;
         let mut arrived_at = None;
-        self.link.handle_connected(self.share.handshake_max(self.hosts.ways().len()));
+        self.link.handle_connected(self.share.handshake_max(self.ways_max()));
         while self.link.is_attached() {
             self.run_chores();
             if arrived_at.is_none() && self.link.status_now().phase.is_online() {
@@ -206,44 +241,8 @@ impl Driver {
     }
 }
 
-/// Asks for the addresses of all servers at once; each has its answer or its failure.
-async fn resolve_all(
-    dial: &Arc<dyn Dial>,
-    clock: &Arc<dyn Clock>,
-    servers: Vec<Server>,
-    limit: Duration,
-) -> Vec<(Server, io::Result<Vec<Server>>)> {
-    let mut resolving = JoinSet::new();
-    for (at, server) in servers.into_iter().enumerate() {
-        let (clock, lookup) = (clock.clone(), dial.resolve(&server));
-        resolving.spawn(async move { (at, server, within(&clock, limit, "the name was not resolved", lookup).await) });
-    }
-    let mut resolved = Vec::new();
-    while let Some(lookup) = resolving.join_next().await {
-        resolved.extend(lookup);
-    }
-    resolved.sort_by_key(|(at, ..)| *at);
-    resolved.into_iter().map(|(_, server, resolved)| (server, resolved)).collect()
-}
-
-/// Waits for this work no longer than `limit`; `missing` says what is missing at that time.
-async fn within<T>(
-    clock: &Arc<dyn Clock>,
-    limit: Duration,
-    missing: &str,
-    work: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
-    tokio::select! {
-        biased;
-        done = work => done,
-        () = clock.sleep_until(clock.now().saturating_add(limit)) => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, format!("{missing} within {limit:?}")))
-        }
-    }
-}
-
-/// Writes all of `output` and flushes it: a stream that encrypts may hold back what it took. If the future is dropped
-/// halfway, `output` holds what was not taken, and the write can be started again.
+/// Writes all of `output` and sees it off: a stream that encrypts may hold back what it took. Dropped halfway, it leaves in
+/// `output` what was not taken, and can be begun anew.
 async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
     writer.write_all_buf(output).await?;
     writer.flush().await

@@ -71,6 +71,11 @@ impl Hosts {
         self.rounds = self.rounds.saturating_add(1);
     }
 
+    /// Adds ways to the round that were not known when it began.
+    pub(crate) fn join_round(&mut self, ways: Vec<Server>) {
+        self.ways.extend(ways);
+    }
+
     /// Returns the next way of the round; `None` if it is over.
     pub(crate) fn next(&mut self) -> Option<Server> {
         let way = self.ways.get(self.next)?;
@@ -94,13 +99,14 @@ impl Hosts {
         self.trail.arrived(way);
     }
 
-    /// Notes that a connection broke after this time. If it was useful, the next round counts as the first again, and
-    /// begins behind it.
-    pub(crate) fn broke(&mut self, way: &Server, lasted: Duration) {
+    /// Takes note that a connection broke after so long; answers whether it was of use. Then this round is over, and the
+    /// next one is the first again, and begins behind it.
+    pub(crate) fn broke(&mut self, way: &Server, lasted: Duration) -> bool {
         self.trail.left(way);
         if lasted >= STEADY {
             (self.rounds, self.next) = (0, self.ways.len());
         }
+        lasted >= STEADY
     }
 }
 

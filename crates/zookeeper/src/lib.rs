@@ -46,6 +46,7 @@ mod hosts;
 mod layout;
 mod link;
 mod lock;
+mod lookup;
 #[cfg(feature = "tls")]
 mod tls;
 

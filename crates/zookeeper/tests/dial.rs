@@ -235,3 +235,43 @@ async fn one_failure_that_may_pass_is_reason_to_try_again() {
         assert!(format!("{error:#}").contains("a passing failure"), "{error}");
     }
 }
+
+/// Names that are resolved after as many milliseconds as they say, behind which `refuses` in the name says what is.
+#[derive(Debug)]
+struct SlowNames(EmbeddedServer);
+
+impl Dial for SlowNames {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        let server = server.clone();
+        let takes = server.name.split('-').next().and_then(|millis| millis.parse().ok()).expect("milliseconds");
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(takes)).await;
+            Ok(vec![server])
+        })
+    }
+
+    fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let dialled: io::Result<Box<dyn Stream>> = match server.name.contains("refuses") {
+            true => Err(io::ErrorKind::ConnectionRefused.into()),
+            false => Ok(Box::new(self.0.connect_duplex())),
+        };
+        Box::pin(std::future::ready(dialled))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_slow_to_resolve_keeps_no_other_server_waiting_and_is_tried_when_they_have_failed() {
+    for (hosts, most) in [
+        ("1000-slow,0-quick", 100),
+        ("1000-slow,0-quick,0-refuses", 100),
+        ("1000-slow,0-refuses", 1_000),
+        ("600-refuses,1000-slow,0-refuses", 1_000),
+    ] {
+        let server = EmbeddedServer::builder().without_listener().start().await.unwrap();
+        let clock = Arc::new(TestClock::new());
+        let begun = clock.now();
+        let client = Client::connect_over(&config(hosts), Arc::new(SlowNames(server)), clock.clone()).await;
+        let took = clock.now().saturating_duration_since(begun);
+        assert!(client.is_ok() && took <= Duration::from_millis(most), "{hosts}: {took:?} {client:?}");
+    }
+}

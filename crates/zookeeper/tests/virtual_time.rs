@@ -315,7 +315,7 @@ async fn after_the_runtime_stood_still_a_free_lock_is_granted_at_once_under_the_
     assert_eq!(world.server.session_ids().await, sessions);
 }
 
-/// Opens its first connection at once, and takes a while for each later one.
+/// Opens its first connection at once, and takes a while for each later one; its names take longer each time.
 #[derive(Debug)]
 struct SlowAgainDial {
     server: Arc<EmbeddedServer>,
@@ -323,6 +323,14 @@ struct SlowAgainDial {
 }
 
 impl Dial for SlowAgainDial {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        let server = server.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Ok(vec![server])
+        })
+    }
+
     fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let stream: Box<dyn Stream> = Box::new(self.server.connect_duplex());
         let is_first = self.is_first.swap(false, Ordering::SeqCst);
@@ -333,6 +341,21 @@ impl Dial for SlowAgainDial {
             Ok(stream)
         })
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_renewed_waits_for_no_name() {
+    let world = World::new().await;
+    let dial = SlowAgainDial { server: world.server.clone(), is_first: AtomicBool::new(true) };
+    let keeper = world.keeper_over("", Arc::new(dial));
+    let mutex = keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    world.pass(Duration::from_secs(600)).await;
+    stall(Duration::from_secs(12)).await;
+    let before = world.clock.now();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let took = world.clock.now().saturating_duration_since(before);
+    assert_eq!(took, Duration::from_millis(300), "one connection to the same server");
 }
 
 #[tokio::test(start_paused = true)]

@@ -356,9 +356,9 @@ impl Link {
         Some(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, why))
     }
 
-    /// Forgets why other ways than these could not be used: a name can lead to other addresses later.
-    pub(crate) fn forget_failures_but(&self, ways: &[Server]) {
-        self.state().failures.retain(|failed, _| ways.contains(failed));
+    /// Forgets why a server could not be used by other ways than these: names lead elsewhere as time goes by.
+    pub(crate) fn forget_failures_but(&self, server: &Server, ways: &[Server]) {
+        self.state().failures.retain(|failed, _| !server.is_reached_by(failed) || ways.contains(failed));
     }
 
     /// Whether there is no connection because a new one was asked for.
