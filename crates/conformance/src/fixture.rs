@@ -109,6 +109,8 @@ pub enum Fault {
         queue: QueueName,
         /// Which one.
         contender: ContenderId,
+        /// Whether its own runtime stands still, and can be told of nothing before it goes on.
+        stands_still: bool,
     },
     /// The service is stopped and started again with its data.
     Restart,

@@ -100,7 +100,9 @@ impl Client for MemoryClient {
                 self.testing.drop_next_reply(operation);
                 Ok(())
             }
-            Fault::RemoveContender { queue, contender } => self.testing.remove_contender(queue.as_str(), &contender),
+            Fault::RemoveContender { queue, contender, .. } => {
+                self.testing.remove_contender(queue.as_str(), &contender)
+            }
             Fault::Restart => {
                 self.restart();
                 Ok(())

@@ -95,7 +95,7 @@ impl Client for FileClient {
     }
 
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
-        let Fault::RemoveContender { queue, contender } = fault else {
+        let Fault::RemoveContender { queue, contender, .. } = fault else {
             let message = format!("{fault:?} cannot be done to a directory");
             let error = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
             return Box::pin(std::future::ready(Err(error)));

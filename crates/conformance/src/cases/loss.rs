@@ -131,6 +131,7 @@ fn removal(lock: &str, guard: &MutexGuard) -> Fault {
     Fault::RemoveContender {
         queue: QueueName::new(lock).expect("the name is valid"),
         contender: guard.hold().contender().clone(),
+        stands_still: false,
     }
 }
 
@@ -139,6 +140,7 @@ async fn removal_at(onlooker: &Party, position: usize) -> Fault {
     Fault::RemoveContender {
         queue: QueueName::new("door").expect("the name is valid"),
         contender: contenders[position].id.clone(),
+        stands_still: false,
     }
 }
 

@@ -101,8 +101,9 @@ async fn permit_removed(fixture: &dyn Fixture) {
     let mut held = soon("the grant", ann.semaphore("pool", 2).acquire_many(2)).await.expect("they are granted");
     let lost: Permit = held.pop().expect("there are two");
     let queue = part_of("pool", Part::Permits);
-    bob.inflict(Fault::RemoveContender { queue, contender: lost.hold().contender().clone() }).await;
-    assert_eq!(soon("the event", lost.hold().lost()).await, LossReason::Removed);
+    let contender = lost.hold().contender().clone();
+    bob.inflict(Fault::RemoveContender { queue, contender, stands_still: false }).await;
+    assert_eq!(soon("the news", lost.hold().lost()).await, LossReason::Removed);
     assert!(held[0].hold().is_held(), "the other one stands");
     let next = soon("the grant", bob.semaphore("pool", 2).acquire()).await.expect("one is free");
     let error = soon("the release", lost.release()).await.expect_err("it was lost");
@@ -122,8 +123,9 @@ async fn waiter_removed(fixture: &dyn Fixture) {
     let gate = part_of("pool", Part::Gate);
     let view = onlooker.view(&gate).await;
     assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Gate));
-    bob.inflict(Fault::RemoveContender { queue: gate, contender: view.contenders[0].id.clone() }).await;
-    // A service that does not report this at once reports it at the next event.
+    let contender = view.contenders[0].id.clone();
+    bob.inflict(Fault::RemoveContender { queue: gate, contender, stands_still: false }).await;
+    // A service that does not tell at once tells when something happens.
     release(held).await;
     let outcome = soon("the refusal", first).await.expect("the task does not panic");
     let error = outcome.expect_err("its place at the gate was removed");

@@ -71,7 +71,7 @@ impl Loss {
             Self::Expired => holder.inflict(Fault::ExpireSession).await,
             Self::Removed => {
                 let (queue, contender) = (hold.name().clone(), hold.contender().clone());
-                holder.inflict(Fault::RemoveContender { queue, contender }).await;
+                holder.inflict(Fault::RemoveContender { queue, contender, stands_still: true }).await;
             }
             Self::Lapsed => {
                 holder.inflict(Fault::Cut).await;
