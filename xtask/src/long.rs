@@ -16,6 +16,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crash", krate: "zk-server" },
     LongTest { name: "differential", krate: "zk-server" },
     LongTest { name: "leftovers", krate: "cli" },
+    LongTest { name: "endings", krate: "zookeeper" },
     LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },

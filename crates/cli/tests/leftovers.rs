@@ -1,6 +1,6 @@
 //! Killed runs under names that are never used again, `deploy-$SHA`, leave nothing in the directory of the locks.
 //!
-//! `LOCKKEEPER_TEST_LONG=1` kills ten times as many; `LOCKKEEPER_TEST_SEED=N` kills at the moments of an earlier run.
+//! `cargo xtask test --long` kills ten times as many; `LOCKKEEPER_TEST_SEED=N` kills at the moments of an earlier run.
 
 mod cli_support;
 mod run_support;
@@ -11,11 +11,12 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use cli_support::Place;
+use lockkeeper_faults::long;
 use run_support::{ended, eventually, is_alive, now};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How many runs are killed; with `LOCKKEEPER_TEST_LONG=1`, ten times as many.
-const KILLS: usize = 100;
+/// How many runs the long run kills.
+const KILLS_LONG: u32 = 1_000;
 
 /// How many run at the same time.
 const AT_ONCE: usize = 8;
@@ -96,8 +97,7 @@ fn kill_run(way: Way, mut runner: Child) {
 fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_what_is_in_use() {
     let place = Place::new();
     let mut random = Random::seeded();
-    let kills =
-        if std::env::var_os("LOCKKEEPER_TEST_LONG").is_some_and(|long| long == "1") { 10 * KILLS } else { KILLS };
+    let kills = long::rounds(KILLS_LONG) as usize;
     let held = [place.hold("held"), place.hold("in/use")];
     let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
     eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));

@@ -182,7 +182,7 @@ impl Figures {
         if self.retries > 0 {
             return Err(format!("{} joins or waits had to begin anew", self.retries).into());
         }
-        if self.peak_bytes > WAITER_BYTES_MAX * self.count.max(1_000) {
+        if self.peak_bytes > WAITER_BYTES_MAX * self.count {
             return Err(format!("{} bytes at the peak", self.peak_bytes).into());
         }
         if self.left_bytes > LEFT_BYTES_MAX {

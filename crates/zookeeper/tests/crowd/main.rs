@@ -1,7 +1,7 @@
 //! Very many waiters of one process in one queue: time, order, memory, and what the holder may believe meanwhile.
 //!
-//! The plain run lets 1,000 of them queue up beside 100; with `LOCKKEEPER_TEST_LONG` set it is 10,000 beside 1,000. The
-//! allocator counts, so the tests have a separate binary; the embedded server runs in a separate process, so that its
+//! The plain run lets 1,000 of them queue up beside 100; in `cargo xtask test --long` it is 10,000 beside 1,000. The
+//! allocator counts, so the tests have a binary of their own; the embedded server runs in a process of its own, so that its
 //! memory does not count.
 
 mod crowd;
@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_faults::long;
 use peak_alloc::PeakAlloc;
 
 use crate::crowd::{Crowd, Figures};
@@ -24,7 +25,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 /// How much longer ten times the waiters may take.
 const TIMES_MAX: f64 = 13.0;
 
-/// How much memory a waiter may take at the peak, in bytes.
+/// How much memory a waiter may take at the peak, in bytes, its part of what all share included: in a crowd of 100 too.
 const WAITER_BYTES_MAX: usize = 20_000;
 
 /// How much more memory may be in use afterwards than before, in bytes: what buffers and tables keep for the next
@@ -73,7 +74,7 @@ fn judged(name: &str, kind: Kind, load: Load) -> Result<(), Failed> {
 
 /// Measures a crowd, and one ten times as large, at one server.
 async fn measured(kind: Kind, load: Load) -> Result<(Figures, Figures), Failed> {
-    let count = if std::env::var_os("LOCKKEEPER_TEST_LONG").is_some() { 1_000 } else { 100 };
+    let count = if long::is_asked_for() { 1_000 } else { 100 };
     let server = kind.start().await?;
     let crowd = Crowd::open(server.address()).await?;
     // Warm: code that is loaded, tables that have grown.

@@ -1,7 +1,7 @@
 //! Programs that hold a lock and end without releasing it, and programs that stand still: real processes, against a
 //! real server and with sessions that are far longer than the test waits.
 //!
-//! Each way of ending is tried a few times; `LOCKKEEPER_ENDING_TRIES` says how often.
+//! Each way of ending is tried fifty times in `cargo xtask test --long`, a tenth otherwise.
 
 mod program;
 
@@ -9,14 +9,16 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_core::Keeper;
+use lockkeeper_faults::long;
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// How often each way is tried if the environment does not say.
-const TRIES: u32 = 5;
+/// How often the long run tries each way.
+const TRIES_LONG: u32 = 50;
 
 /// How long the next caller waits at most after the end of a program.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
@@ -102,7 +104,7 @@ fn judged(way: Way) -> Result<(), Failed> {
 }
 
 async fn end_again_and_again(url: &str, way: Way) -> Result<(), Failed> {
-    let tries = std::env::var("LOCKKEEPER_ENDING_TRIES").map_or(Ok(TRIES), |tries| tries.parse())?;
+    let tries = long::rounds(TRIES_LONG);
     let keeper = Keeper::new(std::sync::Arc::new(ZooKeeperBackend::open(&url.parse()?)?));
     let mut slowest = Duration::ZERO;
     for number in 0..tries {
