@@ -100,23 +100,26 @@ pub(crate) fn rounds_min() -> usize {
     long::rounds(ROUNDS_LONG) as usize
 }
 
-/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off,
-/// in random order.
+/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off, in
+/// a random order in which each network begins at another place.
 pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
-    let mut random = Random::new(seed ^ (network as u64 + 1));
+    let (mut orders, mut random) = (Random::new(seed), Random::new(seed ^ (network as u64 + 1)));
     let count = rounds_min().div_ceil(NETWORKS);
     let victims = [Victim::Follower, Victim::Leader];
     let mut pairs = Vec::new();
     while pairs.len() < count {
-        let traffics = shuffled(&mut random).into_iter().enumerate();
+        let mut traffics = shuffled(&mut orders);
+        let begin = network % traffics.len();
+        traffics.rotate_left(begin);
+        let traffics = traffics.into_iter().enumerate();
         pairs.extend(traffics.flat_map(|pair| victims.map(|victim| (pair, victim))));
     }
-    let round = |(number, ((turn, traffic), victim))| Round {
+    let round = |(number, ((turn, traffic), victim)): (usize, ((usize, Traffic), Victim))| Round {
         network,
         number,
         victim,
         traffic,
-        bare_traffic: if turn % 2 == 0 { BareTraffic::Stalled } else { BareTraffic::Idle },
+        bare_traffic: if (turn + network).is_multiple_of(2) { BareTraffic::Stalled } else { BareTraffic::Idle },
         prelude: part(&mut random, SESSION_TIMEOUT, 70, 110),
         stall: part(&mut random, SESSION_TIMEOUT, 30, 50),
         bare_stall: part(&mut random, SESSION_TIMEOUT, 45, 60),
