@@ -175,16 +175,23 @@ fn ls_removes_what_was_left_half_made_and_nothing_that_is_in_use() {
     assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));
     let queues = place.locks().join("queues");
     let digest = format!("{}~{}", "y".repeat(120), "0".repeat(32));
-    for left in [".new-1", "queues/.new-2", "queues/no-enter", &format!("queues/{digest}"), "queues/made/.enter"] {
+    let temporary = |number: u32| format!(".new-{number:032x}");
+    let (alone, within) = (temporary(1), format!("queues/{}", temporary(2)));
+    for left in [&alone, &within, "queues/no-enter", &format!("queues/{digest}"), "queues/made/.enter"] {
         let path = place.locks().join(left);
         fs::create_dir_all(if left.ends_with(".enter") { path.parent().unwrap() } else { &path }).unwrap();
     }
     fs::write(queues.join("made/.enter"), "").unwrap();
-    fs::write(place.locks().join(".new-counter"), "").unwrap();
-    fs::create_dir_all(queues.join("theirs")).unwrap();
+    fs::write(place.locks().join(temporary(3)), "").unwrap();
+    fs::create_dir_all(queues.join("theirs/.new-folder")).unwrap();
     fs::write(queues.join("theirs/readme"), "do not delete").unwrap();
+    // The directory of the locks may be any, with a user's own files in it.
+    for theirs in [".new-config", "queues/.new-config", "queues/theirs/.new-config"] {
+        fs::write(place.locks().join(theirs), "").unwrap();
+    }
     assert_eq!(place.run(&["ls"]).stdout.lines().count(), 2, "a heading, and the frozen lock");
-    assert_eq!(names_in(place.locks()), ["counter", "queues"]);
-    assert_eq!(names_in(&queues), ["ice", "theirs"]);
+    assert_eq!(names_in(place.locks()), [".new-config", "counter", "queues"]);
+    assert_eq!(names_in(&queues), [".new-config", "ice", "theirs"]);
+    assert!([".new-config", ".new-folder"].iter().all(|theirs| queues.join("theirs").join(theirs).exists()));
     assert_eq!(fs::read_to_string(queues.join("theirs/readme")).unwrap(), "do not delete");
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::entry_name::{self, EntryName};
-use crate::shared_files::{self, Access, Patience, TEMPORARY_PREFIX};
+use crate::shared_files::{self, Access, Patience};
 use crate::site::Site;
 
 /// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
@@ -80,9 +80,7 @@ impl Listing {
     }
 
     fn sort(&mut self) {
-        let first_of_batch =
-            self.temporaries.iter().find_map(|name| name.strip_prefix(BATCH_PREFIX)?.parse::<u64>().ok());
-        if let Some(first) = first_of_batch {
+        if let Some(first) = self.temporaries.iter().find_map(|name| first_of_batch(name)) {
             self.unfinished = self.contenders.extract_if(.., |name| name.token().as_u64() >= first).collect();
         }
         self.contenders.sort_unstable_by_key(|name| name.position);
@@ -113,7 +111,7 @@ fn list_standing(directory: BorrowedFd<'_>) -> Result<Listing, Errno> {
 fn sort_in(file_name: &CStr, listing: &mut Listing) {
     match file_name.to_str() {
         Ok(text) if text.starts_with('.') => {
-            if text.starts_with(TEMPORARY_PREFIX) {
+            if shared_files::is_temporary(text) || first_of_batch(text).is_some() {
                 listing.temporaries.push(text.to_owned());
             } else if let Some(ticket) = text.strip_prefix(REQUEST_PREFIX) {
                 listing.requested.extend(entry_name::parse_ticket(ticket));
@@ -327,6 +325,11 @@ fn batch_name(first: FencingToken) -> String {
     format!("{BATCH_PREFIX}{:020}", first.as_u64())
 }
 
+/// Reads the number in the name of a batch's mark; `None` if it is none.
+fn first_of_batch(name: &str) -> Option<u64> {
+    name.strip_prefix(BATCH_PREFIX)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use lockkeeper_core::clock::SystemClock;
@@ -378,11 +381,13 @@ mod tests {
     #[test]
     fn files_that_are_not_contenders_are_not_listed() {
         let directory = tempfile::tempdir().unwrap();
-        for name in ["readme", ".enter", ".new-x", "00000000000000000001-0-mutex-1-h-c", ".ask-me"] {
+        let temporary = format!(".new-{:032x}", 7);
+        let others = ["readme", ".enter", ".new-x", ".new-batch-x", "00000000000000000001-0-mutex-1-h-c", ".ask-me"];
+        for name in others.into_iter().chain([temporary.as_str()]) {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
         let listing = list(shared_files::open_directory(directory.path()).unwrap().as_fd()).unwrap();
-        assert_eq!((listing.contenders.len(), listing.temporaries), (0, vec![".new-x".to_owned()]));
+        assert_eq!((listing.contenders.len(), listing.temporaries), (0, vec![temporary]));
         assert_eq!((listing.requested, listing.has_lasting_value), (Vec::new(), false));
     }
 }

@@ -10,6 +10,8 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Gid;
 
+use crate::entry_name;
+
 /// The prefix of names that are being prepared and that other processes ignore.
 pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
 
@@ -250,6 +252,12 @@ pub(crate) fn temporary_name() -> Result<String, Errno> {
     Ticket::mint().map(|ticket| format!("{TEMPORARY_PREFIX}{ticket}")).map_err(|_| Errno::IO)
 }
 
+/// Tells whether a name is one that [`temporary_name`] mints. Others that begin so are not ours: the directory may be one
+/// that its user has other files in.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|ticket| entry_name::parse_ticket(ticket).is_some())
+}
+
 /// Takes an exclusive flock; `false` if another opening holds it and `patience` does not allow waiting.
 pub(crate) fn lock(file: &OwnedFd, patience: Patience<'_>) -> Result<bool, Errno> {
     for attempt in 1..=LOCK_TRIES {
@@ -308,6 +316,14 @@ mod tests {
         assert_eq!(derive(0o770), (0o2770, 0o660, 0o660));
         assert_eq!(derive(0o775), (0o2775, 0o660, 0o664));
         assert_eq!(derive(0o1777), (0o777, 0o666, 0o666));
+    }
+
+    #[test]
+    fn only_a_name_that_ends_in_a_ticket_is_taken_for_a_temporary_one() {
+        assert!(is_temporary(&temporary_name().unwrap()));
+        for other in [".new-config", ".new-", ".new-0", ".newer", &format!("{}.txt", temporary_name().unwrap())] {
+            assert!(!is_temporary(other), "{other}");
+        }
     }
 
     #[test]

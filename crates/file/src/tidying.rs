@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::directory::{Locked, QueueDirectory};
 use crate::entry_name::EntryName;
 use crate::pipe::{Looker, Vitality, path_of};
-use crate::shared_files::{Patience, TEMPORARY_PREFIX};
+use crate::shared_files::{self, Patience};
 
 /// How often a reaper looks again at a lock that emptied while it looked.
 const REAPS_MAX: u32 = 16;
@@ -62,7 +62,7 @@ pub(crate) fn sweep(looker: &Looker, path: &Path) {
 
 /// Removes something that was being prepared beside the locks. If its maker is alive it makes another one.
 pub(crate) fn remove_temporary(above: &Path, name: &str) {
-    if name.starts_with(TEMPORARY_PREFIX) {
+    if shared_files::is_temporary(name) {
         let path = above.join(name);
         // A directory that is not empty is not one that was being prepared.
         let _ = rustix::fs::unlink(&path).or_else(|_| rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR));
@@ -122,7 +122,6 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::shared_files;
 
     #[test]
     fn only_a_contender_s_lifeline_ends_a_place_and_its_directory() {

@@ -381,7 +381,7 @@ async fn temporary_names_of_the_dead_are_tidied_up() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let place = Place::join(&ours, &queue(Q)).await.unwrap();
-    let left = queue_directory(directory.path()).join(".new-0123");
+    let left = queue_directory(directory.path()).join(format!(".new-{:032x}", 0x0123));
     fs::write(&left, "").unwrap();
     let second = Place::join(&ours, &queue(Q)).await.unwrap();
     assert!(!left.exists());
