@@ -130,12 +130,16 @@ fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Er
     let linked = give_to_group(&file, access)
         .and_then(|()| rustix::fs::fchmod(&file, access.file_mode))
         .and_then(|()| rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty()));
-    let unlinked = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
-    match linked {
-        Ok(()) => unlinked,
-        // Another process was quicker, or tidied up our temporary name.
-        Err(Errno::EXIST | Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
+    made(linked, rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()))
+}
+
+/// Tells whether a file is there, after it was linked in and its temporary name removed.
+fn made(linked: Result<(), Errno>, unlinked: Result<(), Errno>) -> Result<(), Errno> {
+    match (linked, unlinked) {
+        // Another process was quicker, or tidied up our temporary name, before the link or after it.
+        (Err(Errno::EXIST | Errno::NOENT), _) | (Ok(()), Err(Errno::NOENT)) => Ok(()),
+        (Ok(()), unlinked) => unlinked,
+        (Err(errno), _) => Err(errno),
     }
 }
 
@@ -316,6 +320,14 @@ mod tests {
         assert_eq!(derive(0o770), (0o2770, 0o660, 0o660));
         assert_eq!(derive(0o775), (0o2775, 0o660, 0o664));
         assert_eq!(derive(0o1777), (0o777, 0o666, 0o666));
+    }
+
+    #[test]
+    fn a_file_whose_temporary_name_another_process_removed_is_made_all_the_same() {
+        assert_eq!(made(Ok(()), Err(Errno::NOENT)), Ok(()));
+        assert_eq!(made(Err(Errno::NOENT), Err(Errno::NOENT)), Ok(()), "it is tried again");
+        assert_eq!(made(Ok(()), Err(Errno::IO)), Err(Errno::IO));
+        assert_eq!(made(Err(Errno::NOSPC), Ok(())), Err(Errno::NOSPC));
     }
 
     #[test]
