@@ -106,11 +106,9 @@ impl Pipe {
         let Some(writer) = writer.as_ref() else {
             return Footing::Removed;
         };
-        match shared_files::leads_to(&self.site.path().join(self.name.as_str()), writer) {
-            Ok(true) => Footing::Stands,
-            _ if self.site.is_replaced() => Footing::Displaced,
-            _ => Footing::Removed,
-        }
+        let looked = shared_files::leads_to(&self.site.path().join(self.name.as_str()), writer);
+        let has_name = || rustix::fs::fstat(writer).is_ok_and(|ours| ours.st_nlink > 0);
+        footing(looked, has_name, || self.site.is_replaced())
     }
 
     /// Tells whether it stands in the queue.
@@ -152,6 +150,21 @@ impl Pipe {
             // If the byte does not fit, the pipe is full of others' bytes, and they wake the watchers just as well.
             let _ = rustix::io::write(writer, &[LEFT]);
         }
+    }
+}
+
+/// Judges by what came of the look along the path.
+fn footing(
+    looked: Result<bool, Errno>,
+    has_name: impl FnOnce() -> bool,
+    is_replaced: impl FnOnce() -> bool,
+) -> Footing {
+    match looked {
+        Ok(true) => Footing::Stands,
+        // A look that fails shows nothing: the kernel is short of memory, or the disk does not answer.
+        Err(_) if has_name() => Footing::Stands,
+        _ if is_replaced() => Footing::Displaced,
+        _ => Footing::Removed,
     }
 }
 
@@ -358,6 +371,16 @@ mod tests {
         assert_eq!((pipe.stands(), pipe.conclude()), (false, LossReason::Broken));
         assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
+    }
+
+    #[test]
+    fn a_look_that_fails_is_no_removal_while_the_pipe_has_a_name() {
+        for errno in [Errno::NOMEM, Errno::IO, Errno::NAMETOOLONG] {
+            assert_eq!(footing(Err(errno), || true, || false), Footing::Stands, "{errno}");
+            assert_eq!(footing(Err(errno), || false, || false), Footing::Removed, "{errno}");
+        }
+        assert_eq!(footing(Ok(false), || true, || false), Footing::Removed);
+        assert_eq!(footing(Ok(false), || true, || true), Footing::Displaced);
     }
 
     #[test]
