@@ -18,6 +18,9 @@ use crate::tidying;
 /// The directory of the queues, within the base directory.
 const QUEUES: &str = "queues";
 
+/// That a directory lies on a file system that cannot carry locks.
+const NOT_LOCAL: Errno = Errno::OPNOTSUPP;
+
 /// A base directory that was found fit to carry locks.
 #[derive(Debug)]
 pub(crate) struct Base {
@@ -79,6 +82,7 @@ impl Base {
         let opened =
             self.open_directory().and_then(|(directory, access)| shared_files::open_or_make(&directory, name, access));
         opened.map_err(|errno| match errno {
+            NOT_LOCAL => self.not_local(),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => self.not_writable(name, errno),
             errno => failed(Operation::Connect, "open", &self.path.join(name), errno),
         })
@@ -124,11 +128,23 @@ impl Base {
         flushed.map_err(|errno| failed(Operation::Join, "flush the directory", &self.path, errno))
     }
 
+    /// Opens the directory that the path leads to now, which may be another one than it was: so its file system is
+    /// looked at each time.
     fn open_directory(&self) -> Result<(OwnedFd, Access), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        if !filesystem::is_local(&directory)? {
+            return Err(NOT_LOCAL);
+        }
         let access = Access::within(&rustix::fs::fstat(&directory)?);
         Ok((directory, access))
+    }
+
+    /// Says why the directory cannot carry locks.
+    fn not_local(&self) -> Error {
+        // If it was replaced again since, the bare number has to do.
+        let refused = filesystem::require_local(&self.path).err();
+        refused.unwrap_or_else(|| failed(Operation::Connect, "lock anything in", &self.path, NOT_LOCAL))
     }
 
     fn not_writable(&self, name: &str, errno: Errno) -> Error {
@@ -157,6 +173,19 @@ mod tests {
         let path = directory.path().join("a/b");
         Base::open(&path, Arc::new(SystemClock)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn a_directory_that_was_replaced_by_one_on_another_file_system_is_refused_when_it_is_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("base");
+        let base = Base::open(&path, Arc::new(SystemClock)).unwrap();
+        fs::rename(&path, directory.path().join("old")).unwrap();
+        std::os::unix::fs::symlink("/proc/self", &path).unwrap();
+        let error = base.open_shared_file("counter").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:#}");
+        assert!(error.to_string().contains("of type proc"), "{error:#}");
+        assert_eq!(base.make_queue("q"), Err(NOT_LOCAL));
     }
 
     #[test]

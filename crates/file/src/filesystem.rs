@@ -4,6 +4,7 @@
 //! sees at once. A network file system gives that to one machine at best and lets another believe the same, so the list
 //! names what is allowed and refuses the rest.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
@@ -56,6 +57,11 @@ pub(crate) const fn judge(magic: u32) -> Verdict {
 /// Looks up the file system of an existing path.
 pub(crate) fn of(path: &Path) -> Result<Verdict, Errno> {
     rustix::fs::statfs(path).map(|found| judge(magic_of(found.f_type)))
+}
+
+/// Tells whether an open directory lies on a file system that can carry locks.
+pub(crate) fn is_local(directory: impl AsFd) -> Result<bool, Errno> {
+    rustix::fs::fstatfs(directory).map(|found| judge(magic_of(found.f_type)) == Verdict::Local)
 }
 
 /// Refuses a directory on a file system that cannot carry locks, with the cure.
