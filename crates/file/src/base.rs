@@ -142,7 +142,7 @@ impl Base {
 
     /// Says why the directory cannot carry locks.
     fn not_local(&self) -> Error {
-        // If it was replaced again since, the bare number has to do.
+        // Unless it was replaced once more since, in which case the errno is all there is.
         let refused = filesystem::require_local(&self.path).err();
         refused.unwrap_or_else(|| failed(Operation::Connect, "lock anything in", &self.path, NOT_LOCAL))
     }

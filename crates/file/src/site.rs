@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{AtFlags, CWD, FlockOperation};
 use rustix::io::Errno;
 
 use crate::shared_files;
@@ -26,8 +26,14 @@ pub(crate) struct Site {
 
 impl Site {
     /// Opens the directory, which must not be a symbolic link.
+    ///
+    /// For as long as it is open it has a shared flock, which nothing of ours asks for: by that systemd-tmpfiles, which
+    /// removes from /tmp and /var/tmp what is older than some days, knows that the directory is in use.
     pub(crate) fn open(path: PathBuf) -> Result<Self, Errno> {
-        shared_files::open_directory(&path).map(|directory| Self { directory, path })
+        let directory = shared_files::open_directory(&path)?;
+        // Only such a cleaner may have it at this moment, and then it is looking at what is young.
+        let _ = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared);
+        Ok(Self { directory, path })
     }
 
     /// Returns the directory.
@@ -65,5 +71,24 @@ impl Identity {
     /// Looks at what is there now, if anything.
     pub(crate) fn of(path: &Path) -> Self {
         Self(rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|found| (found.st_dev, found.st_ino)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_open_is_no_prey_of_what_cleans_up_old_files() {
+        let directory = tempfile::tempdir().unwrap();
+        // As systemd-tmpfiles asks before it looks into a directory.
+        let is_free = || {
+            let cleaner = shared_files::open_directory(directory.path()).unwrap();
+            rustix::fs::flock(&cleaner, FlockOperation::NonBlockingLockExclusive).is_ok()
+        };
+        let sites = [(); 2].map(|()| Site::open(directory.path().to_owned()).unwrap());
+        assert!(!is_free());
+        drop(sites);
+        assert!(is_free());
     }
 }
