@@ -34,9 +34,11 @@ impl Stage {
         Self::new(OsString::new())
     }
 
-    /// A machine with the programs of this one beside the stand-ins.
+    /// A machine with the programs of this one beside the stand-ins, but for the one that installs packages.
     pub(crate) fn with_this_machines_programs() -> Self {
-        Self::new(env::var_os("PATH").unwrap_or_default())
+        let stage = Self::new(env::var_os("PATH").unwrap_or_default());
+        stage.program("apt-get", "exit 100");
+        stage
     }
 
     fn new(search: OsString) -> Self {
