@@ -47,9 +47,15 @@ impl Credentials {
         Ok(Self { user: text(USER_VARIABLE)?, password })
     }
 
-    /// Reads those that a config file gives or names.
-    pub(super) fn of_file(user: Option<String>, password_file: Option<&str>, origin: &str) -> Result<Self, Failure> {
-        let password = password_file.map(|path| match Path::new(path) {
+    /// Reads those that a config file gives or names for its own URL; the password file only if that URL lacks a password.
+    pub(super) fn of_file(
+        user: Option<String>,
+        password_file: Option<&str>,
+        url: &ServiceUrl,
+        origin: &str,
+    ) -> Result<Self, Failure> {
+        let is_needed = !url.hosts().is_empty() && url.password().is_none();
+        let password = password_file.filter(|_| is_needed).map(|path| match Path::new(path) {
             path if path.is_absolute() => password_of(path, &format!("{origin}: password_file")),
             _ => Err(Failure::ours(format!("{origin}: password_file: write its path from the root"))),
         });

@@ -53,14 +53,18 @@ impl Settings {
             return Ok(Self { url, origin, retry: None, acquire_timeout: None });
         };
         let path = path.display().to_string();
+        let is_of_file = origin.as_ref() == Some(&path);
         let origin = match origin {
-            Some(origin) if origin != path && locks.has_service_settings() => {
+            Some(origin) if !is_of_file && locks.has_service_settings() => {
                 Some(format!("{origin} with the settings of {path}"))
             }
             origin => origin,
         };
-        let credentials = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &path)?;
-        let url = credentials.complete(locks.complete(url));
+        let mut url = locks.complete(url);
+        // Another service is not to be told what is meant for the file's own.
+        if is_of_file {
+            url = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &url, &path)?.complete(url);
+        }
         Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
     }
 

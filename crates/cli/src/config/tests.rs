@@ -222,6 +222,39 @@ fn credentials_come_from_the_url_the_environment_or_a_file_in_that_order() {
 }
 
 #[test]
+fn the_credentials_of_a_file_are_for_its_own_url_alone() {
+    let mut machine = Machine::new();
+    let secret = machine.file("secret", "for production\n");
+    let text = format!("url = 'zk://prod'\nuser = 'ann'\npassword_file = '{}'", secret.display());
+    machine.file("etc/config.toml", &text);
+    assert_eq!(machine.url(), "zk://ann:***@prod");
+    machine.set("LOCKKEEPER_URL", "zk://test");
+    assert_eq!(machine.url(), "zk://test");
+    machine.global.connect = Some("zk://ann@test".to_owned());
+    assert_eq!(machine.url(), "zk://ann@test");
+    machine.set("LOCKKEEPER_PASSWORD", "for the test");
+    assert_eq!(machine.url(), "zk://ann:***@test", "those of the environment are for the URL in use");
+}
+
+#[test]
+fn a_password_file_is_read_only_where_it_is_needed() {
+    let mut machine = Machine::new();
+    let text = |url: &str| format!("url = '{url}'\nuser = 'ann'\npassword_file = '/nowhere/secret'");
+    machine.file("etc/config.toml", &text("zk://prod"));
+    assert!(machine.refusal().contains("/nowhere/secret"));
+    machine.set("LOCKKEEPER_PASSWORD", "known");
+    assert_eq!(machine.url(), "zk://ann:***@prod");
+    machine.variables.remove("LOCKKEEPER_PASSWORD");
+    machine.global.connect = Some("file:/srv/locks".to_owned());
+    assert_eq!(machine.url(), "file:/srv/locks");
+    machine.global.connect = Some("zk://test".to_owned());
+    assert_eq!(machine.url(), "zk://test");
+    machine.global.connect = None;
+    machine.file("etc/config.toml", &text("file:/srv/locks"));
+    assert_eq!(machine.url(), "file:/srv/locks");
+}
+
+#[test]
 fn credentials_that_cannot_be_read_are_named_by_their_place_and_never_quoted() {
     let mut machine = Machine::new();
     machine.set("LOCKKEEPER_URL", "zk://ann:1234/Sc0tt@h");
