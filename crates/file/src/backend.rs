@@ -30,7 +30,7 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 ///
 /// Every process that opens the same directory takes part in the same locks. A contender is a named pipe whose write
 /// end its process keeps open. So a lock ends with its process, however that ends, and has no timeout: a stopped
-/// process keeps its place. Nothing polls, and nothing has to be started.
+/// process keeps its place. Nothing has to be started, and no process is asked again and again whether it lives.
 ///
 /// A user who may write the directory takes part. A user who may only read it sees the names of locks and their owners
 /// and can wait until they are left. Such a user can neither enter a queue nor hold up another process, and sees a
