@@ -1,6 +1,7 @@
 //! Killed runs under names that are never used again, `deploy-$SHA`, leave nothing in the directory of the locks.
 //!
-//! `cargo xtask test --long` kills ten times as many; `LOCKKEEPER_TEST_SEED=N` kills at the moments of an earlier run.
+//! The moments of the kills follow from one seed, which is printed. In `cargo xtask test --long` ten times as many runs
+//! are killed.
 
 mod cli_support;
 mod run_support;
@@ -11,12 +12,13 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use cli_support::Place;
+use lockkeeper_conformance::{Random, SEED_VARIABLE};
 use lockkeeper_faults::long;
 use run_support::{ended, eventually, is_alive, now};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How many runs the long run kills.
-const KILLS_LONG: u32 = 1_000;
+/// How many runs are killed in the long run.
+const KILLS: u32 = 1_000;
 
 /// How many run at the same time.
 const AT_ONCE: usize = 8;
@@ -32,24 +34,14 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A generator of numbers, so that the moments of the kills can be reproduced.
-struct Random(u64);
-
-impl Random {
-    fn seeded() -> Self {
-        let given = std::env::var("LOCKKEEPER_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
-        println!("LOCKKEEPER_TEST_SEED={seed}");
-        Self(seed)
-    }
-
-    /// The next number below a bound (splitmix64).
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
+/// The moments of the kills, from the seed in the environment or a new one.
+fn moments() -> Random {
+    let seed = match std::env::var(SEED_VARIABLE) {
+        Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
+        Err(_) => getrandom::u64().unwrap(),
+    };
+    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-cli --test leftovers");
+    Random::new(seed)
 }
 
 /// The processes that a process has started, and those that these have started.
@@ -96,8 +88,8 @@ fn kill_run(way: Way, mut runner: Child) {
 #[test]
 fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_what_is_in_use() {
     let place = Place::new();
-    let mut random = Random::seeded();
-    let kills = long::rounds(KILLS_LONG) as usize;
+    let mut random = moments();
+    let kills = long::rounds(KILLS) as usize;
     let held = [place.hold("held"), place.hold("in/use")];
     let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
     eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));
