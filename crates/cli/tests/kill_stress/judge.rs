@@ -28,7 +28,7 @@ pub(crate) struct Overlap {
     pub(crate) run: u64,
     /// The run that was granted the lock before.
     pub(crate) over: Option<u64>,
-    /// How long the two were there together; none if the log ends before the first was gone.
+    /// How long the two were there together; none if the second was killed before the first was gone.
     pub(crate) lasted: Option<Duration>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -12,6 +13,10 @@ use crate::run::Outcome;
 
 /// How many breaches are printed.
 const SHOWN_MAX: usize = 10;
+
+/// How long a command whose runner and watchdog were both killed may be there beside the next one. It was killed with
+/// them, and a busy machine takes it down in much less.
+const BESIDE_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -41,15 +46,19 @@ impl Report {
             *all += 1;
             *granted += usize::from(outcome.is_granted);
         }
-        if outcome.is_struck && outcome.plan.victim == Victim::BothKilled {
+        if outcome.are_both_killed {
             self.both_killed.insert(outcome.plan.number);
         }
         self.wrong.extend(outcome.wrong.clone());
     }
 
-    /// When all runs are over, each lock must be free.
-    pub(crate) fn all_is_free(&mut self, locks: &Path, within: &str) {
+    /// When all runs are over, none of their commands is there, and each lock must be free.
+    pub(crate) fn all_is_free(&mut self, locks: &Path, logs: &Path, within: &str) {
         for lock in 0..self.logs.len() {
+            let log = File::open(logs.join(format!("lock-{lock}")));
+            if let Err(error) = log.map_err(TryLockError::Error).and_then(|log| log.try_lock()) {
+                self.wrong.push(format!("a command of lock-{lock} is still there after its run: {error}"));
+            }
             let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
             command.args(["run", "-w", within, &format!("lock-{lock}"), "--", "true"]).env("LOCKKEEPER_DIR", locks);
             match command.status() {
@@ -80,7 +89,9 @@ impl Report {
     }
 
     fn breaches(&self) -> Vec<String> {
-        let overlaps = self.overlaps(false).into_iter().map(|overlap| format!("two held at once: {overlap:?}"));
+        let too_long = |overlap: &Overlap| overlap.lasted.is_some_and(|lasted| lasted > BESIDE_MAX);
+        let overlaps = self.overlaps(false).into_iter().chain(self.overlaps(true).into_iter().filter(too_long));
+        let overlaps = overlaps.map(|overlap| format!("two held at once: {overlap:?}"));
         let stale = self.logs.iter().flat_map(|log| log.stale_tokens.iter().cloned());
         overlaps.chain(stale).chain(self.wrong.iter().cloned()).collect()
     }

@@ -31,8 +31,10 @@ pub(crate) struct Outcome {
     /// The exit code; none if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) is_granted: bool,
-    /// Whether the victim was there to be struck.
+    /// Whether the victim was there to be struck; of two, one of them.
     pub(crate) is_struck: bool,
+    /// Whether runner and watchdog were both there and killed.
+    pub(crate) are_both_killed: bool,
     /// How many processes were stopped.
     pub(crate) stops: usize,
     /// What went wrong, in words.
@@ -82,7 +84,15 @@ impl Run {
         let stops = plan.stops.iter().map(|stop| (Due::Planned(stop.at), Deed::Stop(stop.part, stop.lasting)));
         let pending = stops.chain([(Due::Planned(plan.strike_at), Deed::Strike)]).collect();
         let stdout = process.take_stdout();
-        let outcome = Outcome { plan, code: None, is_granted: false, is_struck: false, stops: 0, wrong: None };
+        let outcome = Outcome {
+            plan,
+            code: None,
+            is_granted: false,
+            is_struck: false,
+            are_both_killed: false,
+            stops: 0,
+            wrong: None,
+        };
         Self {
             process,
             runner,
@@ -183,7 +193,11 @@ impl Run {
 
     fn perform(&mut self, deed: Deed) {
         match deed {
-            Deed::Strike => self.outcome.is_struck = self.strike(),
+            Deed::Strike => {
+                let strikes = self.strike();
+                self.outcome.is_struck = strikes.contains(&true);
+                self.outcome.are_both_killed = strikes == [true, true];
+            }
             Deed::Stop(part, lasting) => {
                 if let Some(process) = self.find(part)
                     && pidfd_send_signal(&process, Signal::STOP).is_ok()
@@ -199,19 +213,19 @@ impl Run {
         }
     }
 
-    /// Strikes the victim, if it is there.
-    fn strike(&self) -> bool {
+    /// Strikes the victim; tells for each process of it whether it was there.
+    fn strike(&self) -> Vec<bool> {
         let send = |part, signal| self.find(part).is_some_and(|process| pidfd_send_signal(process, signal).is_ok());
         match self.outcome.plan.victim {
-            Victim::Nobody => false,
-            Victim::Asked => send(Part::Runner, Signal::TERM),
-            Victim::RunnerKilled => send(Part::Runner, Signal::KILL),
-            Victim::WatchdogKilled => send(Part::Watchdog, Signal::KILL),
-            Victim::CommandKilled => send(Part::Command, Signal::KILL),
+            Victim::Nobody => vec![],
+            Victim::Asked => vec![send(Part::Runner, Signal::TERM)],
+            Victim::RunnerKilled => vec![send(Part::Runner, Signal::KILL)],
+            Victim::WatchdogKilled => vec![send(Part::Watchdog, Signal::KILL)],
+            Victim::CommandKilled => vec![send(Part::Command, Signal::KILL)],
             Victim::BothKilled => {
                 let watchdog = self.find(Part::Watchdog);
-                let is_struck = send(Part::Runner, Signal::KILL);
-                watchdog.is_some_and(|watchdog| pidfd_send_signal(watchdog, Signal::KILL).is_ok()) || is_struck
+                let runner = send(Part::Runner, Signal::KILL);
+                vec![runner, watchdog.is_some_and(|watchdog| pidfd_send_signal(watchdog, Signal::KILL).is_ok())]
             }
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn play() -> Result<(), String> {
         follow(&outcomes, &mut report, logs.path(), [begun_at, end], &is_enough)
     })?;
     read_logs(&mut report, logs.path())?;
-    report.all_is_free(locks.path(), FREE_WITHIN);
+    report.all_is_free(locks.path(), logs.path(), FREE_WITHIN);
     report.took = SystemClock.now().saturating_duration_since(begun_at);
     figures::tell(&report.to_string());
     report.verdict()
