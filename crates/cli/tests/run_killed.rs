@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use run_support::place::{Place, lines, run, start_stubborn};
 use run_support::{ended, eventually, is_alive, lockkeeper, send, state};
-use rustix::process::Signal;
+use rustix::net::SendFlags;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
 #[test]
 fn when_the_runner_is_killed_all_its_processes_are_dead_before_the_next_command_starts() {
@@ -217,4 +218,25 @@ fn a_run_that_waits_has_no_process_left_when_it_gives_up_or_is_killed() {
     eventually("its watchdog ends", || (!is_alive(watchdog)).then_some(()));
     fs::write(place.notes.path().join("end"), "").unwrap();
     assert!(ended(&mut holder).success());
+}
+
+/// A message that neither the watchdog nor its launcher sends.
+#[test]
+fn when_the_runner_fails_all_its_processes_are_dead_before_the_next_command_starts() {
+    let test = "when_the_runner_fails_all_its_processes_are_dead_before_the_next_command_starts";
+    let place = Place::new();
+    let (mut runner, pids, watchdog) = start_stubborn(&place, &["--grace", "60s"]);
+    let watchdog = pidfd_open(Pid::from_raw(watchdog).unwrap(), PidfdFlags::empty()).unwrap();
+    let channel = match pidfd_getfd(&watchdog, 0, PidfdGetfdFlags::empty()) {
+        Err(error) => {
+            pids.into_iter().for_each(|pid| send(pid, Signal::KILL));
+            ended(&mut runner);
+            return lockkeeper_faults::skip::skip(test, &format!("no access to a file of another process: {error}"));
+        }
+        channel => channel.unwrap(),
+    };
+    rustix::net::send(&channel, &[0xff; 17], SendFlags::empty()).unwrap();
+    drop(channel);
+    assert!(place.next_holder_finds_dead(&pids));
+    assert_eq!(ended(&mut runner).code(), Some(125));
 }

@@ -67,7 +67,12 @@ pub(crate) async fn supervise(
     // Orphans of a watchdog that was killed come to us, so that we can see them end.
     set_child_subreaper(Some(getpid()))?;
     let mut runner = Runner::start(supervision, Terminal::open())?;
-    runner.listen(signals, lost, stop).await?;
+    if let Err(error) = runner.listen(signals, lost, stop).await {
+        // The lock is given back when this returns; so the command has to be gone.
+        runner.give_over().await;
+        let _ = runner.finish().await;
+        return Err(error);
+    }
     runner.finish().await
 }
 
@@ -119,21 +124,22 @@ impl Runner {
         let Supervision { stand_by, command, environment, lifeline, safe_until, grace, on_loss } = supervision;
         let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
         let stand_by = stand_by.map_or_else(|| StandBy::execute(&command), Ok)?;
-        channel::send_environment(&stand_by, &environment)?;
+        let (waiting, ours) = stand_by.into_parts();
+        let ours = StdUnixStream::from(ours);
+        ours.set_nonblocking(true)?;
+        // All that can fail comes before the command starts, with the last message.
+        let channel = UnixStream::from_std(ours)?;
+        channel::send_environment(&channel, &environment)?;
         let stdin = rustix::stdio::stdin();
         let mut files = vec![stdin.as_fd()];
         files.extend(lifeline.as_ref().map(AsFd::as_fd));
         let until = if on_loss == OnLoss::Warn { SafeUntil::ProcessEnd } else { safe_until() };
-        channel::send(&stand_by, Message::SafeUntil(until), &[])?;
-        channel::send(&stand_by, Message::Begin { grace, foreground: terminal.at_start() }, &files)?;
-        let (watchdog, ours) = stand_by.begin();
-        let ours = StdUnixStream::from(ours);
-        ours.set_nonblocking(true)?;
-
+        channel::send(&channel, Message::SafeUntil(until), &[])?;
+        channel::send(&channel, Message::Begin { grace, foreground: terminal.at_start() }, &files)?;
         Ok(Self {
             program,
-            watchdog,
-            channel: UnixStream::from_std(ours)?,
+            watchdog: waiting.begun(),
+            channel,
             terminal,
             safe_until,
             on_loss,
@@ -304,6 +310,25 @@ impl Runner {
             JobControl::Nobody => say("the command waits for the terminal, which another process has"),
         }
         Ok(())
+    }
+
+    /// Ends a watchdog that cannot be listened to any more, and hears what it and the launcher have said, which tells the
+    /// command's group, until both are gone.
+    async fn give_over(&mut self) {
+        let _ = kill_process(self.watchdog, Signal::KILL);
+        loop {
+            match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
+                // A command that was stopped dies as well.
+                Ok(Some((Message::Stopped { .. }, _))) => {}
+                Ok(Some((message, _))) => _ = self.hear(message),
+                Ok(None) => return,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+                }
+                Err(_) => return,
+            }
+        }
     }
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.

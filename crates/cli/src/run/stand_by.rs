@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -27,7 +27,7 @@ pub(crate) struct StandBy {
 /// A watchdog that has started nothing, and so ends by itself with its channel; dropping this waits for that, unless the
 /// watchdog is taken from it.
 #[derive(Debug)]
-struct Waiting(Option<Pid>);
+pub(super) struct Waiting(Option<Pid>);
 
 impl StandBy {
     /// Forks a watchdog for `command` off this process, which must have a single thread; returns in the runner alone.
@@ -73,16 +73,16 @@ impl StandBy {
         Ok(Self { watchdog: Waiting(Some(Pid::from_child(&watchdog))), channel: ours })
     }
 
-    /// Returns the watchdog and the channel to it once it is told to begin; the caller then waits for its end.
-    pub(super) fn begin(mut self) -> (Pid, OwnedFd) {
-        let watchdog = self.watchdog.0.take().expect("it is taken here alone, with its owner");
-        (watchdog, self.channel)
+    /// Returns the watchdog and the channel to it; the watchdog is to be dropped last.
+    pub(super) fn into_parts(self) -> (Waiting, OwnedFd) {
+        (self.watchdog, self.channel)
     }
 }
 
-impl AsFd for StandBy {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
+impl Waiting {
+    /// Returns the watchdog once it was told to begin; the caller then waits for its end.
+    pub(super) fn begun(mut self) -> Pid {
+        self.0.take().expect("it is taken here alone, with its owner")
     }
 }
 
