@@ -174,6 +174,8 @@ impl Runner {
             let take_over_at = take_over_at(self.told, told_at, self.grace).filter(|_| !self.took_over);
             let renews = !is_lost && matches!(self.told, SafeUntil::At(_));
             tokio::select! {
+                // After a long stop of all of us much is due at once, and the time to take over has come too.
+                biased;
                 message = receive(&self.channel) => match message? {
                     Some(message) => self.hear(message)?,
                     None => return Ok(()),
@@ -185,7 +187,13 @@ impl Runner {
                 }
                 reason = &mut stop, if !is_lost && !self.is_giving_up => self.give_up(reason),
                 _ = looks.tick(), if renews => self.renew(),
-                () = reached(take_over_at) => self.take_over(),
+                // The runtime may not have told yet of a word that lies there.
+                () = reached(take_over_at) => match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
+                    Ok(Some((message, _))) => self.hear(message)?,
+                    Ok(None) => return Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.take_over(),
+                    Err(error) => return Err(error),
+                },
             }
         }
         Ok(())
