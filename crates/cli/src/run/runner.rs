@@ -76,12 +76,14 @@ pub(crate) async fn supervise(
     runner.finish().await
 }
 
-/// A watchdog whose command has ended by itself, on its way out; dropping this waits until it is gone.
+/// A watchdog that has closed the lifeline and has nothing left to do. Dropping this waits until it is gone.
 #[derive(Debug)]
 pub(crate) struct Leaving(Pid);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
+        // It has nothing left to do, and one that was stopped would not end.
+        let _ = kill_process(self.0, Signal::KILL);
         let _ = waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED);
     }
 }
@@ -341,8 +343,14 @@ impl Runner {
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
-        // Else its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
-        let leaving = Some(Leaving(self.watchdog)).filter(|_| self.is_over());
+        let leaving = Leaving(self.watchdog);
+        let leaving = if self.is_over() {
+            Some(leaving)
+        } else {
+            // Its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
+            drop(leaving);
+            None
+        };
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
         if let (true, Some(group)) = (is_orphaned, self.group) {
             end_group(group).await;
@@ -426,5 +434,21 @@ async fn end_group(group: Group) {
             say(&stubborn(&alive.unwrap_or_default()));
         }
         tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_watchdog_that_was_stopped_on_its_way_out_is_not_waited_for() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).unwrap();
+        drop(Leaving(pid));
+        assert!(child.wait().is_err(), "it was waited for");
     }
 }

@@ -9,12 +9,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fork::Fork;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 
 use super::channel;
 use super::watchdog;
+
+/// How long a watchdog in waiting may take to see off its launcher and to end, in milliseconds: a thousand times what it
+/// takes. One that a debugger keeps from it would take for ever.
+const END_MAX_MS: u64 = 1_000;
 
 /// A watchdog that waits for the message to start a command.
 #[derive(Debug)]
@@ -88,10 +94,37 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(watchdog) = self.0 {
-            // It must not outlive us, stopped or not.
-            let _ = kill_process(watchdog, Signal::CONT);
-            let _ = waitid(WaitId::Pid(watchdog), WaitIdOptions::EXITED);
+        let Some(watchdog) = self.0 else { return };
+        // It must not outlive us, stopped or not.
+        let _ = kill_process(watchdog, Signal::CONT);
+        if !ends_within(watchdog, Duration::from_millis(END_MAX_MS)) {
+            let _ = kill_process(watchdog, Signal::KILL);
         }
+        let _ = waitid(WaitId::Pid(watchdog), WaitIdOptions::EXITED);
+    }
+}
+
+/// Waits for the end of a child of ours; `false` too if that cannot be waited for.
+fn ends_within(child: Pid, time: Duration) -> bool {
+    let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return false };
+    let Ok(timeout) = Timespec::try_from(time) else { return false };
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut ended, Some(&timeout))).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::clock::{Clock, SystemClock};
+
+    use super::*;
+
+    #[test]
+    fn a_watchdog_in_waiting_that_does_not_end_with_its_channel_is_killed() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let begun_at = SystemClock.now();
+        drop(Waiting(Some(pid)));
+        assert!(SystemClock.now().saturating_duration_since(begun_at) < Duration::from_secs(30));
+        assert!(child.wait().is_err(), "it was waited for");
     }
 }
