@@ -209,8 +209,8 @@ impl Runner {
     fn hear(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Launched { pid } => self.group = Pid::from_raw(pid).map(Group::led_by),
-            Message::NotExecuted { errno } => self.failure = Some(Failure::NotExecuted(errno)),
-            Message::NotLaunched { errno } => self.failure = Some(Failure::NotLaunched(errno)),
+            Message::NotExecuted { errno } => self.fail(Failure::NotExecuted(errno)),
+            Message::NotLaunched { errno } => self.fail(Failure::NotLaunched(errno)),
             Message::Stopped { signal } => {
                 if let (Some(signal), Some(group)) = (Signal::from_named_raw(signal), self.group) {
                     self.command_stopped(signal, group.leader())?;
@@ -221,6 +221,11 @@ impl Runner {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
         Ok(())
+    }
+
+    /// Keeps the first failure: the launcher's, and not that it was gone when the watchdog told it to go.
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
     }
 
     fn tell(&self, message: Message) {
@@ -442,6 +447,39 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    /// A runner of nothing.
+    fn runner() -> Runner {
+        let (channel, _) = UnixStream::pair().unwrap();
+        Runner {
+            program: String::new(),
+            watchdog: getpid(),
+            channel,
+            terminal: Terminal::open(),
+            safe_until: Box::new(|| SafeUntil::ProcessEnd),
+            on_loss: OnLoss::Stop,
+            told: SafeUntil::ProcessEnd,
+            grace: Duration::ZERO,
+            end_told_at: None,
+            unconfirmed_since: None,
+            is_giving_up: false,
+            took_over: false,
+            group: None,
+            is_stopped: false,
+            loss: None,
+            failure: None,
+            ended: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_reason_why_a_command_could_not_be_started_is_told() {
+        let mut runner = runner();
+        for errno in [Errno::NOMEM, Errno::PIPE] {
+            runner.hear(Message::NotLaunched { errno: errno.raw_os_error() }).unwrap();
+        }
+        assert_eq!(runner.sum_up().unwrap_err().raw_os_error(), Some(Errno::NOMEM.raw_os_error()));
+    }
 
     #[test]
     fn a_watchdog_that_was_stopped_on_its_way_out_is_not_waited_for() {
