@@ -190,8 +190,6 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::SafeUntil(SafeUntil::ProcessEnd) => (1, NO_DEADLINE, 0),
         Message::Signal(signal) => (2, number(signal), 0),
         Message::End { within } => (3, nanos(within), 0),
-        Message::Go { foreground } => (10, u64::from(foreground == Foreground::Take), 0),
-        Message::PassedOn => (11, 0, 0),
         Message::NotExecuted { errno } => (4, number(errno), 0),
         Message::NotLaunched { errno } => (5, number(errno), 0),
         Message::Launched { pid } => (6, number(pid), 0),
@@ -200,6 +198,8 @@ fn encode(message: Message) -> [u8; MESSAGE_BYTES] {
         Message::Ended { end: End::Signaled(signal), cause } => {
             (9, number(signal), u64::from(cause == Cause::Watchdog))
         }
+        Message::Go { foreground } => (10, u64::from(foreground == Foreground::Take), 0),
+        Message::PassedOn => (11, 0, 0),
     };
     let mut bytes = [tag; MESSAGE_BYTES];
     bytes[1..9].copy_from_slice(&u64::to_le_bytes(first));
@@ -234,8 +234,8 @@ fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Message> {
         7 => Message::Stopped { signal: small.ok()? },
         8 => Message::Ended { end: End::Exited(small.ok()?), cause },
         9 => Message::Ended { end: End::Signaled(small.ok()?), cause },
-        11 => Message::PassedOn,
         10 => Message::Go { foreground: take_if(first) },
+        11 => Message::PassedOn,
         _ => return None,
     })
 }
