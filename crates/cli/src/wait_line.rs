@@ -14,6 +14,45 @@ use crate::witness::Witness;
 /// How long a wait stays silent, and how often the line is renewed on a terminal.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// How often in a row the line is renewed without an answer before that is said of the service. A slow one answers
+/// sooner, and most connections that cannot be opened have failed by then.
+const UNANSWERED_MAX: u32 = 5;
+
+/// What was seen of a queue so far.
+#[derive(Debug, Default)]
+struct Sight {
+    /// As it was seen last; empty if it was not, or may not be looked at.
+    queue: Vec<ContenderInfo>,
+    /// Why the service cannot be reached now, if it cannot.
+    unreachable: Option<String>,
+    /// For how many beats no look has ended.
+    unanswered: u32,
+}
+
+impl Sight {
+    /// Takes in what came of a look, or that it goes on.
+    fn take(&mut self, looked: Option<lockkeeper::Result<Vec<ContenderInfo>>>) {
+        self.unanswered = if looked.is_none() { self.unanswered.saturating_add(1) } else { 0 };
+        match looked {
+            Some(Ok(seen)) => (self.queue, self.unreachable) = (seen, None),
+            // A failed look is no reason to end the wait: the wait itself reports a failure that matters.
+            Some(Err(error)) if error.advice() == Advice::Permanent => {
+                (self.queue, self.unreachable) = (Vec::new(), None);
+            }
+            Some(Err(error)) => self.unreachable = Some(reason(&error)),
+            None if self.unanswered >= UNANSWERED_MAX && self.unreachable.is_none() => {
+                self.unreachable = Some("no answer".to_owned());
+            }
+            None => {}
+        }
+    }
+
+    /// Tells whether something is known now: what is seen, or why nothing is.
+    fn is_settled(&self) -> bool {
+        self.unanswered == 0 || self.unreachable.is_some()
+    }
+}
+
 /// A wait, as it stands at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Waiting<'a> {
@@ -99,7 +138,7 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     let service = keeper.service();
     let mut next = start.saturating_add(BEAT);
     let mut look = Box::pin(keeper.contenders(name));
-    let (mut queue, mut unreachable) = (Vec::new(), None);
+    let mut sight = Sight::default();
     let mut witness = Witness::default();
     let mut told = None;
     loop {
@@ -114,35 +153,32 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
             look = Box::pin(keeper.contenders(name));
         }
         let now_unix = clock.unix_time();
-        match looked {
-            Some(Ok(seen)) => {
-                (queue, unreachable) = (seen, None);
-                witness.look(&mut queue, now_unix);
-            }
-            // A failed look is no reason to end the wait: the wait itself reports a failure that matters.
-            Some(Err(error)) if error.advice() == Advice::Permanent => (queue, unreachable) = (Vec::new(), None),
-            Some(Err(error)) => unreachable = Some(reason(&error)),
-            None => unreachable = unreachable.or_else(|| Some("no answer".to_owned())),
+        let is_seen = matches!(looked, Some(Ok(_)));
+        sight.take(looked);
+        if is_seen {
+            witness.look(&mut sight.queue, now_unix);
         }
         let now = clock.now();
         let ours = voice.contender();
         let waiting = Waiting {
             name,
             service: &service,
-            queue: &queue,
-            unreachable: unreachable.as_deref(),
+            queue: &sight.queue,
+            unreachable: sight.unreachable.as_deref(),
             ours: ours.as_ref(),
             waited: now.saturating_duration_since(start),
             now_unix,
         };
+        let is_unreachable = sight.unreachable.is_some();
         if voice.is_live() {
             voice.show(&waiting.text());
-        } else if told != Some(unreachable.is_some()) {
-            told = Some(unreachable.is_some());
-            voice.say(&waiting.text());
-        }
-        if !voice.is_live() && unreachable.is_none() {
-            return std::future::pending().await;
+        } else if sight.is_settled() {
+            if told.replace(is_unreachable) != Some(is_unreachable) {
+                voice.say(&waiting.text());
+            }
+            if !is_unreachable {
+                return std::future::pending().await;
+            }
         }
         next = now.saturating_add(BEAT);
     }
@@ -243,6 +279,29 @@ mod tests {
             "no session",
         );
         assert_eq!(reason(&error.caused_by(refused)), "Connection refused");
+    }
+
+    #[test]
+    fn a_service_that_is_slow_is_not_said_to_be_out_of_reach_until_it_has_not_answered_for_some_time() {
+        let mut sight = Sight::default();
+        sight.take(None);
+        assert!(!sight.is_settled(), "nothing is known yet");
+        sight.take(Some(Ok(modes(&[Mode::Mutex]))));
+        for _ in 1..UNANSWERED_MAX {
+            sight.take(None);
+            assert_eq!((sight.queue.len(), &sight.unreachable), (1, &None), "what was seen last stays");
+        }
+        sight.take(None);
+        assert_eq!(sight.unreachable.as_deref(), Some("no answer"));
+        sight.take(Some(Ok(modes(&[Mode::Mutex; 2]))));
+        assert_eq!((sight.queue.len(), &sight.unreachable, sight.is_settled()), (2, &None, true));
+        let (kind, operation) = (lockkeeper::ErrorKind::ConnectionLost, lockkeeper::Operation::Inspect);
+        sight.take(Some(Err(lockkeeper::Error::transient(kind, operation, "connection refused"))));
+        sight.take(None);
+        assert!(
+            sight.unreachable.is_some_and(|why| why.contains("connection refused")),
+            "the failure stays until an answer"
+        );
     }
 
     fn modes(modes: &[Mode]) -> Vec<ContenderInfo> {
