@@ -5,11 +5,16 @@ mod run_support;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use run_support::place::{Place, lines, run, start_stubborn};
-use run_support::{ended, eventually, is_alive, lockkeeper, send, state};
+use run_support::{ended, eventually, is_alive, lockkeeper, now, send, state};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
+
+/// After how long a watchdog that has not confirmed a signal is not waited for, where the grace is 100 ms: that, a second
+/// and a little more.
+const TAKES_OVER_AFTER: Duration = Duration::from_millis(1_300);
 
 #[test]
 fn when_the_runner_is_killed_all_its_processes_are_dead_before_the_next_command_starts() {
@@ -239,4 +244,39 @@ fn when_the_runner_fails_all_its_processes_are_dead_before_the_next_command_star
     drop(channel);
     assert!(place.next_holder_finds_dead(&pids));
     assert_eq!(ended(&mut runner).code(), Some(125));
+}
+
+/// Tells whether a process waits, with no signal on its way to it.
+fn rests(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // Before the state: a process that takes a signal runs until it has dealt with it.
+    status.lines().any(|line| line == "ShdPnd:\t0000000000000000") && state(pid) == Some('S')
+}
+
+#[test]
+fn a_runner_that_stood_still_knows_first_that_its_signal_was_passed_on() {
+    for _ in 0..3 {
+        let place = Place::new();
+        let script = r#"
+            trap 'echo 1 > heard' TERM
+            echo $PPID > watchdog
+            echo $$ > child
+            while [ ! -e end ]; do sleep 0.01; done
+            exit 7"#;
+        let mut runner = place.script(&["--grace", "100ms"], script).stderr(Stdio::null()).spawn().unwrap();
+        place.note("child");
+        let (pid, watchdog) = (runner.id().cast_signed(), place.note("watchdog"));
+        send(watchdog, Signal::STOP);
+        let told_at = now();
+        send(pid, Signal::TERM);
+        eventually("the runner has told the watchdog", || rests(pid).then_some(()));
+        send(pid, Signal::STOP);
+        send(watchdog, Signal::CONT);
+        place.note("heard");
+        eventually("the watchdog has confirmed it", || (state(watchdog) == Some('S')).then_some(()));
+        eventually("the runner may take over", || (told_at.elapsed() > TAKES_OVER_AFTER).then_some(()));
+        send(pid, Signal::CONT);
+        fs::write(place.notes.path().join("end"), "").unwrap();
+        assert_eq!(ended(&mut runner).code(), Some(7));
+    }
 }
