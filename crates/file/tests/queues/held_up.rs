@@ -22,7 +22,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long the other calls wait.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// How exactly they keep to that.
+/// How exactly they keep to that, by the runtime's own timers: a machine that gives these no time gives none to what is
+/// tested.
 const EXACTNESS: Duration = Duration::from_millis(50);
 
 /// The files whose flocks are in the way of an entry.
@@ -49,6 +50,15 @@ fn keeper(directory: &Path) -> Keeper {
     Keeper::builder(Arc::new(backend(directory))).build()
 }
 
+/// Waits for what is to be there when a timer of this time fires.
+async fn no_later_than<T>(time: Duration, what: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        outcome = what => outcome,
+        () = tokio::time::sleep(time) => panic!("it takes longer than {time:?}"),
+    }
+}
+
 #[tokio::test]
 async fn calls_with_and_without_a_wait_are_answered_in_time() {
     for flock in FLOCKS {
@@ -64,20 +74,21 @@ async fn calls_with_and_without_a_wait_are_answered_in_time() {
         assert!(soon(permits.try_acquire()).await.unwrap().is_none(), "{flock}");
         assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
         let asked_at = Instant::now();
-        let (mutex, reader, writer, permit) = tokio::join!(
-            mutex.lock_timeout(WAIT),
-            lock.read_timeout(WAIT),
-            lock.write_timeout(WAIT),
-            permits.acquire_timeout(WAIT)
-        );
+        let answers = async {
+            tokio::join!(
+                mutex.lock_timeout(WAIT),
+                lock.read_timeout(WAIT),
+                lock.write_timeout(WAIT),
+                permits.acquire_timeout(WAIT)
+            )
+        };
+        let (mutex, reader, writer, permit) = no_later_than(WAIT + EXACTNESS, answers).await;
         let took = asked_at.elapsed();
         assert!(mutex.unwrap().is_none() && reader.unwrap().is_none(), "{flock}");
         assert!(writer.unwrap().is_none() && permit.unwrap().is_none(), "{flock}");
-        assert!((WAIT..WAIT + EXACTNESS).contains(&took), "{flock}: {took:?}");
+        assert!(took >= WAIT, "{flock}: {took:?}");
         // A withdrawn entry is not waited for either.
-        let asked_at = Instant::now();
-        soon(keeper.close()).await.unwrap();
-        assert!(asked_at.elapsed() < EXACTNESS, "{flock}: {:?}", asked_at.elapsed());
+        no_later_than(EXACTNESS, keeper.close()).await.unwrap();
         drop(stopped);
     }
 }
