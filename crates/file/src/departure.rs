@@ -133,7 +133,7 @@ impl Ahead {
                     () = site.replaced(watches.clock()) => Ok(Departure::Recheck),
                 };
                 if let Some(pipe) = pipe {
-                    settle(&pipe, watches.clock()).await;
+                    settle(&pipe, &**watches.clock()).await;
                 }
                 departure
             }

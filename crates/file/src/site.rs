@@ -6,13 +6,17 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use rustix::fs::{AtFlags, CWD, FlockOperation};
 use rustix::io::Errno;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
-use crate::shared_files;
+use crate::{locked, shared_files};
 
 /// How often holders and waiters look whether their directory was replaced: they are to know within a second.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -22,6 +26,22 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Site {
     directory: OwnedFd,
     path: PathBuf,
+    /// Those who look for all who wait: one for each runtime, since only its own ends with it.
+    lookouts: Mutex<Vec<(Id, Weak<Lookout>)>>,
+}
+
+/// One task that looks now and then, for as long as a waiter has this.
+#[derive(Debug)]
+struct Lookout {
+    /// Whether the path leads elsewhere.
+    found: watch::Receiver<bool>,
+    task: AbortHandle,
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Site {
@@ -33,7 +53,7 @@ impl Site {
         let directory = shared_files::open_directory(&path)?;
         // Only such a cleaner may have it at this moment, and then it is looking at what is young.
         let _ = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared);
-        Ok(Self { directory, path })
+        Ok(Self { directory, path, lookouts: Mutex::default() })
     }
 
     /// Returns the directory.
@@ -52,13 +72,42 @@ impl Site {
         !shared_files::leads_to(&self.path, &self.directory).unwrap_or(true)
     }
 
-    /// Waits until a look, the first of them after one interval, shows that the path leads elsewhere.
-    pub(crate) async fn replaced(&self, clock: &dyn Clock) {
-        loop {
-            clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
-            if self.is_replaced() {
-                return;
-            }
+    /// Waits until a look shows that the path leads elsewhere. All who wait in one runtime share one that looks, whose
+    /// first look comes after one interval.
+    pub(crate) async fn replaced(self: &Arc<Self>, clock: &Arc<dyn Clock>) {
+        let lookout = self.lookout(clock);
+        if lookout.found.clone().wait_for(|found| *found).await.is_err() {
+            // The runtime is ending, and this future with it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Returns the one that looks in this runtime.
+    fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<Lookout> {
+        let runtime = Handle::current();
+        let mut lookouts = locked(&self.lookouts);
+        // One that has found something says no more; by now the path may lead back.
+        lookouts.retain(|(_, lookout)| lookout.upgrade().is_some_and(|lookout| !*lookout.found.borrow()));
+        let known = lookouts.iter().find(|(id, _)| *id == runtime.id());
+        if let Some(lookout) = known.and_then(|(_, lookout)| lookout.upgrade()) {
+            return lookout;
+        }
+        let (sender, found) = watch::channel(false);
+        let task = runtime.spawn(look_out(Arc::downgrade(self), clock.clone(), sender)).abort_handle();
+        let lookout = Arc::new(Lookout { found, task });
+        lookouts.push((runtime.id(), Arc::downgrade(&lookout)));
+        lookout
+    }
+}
+
+/// Looks at each interval, until the path leads elsewhere.
+async fn look_out(site: Weak<Site>, clock: Arc<dyn Clock>, found: watch::Sender<bool>) {
+    loop {
+        clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)).await;
+        let Some(site) = site.upgrade() else { return };
+        if site.is_replaced() {
+            found.send_replace(true);
+            return;
         }
     }
 }
@@ -76,7 +125,60 @@ impl Identity {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use lockkeeper_core::BoxFuture;
+    use lockkeeper_core::clock::{BootInstant, TestClock};
+
     use super::*;
+
+    /// A clock that counts who sleeps by it.
+    #[derive(Debug)]
+    struct CountingClock(TestClock, AtomicUsize);
+
+    impl Clock for CountingClock {
+        fn now(&self) -> BootInstant {
+            self.0.now()
+        }
+
+        fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.sleep_until(deadline)
+        }
+
+        fn unix_time(&self) -> Duration {
+            self.0.unix_time()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_looks_for_all_who_wait_and_only_while_there_are_any() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("q");
+        std::fs::create_dir(&path).unwrap();
+        let site = Arc::new(Site::open(path.clone()).unwrap());
+        let counting = Arc::new(CountingClock(TestClock::new(), AtomicUsize::new(0)));
+        let clock: Arc<dyn Clock> = counting.clone();
+        let wait = || {
+            let (site, clock) = (site.clone(), clock.clone());
+            async move { site.replaced(&clock).await }
+        };
+        let waiters: Vec<_> = (0..1_000).map(|_| tokio::spawn(wait())).collect();
+        tokio::time::sleep(10 * LOOK_INTERVAL).await;
+        assert!((10..=12).contains(&counting.1.load(Ordering::Relaxed)), "{:?}", counting.1);
+        let replaced_at = clock.now();
+        std::fs::rename(&path, above.path().join("old")).unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+        assert!(clock.now().saturating_duration_since(replaced_at) <= LOOK_INTERVAL);
+        // The path leads back: who waits now is not told by what was found before.
+        std::fs::rename(above.path().join("old"), &path).unwrap();
+        assert!(tokio::time::timeout(3 * LOOK_INTERVAL, wait()).await.is_err());
+        let slept = counting.1.load(Ordering::Relaxed);
+        tokio::time::sleep(10 * LOOK_INTERVAL).await;
+        assert_eq!(counting.1.load(Ordering::Relaxed), slept, "none waits, and none looks");
+    }
 
     #[test]
     fn a_directory_that_is_open_is_no_prey_of_what_cleans_up_old_files() {

@@ -174,8 +174,8 @@ impl Watches {
     }
 
     /// Returns the clock.
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.clock
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     fn here(&self) -> Result<Arc<Instance>, Errno> {
