@@ -181,6 +181,9 @@ fn ls_removes_what_was_left_half_made_and_nothing_that_is_in_use() {
     for theirs in [".new-config", "queues/.new-config", "queues/theirs/.new-config"] {
         fs::write(place.locks().join(theirs), "").unwrap();
     }
+    let before = names_in(&queues);
+    assert_eq!(place.run(&["ls", "--names"]).stdout, "ice\n");
+    assert_eq!(names_in(&queues), before, "a shell that completes a name removes nothing");
     assert_eq!(place.run(&["ls"]).stdout.lines().count(), 2, "a heading, and the frozen lock");
     assert_eq!(names_in(place.locks()), [".new-config", "counter", "queues"]);
     assert_eq!(names_in(&queues), [".new-config", "ice", "theirs"]);

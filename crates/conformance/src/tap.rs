@@ -100,6 +100,10 @@ impl Backend for Tap {
         self.paced(self.inner.queues(prefix))
     }
 
+    fn tidy(&self) -> BoxFuture<()> {
+        self.inner.tidy()
+    }
+
     fn trouble(&self) -> Option<Error> {
         self.inner.trouble()
     }

@@ -45,8 +45,8 @@ const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine,
 /// The directory that the path leads to is the lock. Holders and waiters look twice a second whether it was renamed or
 /// replaced.
 ///
-/// What a killed process has left is removed by the next process that uses the lock, and by one that lists the locks,
-/// if it may.
+/// What a killed process has left is removed by the next process that uses the lock, and by one that
+/// [tidies](Backend::tidy), if it may.
 ///
 /// Limits: deleting files in the directory ends the locks that they stand for. A process that is stopped in the few
 /// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked
@@ -91,10 +91,9 @@ impl FileBackend {
         Ok(infos)
     }
 
-    /// Names the locks in use, and removes what it finds dead, if it may.
+    /// Names the locks in use.
     fn names(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
-        self.base.tidy();
         let entries = match fs::read_dir(self.base.queues()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -104,43 +103,65 @@ impl FileBackend {
         for entry in entries {
             let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
             let Some(encoded) = file_name.to_str() else { continue };
-            tidying::remove_temporary(self.base.queues(), encoded);
-            let path = self.base.queues().join(encoded);
-            let Some(name) = directory::name_of(self.base.queues(), encoded) else {
-                if QueueName::is_digest(encoded) {
-                    // Its maker died before it stored the name.
-                    tidying::sweep(&self.looker, &path);
-                }
-                continue;
-            };
-            if name.as_str().starts_with(prefix) && self.has_contender(&path).map_err(fail)? {
-                names.push(name);
+            let Some(name) = directory::name_of(self.base.queues(), encoded) else { continue };
+            if name.as_str().starts_with(prefix) {
+                let population = self.population(&self.base.queues().join(encoded)).map_err(fail)?;
+                names.extend((population.living > 0).then_some(name));
             }
         }
         names.sort_unstable();
         Ok(names)
     }
 
-    /// Tells whether a living contender stands in a lock's directory. Tidies the directory if a dead one stands there,
-    /// or none.
-    fn has_contender(&self, path: &Path) -> Result<bool, Errno> {
+    /// Removes what it finds dead, and what a process that died was preparing.
+    fn sweep(&self) {
+        self.base.tidy();
+        let entries = fs::read_dir(self.base.queues()).into_iter().flatten().flatten();
+        for encoded in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+            tidying::remove_temporary(self.base.queues(), &encoded);
+            let path = self.base.queues().join(&encoded);
+            let has_dead = match directory::name_of(self.base.queues(), &encoded) {
+                Some(_) => self.population(&path).is_ok_and(|population| population.is_to_be_tidied()),
+                // Its maker died before it had its name.
+                None => QueueName::is_digest(&encoded),
+            };
+            if has_dead {
+                tidying::sweep(&self.looker, &path);
+            }
+        }
+    }
+
+    /// Counts who stands in a lock's directory.
+    fn population(&self, path: &Path) -> Result<Population, Errno> {
         let opened = match shared_files::open_directory(path) {
             // It was removed since we listed it, is not a queue at all, or is one that we may not look into.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(false),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(Population::default()),
             opened => opened?,
         };
         let listing = directory::list(opened.as_fd())?;
-        let (mut living, mut dead) = (0, 0);
+        let mut population = Population { is_valueless: !listing.has_lasting_value, ..Population::default() };
         for name in &listing.contenders {
             match self.looker.look_at(&opened, name)? {
-                Some(Vitality::Alive) => living += 1,
-                _ => dead += 1,
+                Some(Vitality::Alive) => population.living += 1,
+                _ => population.dead += 1,
             }
         }
-        if dead > 0 || (living == 0 && !listing.has_lasting_value) {
-            tidying::sweep(&self.looker, path);
-        }
-        Ok(living > 0)
+        Ok(population)
+    }
+}
+
+/// Who stands in a lock's directory.
+#[derive(Debug, Default)]
+struct Population {
+    living: usize,
+    dead: usize,
+    /// Whether it is there, and has no value that is to stay.
+    is_valueless: bool,
+}
+
+impl Population {
+    fn is_to_be_tidied(&self) -> bool {
+        self.dead > 0 || (self.living == 0 && self.is_valueless)
     }
 }
 
@@ -166,6 +187,11 @@ impl Backend for FileBackend {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         Box::pin(std::future::ready(self.names(prefix)))
+    }
+
+    fn tidy(&self) -> BoxFuture<()> {
+        self.sweep();
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -101,6 +101,12 @@ impl Keeper {
         self.shared.backend.queues(prefix).await
     }
 
+    /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
+    /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
+    pub async fn tidy(&self) {
+        self.shared.backend.tidy().await;
+    }
+
     /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
     /// was lost is not held.
     ///

@@ -27,6 +27,7 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
     let keeper = open(global)?;
     let locks = block_on_closing(&keeper, async {
         let mut locks = Vec::new();
+        keeper.tidy().await;
         for name in persistently(&keeper, || keeper.queues(prefix)).await? {
             let queue = persistently(&keeper, || keeper.contenders(name.as_str())).await?;
             // A contender may have left since the queues were listed.

@@ -96,6 +96,15 @@ impl Keeper {
         self.user.call(async move { keeper.queues(&prefix).await })
     }
 
+    /// Removes what killed processes have left, as [`lockkeeper::Keeper::tidy`](crate::Keeper::tidy) does.
+    pub fn tidy(&self) -> Result<()> {
+        let keeper = self.user.keeper.clone();
+        self.user.call(async move {
+            keeper.tidy().await;
+            Ok(())
+        })
+    }
+
     /// Names the service as a URL without secrets.
     pub fn service(&self) -> String {
         self.user.keeper.service()
