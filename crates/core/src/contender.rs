@@ -53,7 +53,7 @@ impl fmt::Debug for Ticket {
 
 /// What a contender asks for.
 ///
-/// It is exhaustive, so that the decision who waits for whom, and each backend's notation, is complete over it.
+/// It is exhaustive, so that the decision on which contender waits for which, and each backend's notation, is complete over it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Mode {
     /// A mutex: the lock, alone. [`MutexRole`](crate::MutexRole) tells what it is to a read/write lock of the same name.

@@ -82,7 +82,7 @@ impl Driver {
             }
             let is_round_over = self.hosts.is_round_over() && self.lookups.len() == 0;
             if self.link.is_opening() && is_round_over && !self.is_round_silent {
-                // Whether and when to try again is for the retry policy of whoever asked for a session.
+                // Whether and when to try again is for the retry policy of the caller of the session.
                 break;
             }
         }

@@ -26,7 +26,8 @@ const CAPABILITIES: Capabilities =
 /// another on one path.
 ///
 /// ```
-/// use lockkeeper_core::{Backend, Keeper};
+/// use lockkeeper_core::Backend;
+/// use lockkeeper_recipes::Keeper;
 /// use lockkeeper_zookeeper::ZooKeeperBackend;
 ///
 /// let backend = ZooKeeperBackend::open(&"zk://h1:2181,h2:2181?session_timeout=20s".parse()?)?;

@@ -9,7 +9,6 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockkeeper_core::Keeper;
 use lockkeeper_faults::long;
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_recipes::Keeper;
