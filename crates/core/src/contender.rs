@@ -53,7 +53,8 @@ impl fmt::Debug for Ticket {
 
 /// What a contender asks for.
 ///
-/// It is exhaustive, so that the decision on which contender waits for which, and each backend's notation, is complete over it.
+/// It is exhaustive, so that the decision on which contender waits for which, and each backend's notation, is complete
+/// over it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Mode {
     /// A mutex: the lock, alone. [`MutexRole`](crate::MutexRole) tells what it is to a read/write lock of the same name.
@@ -301,7 +302,8 @@ impl Revocation {
 pub enum Request {
     /// To give up, when it can.
     Yield(Revocation),
-    /// To be removed, without its owner's consent. The owner learns of it as [`LossReason::Broken`](crate::LossReason::Broken).
+    /// To be removed, without its owner's consent. The owner learns of it as
+    /// [`LossReason::Broken`](crate::LossReason::Broken).
     Break {
         /// The token that it must have.
         token: FencingToken,

@@ -33,7 +33,7 @@ pub enum Decision {
 ///
 /// ```
 /// use lockkeeper::decide::{self, Decision};
-/// use lockkeeper::{Contender, ContenderId, Mode, QueueView, Version};
+/// use lockkeeper_core::{Contender, ContenderId, Mode, QueueView, Version};
 ///
 /// let contender = |id: &str| Contender { id: ContenderId::new(id), ticket: None, mode: Mode::Mutex };
 /// let view = QueueView::new(Version(1), [contender("a"), contender("b")]);
