@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::acquire::Acquiring;
 use super::claim::{Claim, Holding, Patience};
-use super::dispatch::{CLOSE_MAX, block_on, talk};
+use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{Global, HoldArgs};
 use crate::config::Settings;
 use crate::exit::{self, Failure};

@@ -5,12 +5,10 @@ use std::time::Duration;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{Advice, Keeper, QueueName};
-use serde::Serialize;
 use tokio::time::timeout;
 
-use super::dispatch::block_on_closing;
+use super::service::{answer, block_on_closing, open};
 use crate::args::Global;
-use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::{self, ListedLock, Promises, ShownLock, one_line};
 use crate::voice::say;
@@ -82,18 +80,4 @@ pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
     let keeper = open(global)?;
     let promises = Promises::new(keeper.service(), keeper.capabilities());
     answer(global, &promises, || promises.text())
-}
-
-/// Prints an answer in the form that was asked for.
-pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
-    let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
-    printed.map(|()| 0)
-}
-
-pub(super) fn open(global: &Global) -> Result<Keeper, Failure> {
-    let keeper = Settings::load(global)?.keeper()?.build();
-    if global.verbose {
-        say(&format!("using {}", keeper.service()));
-    }
-    Ok(keeper)
 }

@@ -3,6 +3,7 @@
 //! | file | command |
 //! | --- | --- |
 //! | `dispatch` | all of them |
+//! | `service` | what they share: the keeper, the runtime, the form of an answer |
 //! | `run` | `run` |
 //! | `hold` | `hold` |
 //! | `claim` | what both ask for: the kind of lock, and how long it is waited for |
@@ -28,6 +29,7 @@ mod orders;
 mod restart;
 mod run;
 mod server;
+mod service;
 mod wait;
 mod watch;
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, decide};
 
-use super::dispatch::{block_on_closing, talk};
-use super::look::answer;
+use super::service::{answer, block_on_closing, talk};
 use crate::args::{BreakArgs, FreezeArgs, Global, Kind, RevokeArgs, ThawArgs};
 use crate::config::Settings;
 use crate::exit::{self, Failure};

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::run::Ended;
 use crate::run::Outcome;
 
 /// The pause before a command is run anew, at first: a waiter for its place gets it meanwhile.
@@ -18,6 +17,27 @@ const STEADY: Duration = Duration::from_secs(60);
 
 /// The signals that are meant to end a command, from any sender.
 const MEANT: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// How one grant ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// Why the lock was given up while the command ran, if it was.
+    pub(super) given_up: Option<GivenUp>,
+    /// How long it was held.
+    pub(super) lasted: Duration,
+    /// Whether we were told to end, and not only the command.
+    pub(super) is_told_to_end: bool,
+}
+
+/// Why a lock was given up and the command ended for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum GivenUp {
+    /// A request came.
+    Asked,
+    /// It was held for `--max-hold`.
+    HeldTooLong,
+}
 
 /// Says why a command is run anew, or that it is not.
 pub(super) fn why_again(ended: &Ended) -> Option<String> {
@@ -62,7 +82,6 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::run::GivenUp;
 
     fn ended(outcome: Outcome) -> Ended {
         Ended { outcome, given_up: None, lasted: Duration::ZERO, is_told_to_end: false }

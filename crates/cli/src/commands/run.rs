@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::acquire::Acquiring;
 use super::claim::{Claim, Holding, Patience};
-use super::dispatch::{CLOSE_MAX, block_on, talk};
-use super::restart::{Pauses, why_again};
+use super::restart::{Ended, GivenUp, Pauses, why_again};
+use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{self, Global, RunArgs};
 use crate::config::Settings;
 use crate::exit::{self, Failure};
@@ -79,27 +79,6 @@ struct Run {
     voice: Arc<Voice>,
     args: RunArgs,
     held: HeldLocks,
-}
-
-/// How one grant ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) outcome: Outcome,
-    /// Why the lock was given up while the command ran, if it was.
-    pub(super) given_up: Option<GivenUp>,
-    /// How long it was held.
-    pub(super) lasted: Duration,
-    /// Whether we were told to end, and not only the command.
-    pub(super) is_told_to_end: bool,
-}
-
-/// Why a lock was given up and the command ended for it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum GivenUp {
-    /// A request came.
-    Asked,
-    /// It was held for `--max-hold`.
-    HeldTooLong,
 }
 
 impl Run {

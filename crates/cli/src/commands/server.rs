@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_zk_server::{EmbeddedServer, ServerError};
 
-use super::dispatch::block_on;
+use super::service::block_on;
 use crate::args::Global;
 use crate::config::ServerSettings;
 use crate::exit::Failure;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper::QueueName;
 
-use super::dispatch::{block_on_closing, talk};
+use super::service::{block_on_closing, talk};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::{Failure, NOT_ACQUIRED};

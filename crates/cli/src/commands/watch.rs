@@ -9,8 +9,7 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Advice, Changes, ContenderInfo, Keeper, QueueName};
 use rustix::termios::tcgetwinsize;
 
-use super::dispatch::block_on_closing;
-use super::look::open;
+use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::exit::{self, Failure};
 use crate::interruption::Interruption;

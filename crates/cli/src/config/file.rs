@@ -1,18 +1,17 @@
 //! The shape of a config file: its keys, read and checked. Which file is read is not decided here.
 
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper::ServiceUrl;
 use lockkeeper::retry::RetryPolicy;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 
 use super::EXAMPLE_URL;
 use super::monitor::{MonitorSettings, MonitorTable};
 use super::retry::RetryTable;
 use super::server::{ServerSettings, ServerTable};
+use super::span::Span;
 use crate::exit::Failure;
 
 /// What one config file says; a part is absent if the file does not have it.
@@ -123,41 +122,4 @@ impl LockSettings {
 
 fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|&byte| byte == b'\n').count()
-}
-
-/// A duration in a config file: a text with a unit, such as `"2.5s"`.
-#[derive(Clone, Debug)]
-pub(super) struct Span {
-    /// As it is written.
-    text: String,
-    pub(super) duration: Duration,
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SpanVisitor;
-
-        impl Visitor<'_> for SpanVisitor {
-            type Value = Span;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a duration, such as \"500ms\", \"2.5s\" or \"1m30s\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
-                let duration = lockkeeper::parse_duration_with_unit(text).map_err(E::custom)?;
-                Ok(Span { text: text.to_owned(), duration })
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Span, E> {
-                self.visit_str(&number.to_string())
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Span, E> {
-                self.visit_str(&number.to_string())
-            }
-        }
-
-        deserializer.deserialize_any(SpanVisitor)
-    }
 }

@@ -12,6 +12,7 @@
 //! | `file` | the keys of a config file |
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
+//! | `span` | a duration in it |
 
 mod credentials;
 mod file;
@@ -20,6 +21,7 @@ mod places;
 mod retry;
 mod server;
 mod settings;
+mod span;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::file::Span;
+use super::span::Span;
 
 /// The monitor's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

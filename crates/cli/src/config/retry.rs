@@ -3,7 +3,7 @@
 use lockkeeper::retry::{DEFAULT_BASE, DEFAULT_MAX_DELAY, RetryPolicy};
 use serde::Deserialize;
 
-use super::file::Span;
+use super::span::Span;
 
 /// The table as it is written.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::file::Span;
+use super::span::Span;
 
 /// The least tick that can be told to clients, which count milliseconds.
 pub(crate) const TICK_MIN: Duration = Duration::from_millis(1);
