@@ -66,6 +66,11 @@ impl Case {
         Some(format!("the fixture cannot {missing}"))
     }
 
+    /// Tells whether no other case may run meanwhile: it strikes a service that other cases may use too.
+    pub(crate) fn runs_alone(&self) -> bool {
+        self.needs.contains(&FaultKind::Restart)
+    }
+
     pub(crate) const fn runs_in(&self) -> Runtime {
         self.runtime
     }

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -25,6 +25,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How long a runtime may take to end if a case blocks one of its threads.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// Shared by the cases that run together, and had alone by one that runs alone.
+static TURN: RwLock<()> = RwLock::new(());
 
 /// Starts a fresh service for a case.
 type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
@@ -61,9 +64,15 @@ fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
 }
 
 fn trial(case: Case, start: Start) -> Trial {
-    Trial::ignorable_test(case.name(), move || match run_case(&case, start, CASE_TIME_MAX).map_err(Failed::from)? {
-        Outcome::Passed => Ok(Completion::Completed),
-        Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+    Trial::ignorable_test(case.name(), move || {
+        let alone = case.runs_alone().then(|| TURN.write().unwrap_or_else(PoisonError::into_inner));
+        let together = alone.is_none().then(|| TURN.read().unwrap_or_else(PoisonError::into_inner));
+        let outcome = run_case(&case, start, CASE_TIME_MAX);
+        drop((alone, together));
+        match outcome.map_err(Failed::from)? {
+            Outcome::Passed => Ok(Completion::Completed),
+            Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+        }
     })
 }
 

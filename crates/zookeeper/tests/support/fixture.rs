@@ -351,7 +351,10 @@ impl suite::Client for ZooKeeperClient {
     }
 }
 
-/// Starts the service and runs the suite on it, a case at a time: restarts and elections would be felt by others.
+/// How many cases run at once on one service: most of a case's time is a wait for the end of a session.
+const CASES_AT_ONCE: usize = 4;
+
+/// Starts the service and runs the suite on it, some cases at a time, each below its own path.
 pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     static SERVICE: OnceLock<Arc<Mutex<Service>>> = OnceLock::new();
     if !super::can_start(test) {
@@ -361,7 +364,7 @@ pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     let service = runtime.block_on(start());
     SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
     let mut arguments = suite::Arguments::from_args();
-    arguments.test_threads = Some(1);
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
     suite::run(&arguments, || {
         let service = SERVICE.get().expect("just set").clone();
         Box::pin(async { Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>) })
