@@ -35,7 +35,11 @@ fn lacks(package: &Package) -> Vec<&'static str> {
     if package.publish.as_ref().is_some_and(Vec::is_empty) {
         return Vec::new();
     }
+    let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
+    let has = |file: &str| folder.join(file).is_file();
     let claims = [
+        ("a README.md in its folder", has("README.md") && package.readme.is_some()),
+        ("the licences in its folder (links to those of the workspace)", has("LICENSE-MIT") && has("LICENSE-APACHE")),
         ("[package.metadata.docs.rs]", package.metadata.pointer("/docs/rs").is_some()),
         ("a description", package.description.is_some()),
         ("license.workspace = true", package.license.as_deref() == Some("MIT OR Apache-2.0")),
