@@ -4,6 +4,8 @@
 mod run_support;
 
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -279,4 +281,29 @@ fn a_runner_that_stood_still_knows_first_that_its_signal_was_passed_on() {
         fs::write(place.notes.path().join("end"), "").unwrap();
         assert_eq!(ended(&mut runner).code(), Some(7));
     }
+}
+
+#[test]
+fn a_loss_that_the_runner_notices_only_after_the_command_has_ended_is_told_all_the_same() {
+    let place = Place::new();
+    let script = "echo $$ > child; while [ ! -e end ]; do sleep 0.01; done; exit 7";
+    let mut runner = place.script(&["--on-loss", "warn"], script).stderr(Stdio::piped()).spawn().unwrap();
+    let child = place.note("child");
+    send(runner.id().cast_signed(), Signal::STOP);
+    eventually("the runner stands still", || (state(runner.id().cast_signed()) == Some('T')).then_some(()));
+    for queue in fs::read_dir(place.locks.path().join("queues")).unwrap() {
+        for entry in fs::read_dir(queue.unwrap().path()).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_fifo() {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+    fs::write(place.notes.path().join("end"), "").unwrap();
+    eventually("the command has ended", || (!is_alive(child)).then_some(()));
+    send(runner.id().cast_signed(), Signal::CONT);
+    let mut stderr = runner.stderr.take().unwrap();
+    assert_eq!(ended(&mut runner).code(), Some(7));
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(said.contains("lost"), "{said:?}");
 }

@@ -81,6 +81,16 @@ struct Run {
     held: HeldLocks,
 }
 
+/// How the supervision of a command ended.
+struct Supervised {
+    outcome: Outcome,
+    /// Why the lock was given up while the command ran, if it was.
+    given_up: Option<GivenUp>,
+    leaving: Option<Leaving>,
+    /// Whether a loss of the lock was told while the command ran. One that came with the command's end was not.
+    is_loss_told: bool,
+}
+
 impl Run {
     async fn complete(self, patience: Patience, stand_by: StandBy) -> Result<u8, Failure> {
         let ended = self.turns(patience, stand_by).await;
@@ -117,15 +127,16 @@ impl Run {
             Ok(grace) => self.supervised(holding.hold(), grace, granted_at, stand_by).await,
             Err(failure) => Err(failure),
         };
-        if let Ok((Outcome::Exited(_) | Outcome::Signaled(_), None, leaving)) = &mut supervised
+        if let Ok(Supervised { outcome: Outcome::Exited(_) | Outcome::Signaled(_), given_up: None, leaving, .. }) =
+            &mut supervised
             && self.args.min_hold.is_some()
         {
             drop(leaving.take());
             self.keep(holding.hold(), granted_at).await;
         }
-        let is_lost = matches!(supervised, Ok((Outcome::LockLost(_), ..)));
-        self.release(holding, is_lost || self.args.on_loss == args::OnLoss::Warn).await;
-        let (outcome, given_up, leaving) = supervised?;
+        let is_loss_told = supervised.as_ref().is_ok_and(|supervised| supervised.is_loss_told);
+        self.release(holding, is_loss_told).await;
+        let Supervised { outcome, given_up, leaving, .. } = supervised?;
         drop(leaving);
         let heard = interruption.as_mut().and_then(Interruption::heard_already);
         Ok(Ended {
@@ -197,7 +208,7 @@ impl Run {
         grace: Duration,
         granted_at: BootInstant,
         stand_by: Option<StandBy>,
-    ) -> Result<(Outcome, Option<GivenUp>, Option<Leaving>), Failure> {
+    ) -> Result<Supervised, Failure> {
         let failed = |error| Failure::ours(format!("cannot run the command: {error}"));
         let socket = HoldSocket::bind().map_err(failed)?;
         let address = socket.address();
@@ -216,8 +227,13 @@ impl Run {
                 args::OnLoss::Warn => OnLoss::Warn,
             },
         };
-        let lost = async { hold.lost().await.to_string() };
-        let given_up = OnceLock::new();
+        let (given_up, loss_told) = (OnceLock::new(), OnceLock::new());
+        // The supervisor tells of it at once.
+        let lost = async {
+            let reason = hold.lost().await;
+            loss_told.get_or_init(|| ());
+            reason.to_string()
+        };
         let stop = async {
             let (why, stop) = self.stop(hold, granted_at).await;
             given_up.get_or_init(|| why);
@@ -228,7 +244,8 @@ impl Run {
             ended = supervise(supervision, lost, stop) => ended.map_err(failed)?,
             never = socket.serve(|| answer(hold)) => match never {},
         };
-        Ok((outcome, given_up.get().copied(), leaving))
+        let (given_up, is_loss_told) = (given_up.get().copied(), loss_told.get().is_some());
+        Ok(Supervised { outcome, given_up, leaving, is_loss_told })
     }
 
     /// Waits until the lock is to be given up though it is held.

@@ -170,7 +170,8 @@ async fn a_command_that_outlives_its_lock_is_told_of_the_loss_by_check() {
     delete_node(&server, &site).await;
     let (code, said) = holder.end();
     assert_eq!(code, Some(41), "{said}");
-    assert!(said.contains("the command goes on without it"), "{said}");
+    // The runner may notice the command's end before the loss, and tells of that all the same.
+    assert!(said.contains("lost"), "{said}");
 }
 
 /// Deletes the node of the command that has noted its contender.
