@@ -152,6 +152,20 @@ pub(crate) async fn soon<Output>(what: &str, future: impl Future<Output = Output
     }
 }
 
+/// Tells whether a wait with a time ended without a grant. A service that did not answer in that time is asked again.
+#[expect(clippy::future_not_send, reason = "a case stays on the thread of its runtime")]
+pub(crate) async fn in_vain<Granted>(wait: impl AsyncFn() -> Result<Option<Granted>>) -> bool {
+    let waits = async {
+        loop {
+            match wait().await {
+                Ok(granted) => return granted.is_none(),
+                Err(error) => assert!(error.is_transient(), "a timeout is no error: {error:?}"),
+            }
+        }
+    };
+    soon("the end of the timeout", waits).await
+}
+
 /// Waits for the grant of a contender's task.
 pub(crate) async fn granted<Granted>(waiting: Waiting<Granted>) -> Granted {
     let outcome = soon("the grant", waiting).await.expect("the task does not panic");
