@@ -161,24 +161,10 @@ impl Client {
         self.link().status_now().phase.is_online()
     }
 
-    /// Waits until the session is over.
+    /// Waits until the session is over. Every request under way has then failed, or will.
     ///
-    /// # Errors
-    ///
-    /// None.
-    ///
-    /// # Cancellation
-    ///
-    /// Changes nothing.
-    ///
-    /// # Ordering
-    ///
-    /// Every request under way has failed or will.
-    ///
-    /// # On connection loss
-    ///
-    /// Goes on waiting, until a server goes on with the session or says that it is over, and for as long as its timeout
-    /// at most: without a connection for that long it is given up.
+    /// A lost connection does not end the wait at once: it ends when a server says that the session is over, or when there
+    /// was no connection for as long as its timeout.
     pub async fn over(&self) {
         self.link().until(|_| false).await;
     }
