@@ -77,6 +77,7 @@ impl ServiceUrl {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
         };
+        refuse_two_credentials(credentials)?;
         let (user, password) =
             match credentials.map(|credentials| credentials.split_once(':').unwrap_or((credentials, ""))) {
                 None => (None, None),
@@ -186,6 +187,17 @@ impl ServiceUrl {
                 Err(invalid(format!("`{}:` has no setting `{key}`; it has `{known}`", self.scheme)))
             }
         }
+    }
+}
+
+/// Refuses `ann:one@h1,bob:two@h2`, whose user would else have the password `one@h1,bob:two`; quotes nothing.
+fn refuse_two_credentials(credentials: Option<&str>) -> Result<()> {
+    match credentials.and_then(|credentials| credentials.split_once('@')) {
+        Some((_, rest)) if rest.contains(',') => Err(invalid(
+            "the service URL has credentials for more than one host: give them once, before the first host, and \
+             percent-encode `@` (%40) and `,` (%2C) in them",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -394,6 +406,7 @@ mod tests {
             "zk+tls://ann:1234/Sc0tt@h:port/x",
             "zk://ann:1234/Sc0tt@h;h2 h3",
             "zk://ann:12%34/Sc0tt@h",
+            "zk://ann:1234@h1,bob:Sc0tt@h2",
         ] {
             let error = ServiceUrl::parse(text).expect_err(text).to_string();
             assert!(error.contains("%40"), "{text}: {error}");

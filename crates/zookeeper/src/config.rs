@@ -155,6 +155,9 @@ impl Config {
         if url.password().is_some() && url.user().is_none_or(str::is_empty) {
             return Err(invalid("a password is given without a user"));
         }
+        if url.user().is_some_and(|user| user.contains(':')) {
+            return Err(invalid("a user's name cannot have `:`, where digest authentication begins the password"));
+        }
         let server =
             |host: &lockkeeper_core::url::Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
         let session_timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
@@ -332,6 +335,7 @@ mod tests {
             ("zk://h1?acl=mine", "acl"),
             ("zk://h1?acl=creator", "user"),
             ("zk://:1234@h1", "without a user"),
+            ("zk://an%3An:1234@h1", "cannot have `:`"),
             ("zk://h1?session_timeout=10ms", "session timeout"),
             ("zk://h1?tick=0ms", "`tick` is zero"),
             ("zk://h1?operation_timeout=0s", "`operation_timeout` is zero"),
