@@ -1,0 +1,127 @@
+//! What is read from a URL, what is refused, and what is shown.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn url(text: &str) -> ServiceUrl {
+    ServiceUrl::parse(text).unwrap()
+}
+
+#[test]
+fn several_hosts_ports_and_addresses_are_read() {
+    let url = url("zk+tls://h1:2181,[::1]:99,h3/chroot/deep");
+    assert_eq!(url.scheme(), "zk+tls");
+    let hosts: Vec<_> = url.hosts().iter().map(|host| (host.name.as_str(), host.port)).collect();
+    assert_eq!(hosts, [("h1", Some(2181)), ("::1", Some(99)), ("h3", None)]);
+    assert_eq!(url.path(), "/chroot/deep");
+    assert_eq!(url.to_string(), "zk+tls://h1:2181,[::1]:99,h3/chroot/deep");
+}
+
+#[test]
+fn paths_of_this_machine_are_taken_as_they_are() {
+    assert_eq!(url("file:./x/../y").path(), "./x/../y");
+    assert_eq!(url("file:/var/lib/x").path(), "/var/lib/x");
+    assert_eq!(url("file:///var/lib/x").path(), "/var/lib/x");
+    assert_eq!(url("file:/a%20b%3Fc%25").path(), "/a b?c%");
+    assert_eq!(url("memory:").path(), "");
+}
+
+#[test]
+fn a_password_is_read_and_never_shown() {
+    let url = url("postgres://ann:s%40crt@db:5432/app");
+    assert_eq!((url.user(), url.password()), (Some("ann"), Some("s@crt")));
+    for shown in [url.to_string(), format!("{url:?}")] {
+        assert!(!shown.contains("crt"), "{shown}");
+    }
+}
+
+#[test]
+fn a_password_with_marks_that_end_the_hosts_is_refused_and_nothing_of_it_is_quoted() {
+    for text in [
+        "zk://ann:1234/Sc0tt@h",
+        "zk://ann:1234?Sc0tt@h",
+        "zk://ann:1234/Sc0tt?x=y@h",
+        "zk://ann:1234?Sc0tt=1&Sc0tt=2@h",
+        "zk+tls://ann:1234/Sc0tt@h:port/x",
+        "zk://ann:1234/Sc0tt@h;h2 h3",
+        "zk://ann:12%34/Sc0tt@h",
+        "zk://ann:1234@h1,bob:Sc0tt@h2",
+    ] {
+        let error = ServiceUrl::parse(text).expect_err(text).to_string();
+        assert!(error.contains("%40"), "{text}: {error}");
+        for part in ["ann", "1234", "Sc0tt"] {
+            assert!(!error.contains(part), "{text}: {error}");
+        }
+    }
+    let url = url("zk://ann:1234%2FSc0tt%40h@h/a%40b?base=/x%40y");
+    assert_eq!((url.password(), url.path(), url.query("base")), (Some("1234/Sc0tt@h"), "/a@b", Some("/x@y")));
+    assert_eq!(url.to_string(), "zk://ann:***@h/a%40b?base=/x%40y");
+}
+
+#[test]
+fn credentials_given_apart_from_the_url_need_no_escapes_and_are_not_shown_either() {
+    let url = url("zk://h1,h2/app").with_user("a@b:c/d").with_password("1234/Sc0tt?@h");
+    assert_eq!((url.user(), url.password()), (Some("a@b:c/d"), Some("1234/Sc0tt?@h")));
+    assert_eq!(url.to_string(), "zk://a%40b%3Ac%2Fd:***@h1,h2/app");
+    assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap().user(), Some("a@b:c/d"));
+}
+
+#[test]
+fn an_at_sign_is_an_ordinary_character_in_a_path_of_this_machine() {
+    for text in ["file:/srv/ann@example/x,y", "file:///srv/a@b,c", "file:locks@home"] {
+        assert!(url(text).path().contains('@'), "{text}");
+    }
+    assert_eq!(url("file:/srv/ann@example/x,y").to_string(), "file:/srv/ann@example/x,y");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (text, word) in [
+        ("", "scheme"),
+        ("nonsense", "scheme"),
+        ("/var/lib/locks", "scheme"),
+        ("zk://h1:port/", "port"),
+        ("zk://h1:0/", "port"),
+        ("zk://h1,,h2/", "empty host"),
+        ("zk://::1/", "brackets"),
+        ("zk://[::1/", "]"),
+        ("zk://h1, h2", "blank"),
+        ("zk://h1:2181 ,h2:2181", "blank"),
+        ("zk://h1\u{a0}h2", "blank"),
+        ("zk://h1;h2", "`;`"),
+        ("zk://h1:2181;h2:2181/app", "`;`"),
+        ("zk://h1/app,h2/app", "`,` in its path"),
+        ("file:x?a", "key=value"),
+        ("file:x?a=1&a=2", "twice"),
+        ("file:100%", "%25"),
+        ("file:a\nb", "control"),
+    ] {
+        let error = ServiceUrl::parse(text).expect_err(text);
+        assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+        assert!(error.to_string().contains(word), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_setting_is_refused_by_name() {
+    let url = url("file:x?sesion_timeout=3s");
+    let error = url.refuse_unknown_keys(&["base"]).unwrap_err().to_string();
+    assert!(error.contains("`sesion_timeout`") && error.contains("`base`"), "{error}");
+    assert!(url.refuse_unknown_keys(&["sesion_timeout"]).is_ok());
+}
+
+#[test]
+fn a_path_with_marks_of_a_url_is_shown_so_that_it_is_read_back() {
+    let url = ServiceUrl::of_path("file", "/a?b&c%20d");
+    assert_eq!(url.to_string(), "file:/a%3Fb%26c%2520d");
+    assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap(), url);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
+        let _ = ServiceUrl::parse(&text);
+        let _ = ServiceUrl::parse(&format!("zk://{text}"));
+    }
+}
