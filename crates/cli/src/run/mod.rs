@@ -13,6 +13,7 @@
 //! | `signals` | which signals reach the command |
 //! | `stand_by` | making a watchdog before it is needed |
 //! | `watchdog` | the watchdog's loop |
+//! | `watchdog_end` | the end of a watchdog, as its runner sees it |
 //! | `launcher` | from the watchdog to the command |
 //! | `ending` | which grace fits, when to ask the command to end and when to kill it: pure |
 //! | `group` | the command's processes, in its group and strayed from it: kill them, wait for their end |
@@ -36,17 +37,19 @@ mod stand_by;
 mod supervision;
 mod terminal;
 mod watchdog;
+mod watchdog_end;
 
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
-pub(crate) use runner::{Leaving, supervise};
+pub(crate) use runner::supervise;
 pub(crate) use signals::ignored;
 pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
+pub(crate) use watchdog_end::Leaving;
 
 /// The exit code of a process of ours that fails: that of the command line for a failure of ours.
 const FAILED: u8 = 125;

@@ -13,18 +13,18 @@ use lockkeeper::SafeUntil;
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid};
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::time::MissedTickBehavior;
 
 use super::channel::{self, Cause, End, Message};
 use super::ending::take_over_at;
-use super::group::{Group, say_unseen, stubborn};
+use super::group::Group;
 use super::signals::{ENDING, Signals};
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
-use super::watchdog::STUBBORN_MS;
+use super::watchdog_end::{LOOK_MS, Leaving, end_group};
 use super::{OnLoss, Outcome, Stop, Supervision, say};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
@@ -35,9 +35,6 @@ const RENEWAL_LOOK_MS: u64 = 250;
 /// Waiting for it can cost more than a short command does: the kernel takes some 15 ms to take down a watch on a
 /// directory. The watchdog keeps to the deadline from the start.
 const LOSS_WAIT_AFTER_MS: u64 = 50;
-
-/// How often a group whose watchdog died is looked at, in milliseconds.
-const LOOK_MS: u64 = 5;
 
 /// Runs a command under a hold. Returns when the command has ended and no process of ours is left but the watchdog, if
 /// it has nothing more to do: that one is waited for while the lock is given back.
@@ -74,18 +71,6 @@ pub(crate) async fn supervise(
         return Err(error);
     }
     runner.finish().await
-}
-
-/// A watchdog that has closed the lifeline and has nothing left to do. Dropping this waits until it is gone.
-#[derive(Debug)]
-pub(crate) struct Leaving(Pid);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        // It has nothing left to do, and one that was stopped would not end.
-        let _ = kill_process(self.0, Signal::KILL);
-        let _ = waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED);
-    }
 }
 
 struct Runner {
@@ -348,7 +333,7 @@ impl Runner {
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
-        let leaving = Leaving(self.watchdog);
+        let leaving = Leaving::of(self.watchdog);
         let leaving = if self.is_over() {
             Some(leaving)
         } else {
@@ -414,38 +399,8 @@ async fn receive(channel: &UnixStream) -> io::Result<Option<Message>> {
     Ok(received.map(|(message, _)| message))
 }
 
-/// Kills the processes of a command whose watchdog is dead, and waits until none of them is alive.
-async fn end_group(group: Group) {
-    // Before any process of it is waited for: until then no other process has its number.
-    group.kill();
-    let start = SystemClock.now();
-    let (mut is_said, mut is_unseen_said) = (false, false);
-    loop {
-        let alive = group.alive();
-        if let Err(why) = &alive
-            && !std::mem::replace(&mut is_unseen_said, true)
-        {
-            say_unseen(why);
-        }
-        if alive.as_ref().map_or(true, Vec::is_empty) {
-            group.bury();
-            if group.is_empty() {
-                return;
-            }
-        }
-        group.kill_strays();
-        if !is_said && SystemClock.now().saturating_duration_since(start) > Duration::from_millis(STUBBORN_MS) {
-            is_said = true;
-            say(&stubborn(&alive.unwrap_or_default()));
-        }
-        tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     /// A runner of nothing.
@@ -479,14 +434,5 @@ mod tests {
             runner.hear(Message::NotLaunched { errno: errno.raw_os_error() }).unwrap();
         }
         assert_eq!(runner.sum_up().unwrap_err().raw_os_error(), Some(Errno::NOMEM.raw_os_error()));
-    }
-
-    #[test]
-    fn a_watchdog_that_was_stopped_on_its_way_out_is_not_waited_for() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        kill_process(pid, Signal::STOP).unwrap();
-        drop(Leaving(pid));
-        assert!(child.wait().is_err(), "it was waited for");
     }
 }
