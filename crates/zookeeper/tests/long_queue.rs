@@ -119,8 +119,8 @@ async fn a_proof_is_written_before_all_that_is_not_written_yet() {
     }
     const READS: usize = 3_000;
     let bench = Bench::start().await;
-    // A holder proves its session each second and a half, and the reads take twice that.
-    let ann = Waist::open(bench.proxy.address(), "?session_timeout=9s&tick=2s").await;
+    // A holder proves its session each second and a half, and the reads take twice that; more on a busy machine.
+    let ann = Waist::open(bench.proxy.address(), "?session_timeout=9s&tick=2s&operation_timeout=60s").await;
     let (_, held) = ann.take(&line("door"), Mode::Mutex).await;
     bench.proxy.set_delay(Duration::from_millis(60));
     bench.proxy.forget();
