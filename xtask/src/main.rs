@@ -4,7 +4,6 @@
 //! exit code; a new one is a module, a variant of [`Task`] and an arm in [`main`]. What is checked of the source tree
 //! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
 
-mod again;
 mod bench;
 mod cargo;
 mod install;

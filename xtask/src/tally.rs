@@ -22,7 +22,6 @@ pub(crate) struct Tally {
     failed: usize,
     ignored: usize,
     ignored_tests: Vec<Skip>,
-    failed_tests: Vec<String>,
 }
 
 /// The final count; shown as the one line that ends the output.
@@ -31,8 +30,6 @@ pub(crate) struct Totals {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: Vec<Skip>,
-    /// The names that were seen; output of the tests themselves can tear one.
-    pub(crate) failed_tests: Vec<String>,
 }
 
 impl Tally {
@@ -42,7 +39,6 @@ impl Tally {
             self.read_summary(summary);
         } else if let Some(test) = line.strip_prefix("test ") {
             self.ignored_tests.extend(ignored_test(test));
-            self.failed_tests.extend(test.strip_suffix(" ... FAILED").map(|name| name.trim_end().to_owned()));
         }
     }
 
@@ -86,12 +82,7 @@ impl Tally {
             }
         }
         skipped.sort();
-        Totals {
-            passed: self.passed.saturating_sub(returned_early),
-            failed: self.failed,
-            skipped,
-            failed_tests: self.failed_tests,
-        }
+        Totals { passed: self.passed.saturating_sub(returned_early), failed: self.failed, skipped }
     }
 }
 
@@ -101,7 +92,6 @@ impl Totals {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
-        self.failed_tests.extend(other.failed_tests);
     }
 }
 

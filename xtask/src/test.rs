@@ -2,7 +2,7 @@
 //! line.
 //!
 //! Runs the stages one after the other, lets each fail without stopping those that do not need it, and reports at the
-//! end. `tally` turns output into numbers, `again` knows when a failure is judged again, `install` installs what is missing, `long` knows which tests have long
+//! end. `tally` turns output into numbers, `install` installs what is missing, `long` knows which tests have long
 //! rounds.
 
 use std::fs;
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tempfile::NamedTempFile;
 
-use crate::again::{self, ProcessorTime};
 use crate::cargo::{cargo, cargo_command, count, target_folder};
 use crate::install::{self, LeftOut, Wish};
 use crate::long;
@@ -70,7 +69,6 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         found.figures.lines().for_each(|line| println!("  {line}"));
     }
     print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
-    print_list("failed once and then passed", found.judged_again.iter().map(|(name, why)| (name, why)));
     print_list("skipped", found.totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
     println!("\n{}", found.totals);
     if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -156,67 +154,13 @@ impl Stages {
 struct Found {
     totals: Totals,
     figures: String,
-    /// The tests that failed and passed when they were judged again, and why they were.
-    judged_again: Vec<(String, String)>,
 }
 
 /// Runs tests, counting as their output passes through.
 fn run_tests(tests: &str, options: &Options, found: &mut Found) -> Result<(), String> {
-    let before = ProcessorTime::now();
-    let Ran { mut totals, figures, ended } = run_once(tests, None, options)?;
-    let stolen = again::stolen_between(before, ProcessorTime::now());
-    found.figures.push_str(&figures);
-    let mut outcome = ended.and_then(|()| verdict(&totals, options.require_all));
-    if let Some(share) = stolen
-        && pass_again(tests, &totals, options)?
-    {
-        let why = format!("others took {:.0} % of the processors' time meanwhile", 100.0 * share);
-        found.judged_again.extend(totals.failed_tests.drain(..).map(|name| (name, why.clone())));
-        (totals.passed, totals.failed) = (totals.passed + totals.failed, 0);
-        outcome = verdict(&totals, options.require_all);
-    }
-    found.totals.add(totals);
-    outcome
-}
-
-/// Tells whether all failed tests pass when they are run again, each alone; not if a failure is not known by its name.
-fn pass_again(tests: &str, totals: &Totals, options: &Options) -> Result<bool, String> {
-    let names = &totals.failed_tests;
-    if names.is_empty() || names.len() != totals.failed || names.len() > again::TESTS_MAX {
-        return Ok(false);
-    }
-    for name in names {
-        let mut has_passed = false;
-        for _ in 0..again::TIMES_MAX {
-            println!("\n== again: {name}");
-            let Ran { totals, ended, .. } = run_once(tests, Some(name), options)?;
-            has_passed = ended.is_ok() && totals.failed == 0 && totals.passed > 0;
-            if has_passed {
-                break;
-            }
-        }
-        if !has_passed {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// What came of tests that were run once.
-struct Ran {
-    totals: Totals,
-    figures: String,
-    ended: Result<(), String>,
-}
-
-/// Runs tests once: all of them, or those of this name.
-fn run_once(tests: &str, name: Option<&str>, options: &Options) -> Result<Ran, String> {
     let file = || NamedTempFile::new().map_err(|error| format!("no temporary file for what tests write: {error}"));
     let (skips, figures) = (file()?, file()?);
     let mut command = cargo_command(tests);
-    if let Some(name) = name {
-        command.args((!tests.contains(" -- ")).then_some("--")).args(["--exact", name]);
-    }
     command.env(SKIPS_VARIABLE, skips.path()).env(FIGURES_VARIABLE, figures.path()).env_remove(LONG_VARIABLE);
     if options.long {
         command.env(LONG_VARIABLE, "1");
@@ -226,7 +170,11 @@ fn run_once(tests: &str, name: Option<&str>, options: &Options) -> Result<Ran, S
         let bytes = fs::read(file.path()).map_err(|error| format!("a file that tests write to is gone: {error}"))?;
         Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
     };
-    Ok(Ran { totals: tally.totals(&written(&skips)?), figures: written(&figures)?, ended })
+    let totals = tally.totals(&written(&skips)?);
+    let outcome = ended.and_then(|()| verdict(&totals, options.require_all));
+    found.totals.add(totals);
+    found.figures.push_str(&written(&figures)?);
+    outcome
 }
 
 /// The outcome by the count alone, after every harness ended well.
