@@ -19,8 +19,9 @@ use crate::counter::{BootId, Counter, boot_id};
 use crate::directory::{self, Listing};
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
-use crate::pipe::{Looker, Vitality};
+use crate::pipe::Looker;
 use crate::session::FileSession;
+use crate::vitality::Vitality;
 use crate::{frozen, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
@@ -118,7 +119,7 @@ impl FileBackend {
         self.base.tidy();
         let entries = fs::read_dir(self.base.queues()).into_iter().flatten().flatten();
         for encoded in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
-            tidying::remove_temporary(self.base.queues(), &encoded);
+            shared_files::remove_temporary(self.base.queues(), &encoded);
             let path = self.base.queues().join(&encoded);
             let has_dead = match directory::name_of(self.base.queues(), &encoded) {
                 Some(_) => self.population(&path).is_ok_and(|population| population.is_to_be_tidied()),

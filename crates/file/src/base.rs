@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use crate::errors::{ANOTHER_DIRECTORY, errno_of, failed};
 use crate::filesystem;
 use crate::shared_files::{self, Access};
-use crate::tidying;
 
 /// The directory of the queues, within the base directory.
 const QUEUES: &str = "queues";
@@ -118,7 +117,7 @@ impl Base {
     pub(crate) fn tidy(&self) {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
-            tidying::remove_temporary(&self.path, &name);
+            shared_files::remove_temporary(&self.path, &name);
         }
     }
 

@@ -17,8 +17,9 @@ use crate::directory::{self, ENTER};
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::inner::{Inner, lost};
-use crate::pipe::{self, Vitality};
+use crate::pipe;
 use crate::site::{Identity, LOOK_INTERVAL};
+use crate::vitality::Vitality;
 use crate::watch::{Ear, Rumour, Topic, Watches};
 
 /// Looks again at each change until there is something to report.

@@ -16,8 +16,9 @@ use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::frozen;
 use crate::inner::{Inner, lost};
-use crate::pipe::{Footing, Pipe, Vitality, open_reader};
+use crate::pipe::{Footing, Pipe, open_reader};
 use crate::site::Site;
+use crate::vitality::Vitality;
 use crate::watch::Watches;
 
 /// How often, and after how long each time, a contender that lost its name looks whether its whole directory goes. A

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
-use crate::pipe::Vitality;
 use crate::shared_files::{self, Durability};
+use crate::vitality::Vitality;
 
 /// The longest reason, in bytes: it is a sentence for the waiters.
 const REASON_BYTES_MAX: usize = 4096;

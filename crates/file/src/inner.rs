@@ -19,9 +19,10 @@ use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::gate::Gate;
 use crate::locked;
-use crate::pipe::{Looker, Vitality};
+use crate::pipe::Looker;
 use crate::shared_files;
 use crate::table::{Remains, Table};
+use crate::vitality::Vitality;
 
 /// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
 ///

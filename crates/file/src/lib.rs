@@ -44,6 +44,7 @@ mod standing;
 mod table;
 mod tidying;
 mod value;
+mod vitality;
 mod watch;
 
 pub use backend::FileBackend;

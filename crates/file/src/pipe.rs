@@ -19,6 +19,7 @@ use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, TEMPORARY_PREFIX};
 use crate::site::Site;
+use crate::vitality::Vitality;
 use crate::{frozen, locked};
 
 /// How a contender of ours stands in its queue.
@@ -203,19 +204,6 @@ fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
         let _ = within.remove(&temporary);
     }
     entered
-}
-
-/// The state in which a contender is found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Vitality {
-    /// Some process holds its write end.
-    Alive,
-    /// It left the queue.
-    Left,
-    /// It was broken; its name has to go before a waiter goes on.
-    Broken,
-    /// No process holds its write end any more.
-    Dead,
 }
 
 /// Looks at other contenders' pipes without taking anything out of them.

@@ -18,9 +18,10 @@ use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::inner::Inner;
-use crate::pipe::{self, Vitality};
+use crate::pipe;
 use crate::shared_files::{self, Access, Durability};
 use crate::tidying;
+use crate::vitality::Vitality;
 
 /// The longest reason, in bytes: it is a sentence for the owner of the contender.
 const WHY_BYTES_MAX: usize = 4096;

@@ -1,5 +1,5 @@
-//! Files that several processes, and perhaps several users, make and lock together: their modes, their flocks, and
-//! making them so that they are open to all from the first moment.
+//! Files that several processes, and perhaps several users, make and lock together: their modes, their flocks, making
+//! them so that they are open to all from the first moment, and removing what was only half made.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -260,6 +260,15 @@ pub(crate) fn temporary_name() -> Result<String, Errno> {
 /// that its user has other files in.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|ticket| entry_name::parse_ticket(ticket).is_some())
+}
+
+/// Removes something that was being prepared beside the locks. If its maker is alive it makes another one.
+pub(crate) fn remove_temporary(above: &Path, name: &str) {
+    if is_temporary(name) {
+        let path = above.join(name);
+        // A directory that is not empty is not one that was being prepared.
+        let _ = rustix::fs::unlink(&path).or_else(|_| rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR));
+    }
 }
 
 /// Takes an exclusive flock; `false` if another opening holds it and `patience` does not allow waiting.

@@ -1,5 +1,5 @@
 //! Removing what is not needed any more: dead contenders, the directories of locks without a contender, and what was
-//! being prepared by processes that died.
+//! being prepared in these by processes that died.
 //!
 //! The last to leave a lock removes its directory. A killed process cannot; then the next process that uses the lock
 //! does. For a name that is never used again, it is a process that saw the death ([`end_place`]) or that looks at all
@@ -8,13 +8,13 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::directory::{Locked, QueueDirectory};
 use crate::entry_name::EntryName;
-use crate::pipe::{Looker, Vitality, path_of};
-use crate::shared_files::{self, Patience};
+use crate::pipe::{Looker, path_of};
+use crate::shared_files::Patience;
+use crate::vitality::Vitality;
 
 /// How often a reaper looks again at a lock that emptied while it looked.
 const REAPS_MAX: u32 = 16;
@@ -57,15 +57,6 @@ pub(crate) fn sweep(looker: &Looker, path: &Path) {
         // It is gone, or not ours to tidy.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::ROFS) => {}
         Err(errno) => not_reaped(path, errno),
-    }
-}
-
-/// Removes something that was being prepared beside the locks. If its maker is alive it makes another one.
-pub(crate) fn remove_temporary(above: &Path, name: &str) {
-    if shared_files::is_temporary(name) {
-        let path = above.join(name);
-        // A directory that is not empty is not one that was being prepared.
-        let _ = rustix::fs::unlink(&path).or_else(|_| rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR));
     }
 }
 
@@ -121,7 +112,10 @@ mod tests {
     use std::fs;
     use std::os::fd::AsFd;
 
+    use rustix::fs::CWD;
+
     use super::*;
+    use crate::shared_files;
 
     #[test]
     fn only_a_contender_s_lifeline_ends_a_place_and_its_directory() {
