@@ -1,6 +1,5 @@
-//! What all parts of a session share: its places, its helper threads, its looks at queues.
+//! What all parts of a session share: its places, its counter, its looks at queues.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,20 +17,12 @@ use crate::directory;
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::gate::Gate;
+use crate::helpers::Helpers;
 use crate::locked;
 use crate::pipe::Looker;
 use crate::shared_files;
 use crate::table::{Remains, Table};
 use crate::vitality::Vitality;
-
-/// How many threads of one session may wait for other processes at the same time; further queues wait for one of them.
-///
-/// Such a thread lives while another process is entering a queue: for a few system calls, unless that process is
-/// stopped meanwhile.
-const HELPERS_MAX: usize = 16;
-
-/// The stack of such a thread, in bytes: it calls nothing deep, and keeps one listing's buffer there.
-const HELPER_STACK_BYTES: usize = 256 * 1024;
 
 /// There is only one connection to a directory.
 pub(crate) const VERSION: Version = Version(0);
@@ -46,12 +37,6 @@ pub(crate) struct Inner {
     bond: SessionBond,
     table: Mutex<Table>,
     helpers: Mutex<Helpers>,
-}
-
-#[derive(Debug, Default)]
-struct Helpers {
-    running: usize,
-    waiting: VecDeque<Arc<Gate>>,
 }
 
 impl Inner {
@@ -80,47 +65,20 @@ impl Inner {
         locked(&self.table)
     }
 
+    /// Returns a counter with an opening that no other part of the process uses.
+    pub(crate) fn separate_counter(&self) -> Counter {
+        Counter::new(self.base.clone(), self.boot)
+    }
+
+    pub(crate) fn helpers(&self) -> MutexGuard<'_, Helpers> {
+        locked(&self.helpers)
+    }
+
     /// Forgets a ticket whose entry was not made, or whose value was written.
     pub(crate) fn forget(&self, ticket: Ticket) {
         let retired = self.table().forget(ticket);
         if let Some(gate) = retired {
-            gate.retire(self);
-        }
-    }
-
-    /// Has a gate served by a thread that may wait.
-    pub(crate) fn serve(self: &Arc<Self>, gate: Arc<Gate>) {
-        {
-            let mut helpers = locked(&self.helpers);
-            if helpers.running >= HELPERS_MAX {
-                helpers.waiting.push_back(gate);
-                return;
-            }
-            helpers.running += 1;
-        }
-        let (session, served) = (self.clone(), gate.clone());
-        let builder = std::thread::Builder::new().name("lockkeeper-file".to_owned()).stack_size(HELPER_STACK_BYTES);
-        if let Err(source) = builder.spawn(move || session.help(served)) {
-            locked(&self.helpers).running -= 1;
-            let message = "no thread could be started to wait for another process";
-            let error = Error::transient(ErrorKind::LimitReached, Operation::Join, message).caused_by(source);
-            gate.refuse(self, &error);
-        }
-    }
-
-    fn help(self: Arc<Self>, mut gate: Arc<Gate>) {
-        // A separate opening of the counter: a flock is shared by all who use one opening.
-        let counter = Mutex::new(Counter::new(self.base.clone(), self.boot));
-        loop {
-            gate.serve(&self, &counter);
-            let mut helpers = locked(&self.helpers);
-            match helpers.waiting.pop_front() {
-                Some(next) => gate = next,
-                None => {
-                    helpers.running -= 1;
-                    return;
-                }
-            }
+            gate.retire(self.looker());
         }
     }
 
@@ -187,7 +145,7 @@ impl Inner {
             outcome = outcome.and(left);
         }
         for gate in &gates {
-            gate.retire(self);
+            gate.retire(self.looker());
         }
         (undone, gates, outcome)
     }

@@ -3,47 +3,20 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use lockkeeper_core::{
-    Bond, ContenderId, Entry, Error, ErrorKind, FencingToken, Mode, Operation, QueueName, QueueView, Rank, Result,
-    Ticket,
-};
+use lockkeeper_core::{ContenderId, Error, ErrorKind, FencingToken, Mode, Operation, QueueView, Rank, Result};
 use rustix::io::Errno;
 
+use crate::attempt::Attempt;
 use crate::counter::{Counter, Numbering};
 use crate::directory::QueueDirectory;
 use crate::entry_name::{EntryName, Position};
 use crate::errors::failed;
-use crate::gate::Attempt;
 use crate::inner::{Inner, VERSION};
+use crate::pending::{Joined, Joining};
 use crate::pipe::Pipe;
 use crate::shared_files::Patience;
 
-/// Entries to be made together.
-#[derive(Debug)]
-pub(crate) struct Joining {
-    pub(crate) queue: QueueName,
-    /// At least one.
-    pub(crate) entries: Vec<Entry>,
-}
-
-/// Entries that were made.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    pub(crate) pipes: Vec<Arc<Pipe>>,
-    pub(crate) view: QueueView,
-}
-
 impl Joining {
-    /// Returns the tickets of the entries.
-    pub(crate) fn tickets(&self) -> impl Iterator<Item = Ticket> {
-        self.entries.iter().map(|entry| entry.ticket)
-    }
-
-    /// Tells whether one of them has to be put on the disk.
-    pub(crate) fn needs_disk(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry.bond, Bond::Persistent { .. }))
-    }
-
     /// Makes the entries; under the lock's flock.
     pub(crate) fn join(
         &self,

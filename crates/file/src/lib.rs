@@ -21,6 +21,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");
 
+mod attempt;
 mod backend;
 mod base;
 mod changes;
@@ -28,15 +29,19 @@ mod counter;
 mod default_directory;
 mod departure;
 mod directory;
+mod entering;
 mod entry_name;
 mod errors;
 mod filesystem;
 mod frozen;
 mod gate;
+mod helpers;
 mod inner;
 mod joining;
+mod pending;
 mod pipe;
 mod request;
+mod serving;
 mod session;
 mod shared_files;
 mod site;

@@ -13,15 +13,15 @@ use lockkeeper_core::{
 use crate::base::Base;
 use crate::counter::{BootId, Counter};
 use crate::departure::Ahead;
-use crate::gate::{Course, Gate};
+use crate::entering::{self, Course};
+use crate::gate::Gate;
 use crate::inner::{Inner, lost, report_leaving};
-use crate::joining::{Joined, Joining};
+use crate::pending::{Joined, Joining, Writing};
 use crate::pipe::Looker;
 use crate::standing::FileStanding;
 use crate::table::Leaving;
-use crate::value::{self, Writing};
 use crate::watch::Watches;
-use crate::{changes, frozen, locked, request};
+use crate::{changes, frozen, locked, request, value};
 
 /// A session of the file backend; see [`FileBackend`](crate::FileBackend).
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl FileSession {
         let Ok(gate) = admitted else {
             return ready(Err(lost(LossReason::Closed, Operation::Join)));
         };
-        match gate.join(&self.inner, joining) {
+        match entering::join(&self.inner, &gate, joining) {
             Course::Done(Ok(joined)) => ready(Ok(enqueued(&self.inner, joined, &self.watches))),
             Course::Done(Err(error)) => {
                 tickets.into_iter().for_each(|ticket| self.inner.forget(ticket));
@@ -150,7 +150,7 @@ impl Session for FileSession {
         let Ok(gate) = admitted else {
             return ready(Err(lost(LossReason::Closed, Operation::Value)));
         };
-        match gate.write(&self.inner, Writing { queue: queue.clone(), ticket, expected, value }) {
+        match entering::write(&self.inner, &gate, Writing { queue: queue.clone(), ticket, expected, value }) {
             Course::Done(outcome) => {
                 self.inner.forget(ticket);
                 ready(outcome)
@@ -185,7 +185,7 @@ impl Session for FileSession {
             })),
         };
         if let Some(gate) = retired {
-            gate.retire(&self.inner);
+            gate.retire(self.inner.looker());
         }
         withdrawal
     }
@@ -193,7 +193,7 @@ impl Session for FileSession {
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
         let retired = self.inner.table().keep(queue, ticket);
         if let Some(gate) = retired {
-            gate.retire(&self.inner);
+            gate.retire(self.inner.looker());
         }
     }
 

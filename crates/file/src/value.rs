@@ -8,19 +8,20 @@
 //! counter, so it differs after each write, also after a removal, a reboot, and the wiping of the directory.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use lockkeeper_core::{
-    Error, ErrorKind, Expected, Operation, Part, QueueName, Result, Ticket, VALUE_BYTES_MAX, Value, ValueVersion,
+    Error, ErrorKind, Expected, Operation, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
 use rustix::io::Errno;
 
+use crate::attempt::Attempt;
 use crate::counter::{Counter, Numbering};
 use crate::directory::{QueueDirectory, value_name};
 use crate::errors::failed;
-use crate::gate::Attempt;
 use crate::inner::Inner;
 use crate::locked;
+use crate::pending::Writing;
 use crate::shared_files::{self, Durability, Patience};
 
 /// What the file begins with.
@@ -31,16 +32,6 @@ const VERSION_DIGITS: usize = 20;
 
 /// The length of what stands before the bytes of the value, in bytes.
 const HEAD_BYTES: usize = MAGIC.len() + VERSION_DIGITS + 1;
-
-/// A value to be written or removed.
-#[derive(Debug)]
-pub(crate) struct Writing {
-    pub(crate) queue: QueueName,
-    /// Under which the session notes that it is under way.
-    pub(crate) ticket: Ticket,
-    pub(crate) expected: Expected,
-    pub(crate) value: Option<Arc<[u8]>>,
-}
 
 /// Refuses a value that is too long.
 pub(crate) fn check(value: Option<&[u8]>) -> Result<()> {
