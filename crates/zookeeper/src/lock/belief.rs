@@ -6,8 +6,8 @@ use lockkeeper_core::{LossReason, Operation, Result};
 use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, Request, Response};
 
 use crate::error::{ClientError, ClientErrorKind};
+use crate::lock::inner::Inner;
 use crate::lock::place::Place;
-use crate::lock::session::Inner;
 
 /// Waits until the session may be believed for about half of its timeout, so that a grant is worth something. As a rule
 /// that is at once, since the write that made a node proves as much as any other. After a stall of this process it

@@ -8,10 +8,11 @@ use lockkeeper_zk_proto::message::{ErrorCode, Request};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Call, Fired};
-use crate::lock::listing::{Listing, WatchingList};
+use crate::lock::inner::Inner;
+use crate::lock::listing::Listing;
 use crate::lock::paths::QueuePath;
-use crate::lock::session::Inner;
 use crate::lock::value;
+use crate::lock::viewing::WatchingList;
 
 /// A wait for a change of a queue.
 pub(super) struct QueueWait {

@@ -8,10 +8,10 @@ use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 use crate::error::ClientErrorKind;
 use crate::link::{Call, Fired, Happening};
 use crate::lock::belief::until_believable;
+use crate::lock::inner::Inner;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::Place;
 use crate::lock::prover;
-use crate::lock::session::Inner;
 
 /// A wait under way.
 pub(super) struct Wait {

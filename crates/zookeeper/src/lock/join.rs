@@ -14,11 +14,11 @@ use lockkeeper_zk_proto::message::{
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
 use crate::link::{Answer, Call};
-use crate::lock::listing::Listing;
+use crate::lock::inner::Inner;
+use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data;
-use crate::lock::session::Inner;
-use crate::lock::shared_list::{Freshness, SharedList};
+use crate::lock::shared_list::SharedList;
 use crate::lock::wanted::{Wanted, request};
 
 /// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection

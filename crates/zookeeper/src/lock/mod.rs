@@ -4,6 +4,7 @@ mod backend;
 mod belief;
 mod change;
 mod departure;
+mod inner;
 mod inspect;
 mod join;
 mod listing;
@@ -19,7 +20,9 @@ mod request;
 mod session;
 mod settle;
 mod shared_list;
+mod standing;
 mod value;
+mod viewing;
 mod wanted;
 mod withdraw;
 

@@ -1,21 +1,15 @@
-//! Our own entries: which tickets were sent, which nodes they became, and until when each may be believed.
+//! Our own entries: which tickets were sent, which nodes they became, and what became of these.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{
-    BoxFuture, Contender, ContenderId, FencingToken, Liveness, LossReason, Part, QueueName, Revocation, SessionBond,
-    Standing, Ticket,
-};
+use lockkeeper_core::{Contender, ContenderId, FencingToken, LossReason, Part, QueueName, Revocation, Ticket};
 use tokio::sync::watch;
 
 use crate::lock::paths::QueuePath;
-use crate::lock::prover;
-use crate::lock::session::Inner;
 
 /// An entry that became a node.
 pub(super) struct Place {
@@ -96,6 +90,16 @@ impl Place {
         *self.fate.borrow() != Fate::Stands
     }
 
+    /// Says why the node is gone, as far as that is known; `None` while it stands.
+    pub(super) fn loss(&self) -> Option<LossReason> {
+        match *self.fate.borrow() {
+            Fate::Stands => None,
+            // The reason is not known yet.
+            Fate::Gone => Some(LossReason::Removed),
+            Fate::GoneFor(reason) => Some(reason),
+        }
+    }
+
     /// Whether the node is gone for a reason that is not known yet.
     pub(super) fn is_to_be_explained(&self) -> bool {
         *self.fate.borrow() == Fate::Gone && !self.is_withdrawn()
@@ -108,6 +112,19 @@ impl Place {
             *known = Some(revocation);
             is_news
         })
+    }
+
+    /// Waits until a request to give up arrives.
+    pub(super) async fn revoked(&self) -> Revocation {
+        let mut revocation = self.revocation.subscribe();
+        loop {
+            if let Some(revocation) = revocation.borrow_and_update().clone() {
+                return revocation;
+            }
+            if revocation.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     pub(super) fn is_withdrawn(&self) -> bool {
@@ -125,7 +142,7 @@ impl Place {
     }
 
     /// Waits until it is known why the node is gone.
-    async fn reason(&self) -> LossReason {
+    pub(super) async fn reason(&self) -> LossReason {
         let mut fate = self.fate.subscribe();
         loop {
             if let Fate::GoneFor(reason) = *fate.borrow_and_update() {
@@ -141,83 +158,6 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Place").field(&self.id).finish()
-    }
-}
-
-/// How long a loss is kept back at most until it is known whether the session went with the node.
-const REASON_TIME_MAX: Duration = Duration::from_millis(500);
-
-/// What may be believed of one place: as much as of its session, while its node is there.
-#[derive(Debug)]
-pub(super) struct PlaceStanding {
-    inner: Arc<Inner>,
-    place: Arc<Place>,
-}
-
-impl PlaceStanding {
-    pub(super) fn new(inner: Arc<Inner>, place: Arc<Place>) -> Self {
-        Self { inner, place }
-    }
-
-    fn bond(&self) -> &SessionBond {
-        self.inner.link.bond()
-    }
-}
-
-impl Standing for PlaceStanding {
-    fn liveness(&self) -> Liveness {
-        match self.bond().liveness() {
-            lost @ Liveness::Lost(_) => lost,
-            held => match *self.place.fate.borrow() {
-                Fate::Stands => held,
-                // The reason is not known yet.
-                Fate::Gone => Liveness::Lost(LossReason::Removed),
-                Fate::GoneFor(reason) => Liveness::Lost(reason),
-            },
-        }
-    }
-
-    fn lost(&self) -> BoxFuture<LossReason> {
-        let (inner, place) = (self.inner.clone(), self.place.clone());
-        Box::pin(async move {
-            let bond = inner.link.bond();
-            tokio::select! {
-                biased;
-                reason = bond.lost() => return reason,
-                () = place.removal() => {}
-            }
-            let clock = inner.link.clock();
-            tokio::select! {
-                biased;
-                reason = bond.lost() => reason,
-                reason = place.reason() => match bond.liveness() {
-                    Liveness::Lost(reason) => reason,
-                    Liveness::Held { .. } | Liveness::Jeopardy { .. } => reason,
-                },
-                () = clock.sleep_until(clock.now().saturating_add(REASON_TIME_MAX)) => LossReason::Removed,
-            }
-        })
-    }
-
-    fn revoked(&self) -> BoxFuture<Revocation> {
-        let (inner, place) = (self.inner.clone(), self.place.clone());
-        Box::pin(async move {
-            // Most holders never ask for it, and then nothing is read for them.
-            prover::watch_own(&inner, &place);
-            let mut revocation = place.revocation.subscribe();
-            loop {
-                if let Some(revocation) = revocation.borrow_and_update().clone() {
-                    return revocation;
-                }
-                if revocation.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        })
-    }
-
-    fn notice(&self) -> Option<Duration> {
-        Some(prover::notice(&self.inner.link))
     }
 }
 

@@ -13,10 +13,10 @@ use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Respon
 use crate::error::ClientError;
 use crate::link::{Happening, Link, Outcome, Then};
 use crate::lock::belief::{finds_node_gone, proof_request};
+use crate::lock::inner::{Inner, WATCH_AFTER};
 use crate::lock::owner;
 use crate::lock::place::{Occupation, Place};
 use crate::lock::removal;
-use crate::lock::session::Inner;
 
 /// A holder proves its session once in this part of the timeout …
 const HOLDING_DIVISOR: u32 = 6;
@@ -33,10 +33,6 @@ const REST_DIVISOR: u32 = 10;
 
 /// How much earlier than needed a proof is sent, as a part of the timeout: room for its way there and back.
 const LEAD_DIVISOR: u32 = 20;
-
-/// How long a node stands before it is watched, unless its owner waits: most locks are released sooner, and then the
-/// watch would cost more than the lock.
-pub(super) const WATCH_AFTER: Duration = Duration::from_millis(100);
 
 /// The task that proves one session.
 pub(super) struct Prover {

@@ -6,9 +6,9 @@ use lockkeeper_core::LossReason;
 use lockkeeper_zk_proto::message::{Request, Response};
 
 use crate::error::ClientErrorKind;
+use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
 use crate::lock::place::Place;
 use crate::lock::queue_data::QueueData;
-use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX};
 
 /// Starts to find out why the node of a place is gone.
 ///

@@ -9,11 +9,11 @@ use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCod
 
 use crate::error::ClientError;
 use crate::link::Call;
+use crate::lock::inner::{Inner, refuse};
 use crate::lock::inspect::token_of;
 use crate::lock::owner::{ContenderData, REVOKE};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
-use crate::lock::session::{Inner, refuse};
 
 /// How often a request is begun anew because another client changed a node in between.
 const ATTEMPTS_MAX: u32 = 16;

@@ -9,8 +9,9 @@ use crate::error::ClientError;
 use crate::layout::Named;
 use crate::lock::belief::until_believable;
 use crate::lock::join::{Join, Made, MadeNode};
-use crate::lock::place::{Place, PlaceStanding};
-use crate::lock::shared_list::Freshness;
+use crate::lock::listing::Freshness;
+use crate::lock::place::Place;
+use crate::lock::standing::PlaceStanding;
 use crate::lock::wanted::Wanted;
 use crate::lock::withdraw;
 

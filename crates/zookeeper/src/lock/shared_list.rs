@@ -17,7 +17,7 @@ use tokio::sync::SetOnce;
 use crate::error::ClientError;
 use crate::layout::Layout;
 use crate::link::{Answer, Link, OnReply, Outcome, Then};
-use crate::lock::listing::Listing;
+use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
 
 /// How many callers share a list at most when the one before it was answered: few enough that the first of them, which
@@ -31,15 +31,6 @@ const SHARERS_MAX: usize = QUEUED_REQUESTS_MAX;
 /// At how many lists those are forgotten that are answered, at least: from then on at twice as many as were left the last
 /// time, so that what it takes is spread over the calls between.
 const LISTS_SWEPT_MIN: usize = 256;
-
-/// Says what a list must show.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Freshness {
-    /// All that this connection was told of; it may be older than what other clients know.
-    Behind,
-    /// All that was acknowledged to any client before: a sync goes before the list.
-    Synced,
-}
 
 /// A list under way, with a sync before it or not, and with a list of the lock's own node if the queue lies elsewhere.
 pub(super) struct SharedList {

@@ -18,10 +18,10 @@ use lockkeeper_zk_proto::message::{
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::Call;
+use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX, refuse};
 use crate::lock::join::refusal_of;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::{self, QueueData};
-use crate::lock::session::{Inner, LOOK_ATTEMPTS_MAX, refuse};
 
 /// How often a write is begun anew because another client changed the node in between.
 const ATTEMPTS_MAX: u32 = 100;

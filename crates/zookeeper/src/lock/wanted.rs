@@ -5,10 +5,10 @@ use std::sync::Arc;
 use lockkeeper_core::{Bond, Entry, Error, ErrorKind, Mode, Operation, QueueName, Rank, Result, Ticket};
 use lockkeeper_zk_proto::message::{Create, CreateMode, MultiOperation, Request};
 
+use crate::lock::inner::Inner;
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::Place;
-use crate::lock::session::Inner;
 
 /// A node to be made for an entry.
 pub(super) struct Wanted {

@@ -14,12 +14,13 @@ use tokio::sync::oneshot;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
 use crate::link::{Call, Outcome, Then};
+use crate::lock::inner::Inner;
+use crate::lock::listing::Freshness;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Entry, Place};
 use crate::lock::queue_data::QueueData;
 use crate::lock::removal;
-use crate::lock::session::Inner;
-use crate::lock::shared_list::{Freshness, SharedList};
+use crate::lock::shared_list::SharedList;
 
 /// The first pause before a deletion that was refused is tried again.
 const PAUSE_BASE: Duration = Duration::from_millis(500);

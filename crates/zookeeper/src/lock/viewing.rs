@@ -1,0 +1,157 @@
+//! Listing a queue, and finding out whether its lock is in use as one of another kind.
+//!
+//! The kinds of locks on one name meet in the lock's own node: a semaphore has two nodes below it. A list of one queue
+//! looks at the other queues only as far as it must: from a semaphore's parts the lock's own node is listed along in
+//! the same segment; from the lock's own node the parts are listed only if it shows them.
+
+use std::sync::Arc;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, QueueName, QueueView, Result, Version};
+use lockkeeper_zk_proto::message::Request;
+
+use crate::error::{ClientError, ClientErrorKind};
+use crate::layout::{Layout, mode_in_line, read_queue};
+use crate::link::{Call, Fired};
+use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
+use crate::lock::listing::{Freshness, Listing, Reading, children};
+use crate::lock::paths::QueuePath;
+use crate::lock::shared_list::SharedList;
+
+/// A list that sets a watch under way, and along with it one of the lock's own node if the queue lies elsewhere.
+#[derive(Debug)]
+pub(super) struct WatchingList {
+    queue: Call,
+    line: Option<Call>,
+    asked_at: BootInstant,
+}
+
+impl WatchingList {
+    /// Waits for the lists.
+    pub(super) async fn listing(self) -> Result<Listing, ClientError> {
+        let (queue, line) = (self.queue.await, self.line);
+        let line = match line {
+            Some(line) => Some(line.await),
+            None => None,
+        };
+        Listing::of_answers([queue].into_iter().chain(line), Freshness::Behind, self.asked_at)
+    }
+}
+
+impl Listing {
+    /// Whether some place of ours that was made before the list was asked for is missing in it.
+    pub(super) fn misses_any(&self, inner: &Inner, path: &QueuePath, part: Part, view: &QueueView) -> bool {
+        *self.misses_any.get_or_init(|| inner.places().misses_any(path, part, &view.contenders, self.asked_at))
+    }
+
+    fn reading(&self, inner: &Inner, queue: &QueueName, path: &QueuePath) -> &Reading {
+        self.reading.get_or_init(|| {
+            let layout = inner.naming.layout;
+            let children = self.children.as_deref().unwrap_or_default();
+            let reading = read_queue(children, queue.part(), layout, inner.foreign);
+            if let Some(name) = reading.junk.first() {
+                inner.report_junk(queue, name, reading.junk.len());
+            }
+            let mut view = QueueView::new(Version(self.epoch), reading.contenders);
+            view.mutex_role = path.mutex_role(&inner.base);
+            view.candidate = inner.naming.election.shown();
+            view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(&self.line, layout, inner.foreign));
+            Reading { view, foreign: reading.foreign, parts: reading.parts }
+        })
+    }
+}
+
+/// Lists a node's children; none if there is no such node.
+async fn children_of(call: Call) -> Result<Vec<String>, ClientError> {
+    children(call.await).map(|(_, children)| children.unwrap_or_default())
+}
+
+impl Inner {
+    /// Sends a list, or puts one off behind all that was asked for before this call.
+    ///
+    /// A list after a sync leaves with its sync in one segment, so that it costs one round trip too.
+    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> Arc<SharedList> {
+        self.lists.ask(&self.link, self.naming.layout, path, part, freshness)
+    }
+
+    /// Sends a list that also sets a watch on the queue.
+    pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, Fired) {
+        let request = Request::GetChildren { path: path.on_server(), watch: true };
+        let (queue, fired) = self.link.call_watching(&request, path.shown());
+        let is_needed = !self.naming.layout.is_one_node(Part::Line, part);
+        let request = || Request::GetChildren { path: path.line_on_server(), watch: false };
+        let line = is_needed.then(|| self.link.call(&request(), path.shown()));
+        (WatchingList { queue, line, asked_at: self.link.clock().now() }, fired)
+    }
+
+    /// Lists a queue. A look whose connection was lost is made again, with a sync.
+    pub(super) async fn look(
+        &self,
+        path: &QueuePath,
+        part: Part,
+        first: Arc<SharedList>,
+    ) -> Result<Arc<Listing>, ClientError> {
+        let mut list = first;
+        for _ in 1..LOOK_ATTEMPTS_MAX {
+            match list.listing().await {
+                Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {
+                    list = self.send_list(path, part, Freshness::Synced);
+                }
+                listing => return listing,
+            }
+        }
+        list.listing().await
+    }
+
+    /// Puts a list in order, reports what was passed over, and looks into the parts of a semaphore if it showed some.
+    pub(super) async fn view(
+        &self,
+        queue: &QueueName,
+        path: &QueuePath,
+        listing: &Listing,
+        operation: Operation,
+    ) -> Result<QueueView> {
+        let Reading { view, foreign, parts } = listing.reading(self, queue, path);
+        if let Some(name) = foreign {
+            let message = format!(
+                "`{name}` may be a contender of an unknown kind, so no order with it is certain; `?foreign=ignore` \
+                 passes over such names, `?foreign=wait` waits for them"
+            );
+            return Err(Error::permanent(ErrorKind::ForeignContender, operation, message).at(queue));
+        }
+        let mut view = view.clone();
+        if view.elsewhere.is_none() && !parts.is_empty() {
+            let looked = self.look_into_parts(path, parts).await;
+            view.elsewhere = looked.map_err(|error| self.fail(error, operation, queue))?;
+        }
+        Ok(view)
+    }
+
+    /// Looks whether a contender stands in one of a semaphore's parts. A look whose connection was lost is made again.
+    async fn look_into_parts(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
+        let mut attempt = 1;
+        loop {
+            match self.look_into_parts_once(path, parts).await {
+                Err(error) if error.kind() == ClientErrorKind::ConnectionLost && attempt < LOOK_ATTEMPTS_MAX => {
+                    attempt += 1;
+                }
+                found => return found,
+            }
+        }
+    }
+
+    async fn look_into_parts_once(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
+        // The parts below a line are Curator's, also if our own layout is another.
+        let list = |&part: &Part| {
+            let request = Request::GetChildren { path: path.part_on_server(part, Layout::Curator), watch: false };
+            (part, self.link.call(&request, path.shown()))
+        };
+        let calls: Vec<_> = parts.iter().map(list).collect();
+        let mut found = None;
+        for (part, call) in calls {
+            let reading = read_queue(&children_of(call).await?, part, Layout::Curator, self.foreign);
+            found = found.or_else(|| reading.contenders.first().map(|first| first.mode));
+        }
+        Ok(found)
+    }
+}
