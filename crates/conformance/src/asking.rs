@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{FencingToken, Result};
+use lockkeeper_core::{FencingToken, Result, Wait};
 use lockkeeper_recipes::{Keeper, MutexGuard, Permit, ReadGuard, WriteGuard};
 
 use crate::history::Asks;
@@ -35,23 +35,22 @@ impl Kind {
     }
 }
 
-/// How long a request waits.
+/// How a request ends without a grant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    Endless,
-    None,
-    Within(Duration),
-    /// Without end, but dropped after this many polls.
+pub(crate) enum Until {
+    /// When this wait is over.
+    Over(Wait),
+    /// It waits without end, but is dropped after this many polls.
     Polls(usize),
 }
 
-impl Patience {
+impl Until {
     pub(crate) fn choose(random: &mut Random) -> Self {
         let timeout = Duration::from_micros(random.below(20_000));
         match random.below(8) {
-            0..=3 => Self::Endless,
-            4 => Self::None,
-            5 => Self::Within(timeout),
+            0..=3 => Self::Over(Wait::Forever),
+            4 => Self::Over(Wait::No),
+            5 => Self::Over(Wait::AtMost(timeout)),
             _ => Self::Polls(random.below(6) as usize),
         }
     }
@@ -67,43 +66,21 @@ pub(crate) enum Held {
 }
 
 /// Asks for a lock of this kind; `None` if that was dropped.
-pub(crate) async fn ask(keeper: &Keeper, kind: Kind, asks: Asks, patience: Patience) -> Option<Result<Option<Held>>> {
-    match patience {
-        Patience::Endless => Some(wait(keeper, kind, asks).await.map(Some)),
-        Patience::Polls(polls_max) => at_most(polls_max, wait(keeper, kind, asks)).await.map(|held| held.map(Some)),
-        Patience::None => Some(try_once(keeper, kind, asks).await),
-        Patience::Within(timeout) => Some(within(keeper, kind, asks, timeout).await),
+pub(crate) async fn ask(keeper: &Keeper, kind: Kind, asks: Asks, until: Until) -> Option<Result<Option<Held>>> {
+    match until {
+        Until::Over(wait) => Some(ask_within(keeper, kind, asks, wait).await),
+        Until::Polls(polls_max) => at_most(polls_max, ask_within(keeper, kind, asks, Wait::Forever)).await,
     }
 }
 
-async fn wait(keeper: &Keeper, kind: Kind, asks: Asks) -> Result<Held> {
-    Ok(match (kind, asks) {
-        (_, Asks::Permits(permits)) => Held::Permits(keeper.semaphore(LOCK, PERMITS)?.acquire_many(permits).await?),
-        (_, Asks::Share) => Held::Read(keeper.rw_lock(LOCK)?.read().await?),
-        (Kind::ReadWrite, Asks::Alone) => Held::Write(keeper.rw_lock(LOCK)?.write().await?),
-        (_, Asks::Alone) => Held::Mutex(keeper.mutex(LOCK)?.lock().await?),
-    })
-}
-
-async fn try_once(keeper: &Keeper, kind: Kind, asks: Asks) -> Result<Option<Held>> {
+async fn ask_within(keeper: &Keeper, kind: Kind, asks: Asks, wait: Wait) -> Result<Option<Held>> {
     Ok(match (kind, asks) {
         (_, Asks::Permits(permits)) => {
-            keeper.semaphore(LOCK, PERMITS)?.try_acquire_many(permits).await?.map(Held::Permits)
+            keeper.semaphore(LOCK, PERMITS)?.acquire_many_within(permits, wait).await?.map(Held::Permits)
         }
-        (_, Asks::Share) => keeper.rw_lock(LOCK)?.try_read().await?.map(Held::Read),
-        (Kind::ReadWrite, Asks::Alone) => keeper.rw_lock(LOCK)?.try_write().await?.map(Held::Write),
-        (_, Asks::Alone) => keeper.mutex(LOCK)?.try_lock().await?.map(Held::Mutex),
-    })
-}
-
-async fn within(keeper: &Keeper, kind: Kind, asks: Asks, timeout: Duration) -> Result<Option<Held>> {
-    Ok(match (kind, asks) {
-        (_, Asks::Permits(permits)) => {
-            keeper.semaphore(LOCK, PERMITS)?.acquire_many_timeout(permits, timeout).await?.map(Held::Permits)
-        }
-        (_, Asks::Share) => keeper.rw_lock(LOCK)?.read_timeout(timeout).await?.map(Held::Read),
-        (Kind::ReadWrite, Asks::Alone) => keeper.rw_lock(LOCK)?.write_timeout(timeout).await?.map(Held::Write),
-        (_, Asks::Alone) => keeper.mutex(LOCK)?.lock_timeout(timeout).await?.map(Held::Mutex),
+        (_, Asks::Share) => keeper.rw_lock(LOCK)?.read_within(wait).await?.map(Held::Read),
+        (Kind::ReadWrite, Asks::Alone) => keeper.rw_lock(LOCK)?.write_within(wait).await?.map(Held::Write),
+        (_, Asks::Alone) => keeper.mutex(LOCK)?.lock_within(wait).await?.map(Held::Mutex),
     })
 }
 

@@ -25,6 +25,7 @@ mod token;
 pub mod url;
 mod view;
 mod view_index;
+mod wait;
 
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
@@ -42,3 +43,4 @@ pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
 pub use view::{MutexRole, QueueView, Version};
+pub use wait::Wait;

@@ -104,7 +104,7 @@ pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken, Liveness,
     LossReason, Mode, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Result, Revocation, SafeUntil,
-    ServiceUrl, SessionTimeout, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion, parse_duration,
+    ServiceUrl, SessionTimeout, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion, Wait, parse_duration,
     parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::{

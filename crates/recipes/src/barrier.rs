@@ -1,13 +1,12 @@
 //! A gate that is shut for all until a client opens it.
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::contend::{Patience, ValueSays, grant_by};
+use crate::contend::{ValueSays, grant_by};
 use crate::lock::granted;
 use crate::{Keeper, SharedValue};
-use lockkeeper_core::Value;
 use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{Value, Wait};
 
 /// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
 ///
@@ -19,10 +18,12 @@ use lockkeeper_core::{QueueName, Result};
 /// # async fn main() -> Result<(), lockkeeper::Error> {
 /// use std::time::Duration;
 ///
+/// use lockkeeper::Wait;
+///
 /// # let keeper = lockkeeper::Keeper::memory();
 /// let migration = keeper.barrier("migration")?;
 /// migration.set().await?;
-/// assert!(!migration.wait_timeout(Duration::from_millis(1)).await?);
+/// assert!(migration.wait_within(Wait::AtMost(Duration::from_millis(1))).await?.is_none());
 /// migration.remove().await?;
 /// migration.wait().await?;
 /// # Ok(())
@@ -78,10 +79,10 @@ impl Barrier {
     /// waiters may keep waiting.
     #[doc(alias = "waitOnBarrier")]
     pub async fn wait(&self) -> Result<()> {
-        self.wait_with(Patience::Endless).await.map(granted)
+        self.wait_within(Wait::Forever).await.map(granted)
     }
 
-    /// Waits until the barrier is not set, at most for `timeout`; `false` if the time was up first. The timeout holds
+    /// Waits until the barrier is not set, for as long as `wait` says; `None` if the time was up first. The time is up
     /// also while the connection is lost.
     ///
     /// # Errors
@@ -89,14 +90,9 @@ impl Barrier {
     /// Those of [`Barrier::wait`]; and a transient one if the time was up before it was known whether the barrier is
     /// set.
     #[doc(alias = "waitOnBarrier")]
-    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
-        let patience = Patience::within(&self.value.lock().shared, timeout);
-        self.wait_with(patience).await.map(|opened| opened.is_some())
-    }
-
-    async fn wait_with(&self, patience: Patience) -> Result<Option<()>> {
+    pub async fn wait_within(&self, wait: Wait) -> Result<Option<()>> {
         let read = |value: Option<Value>| value.is_none().then_some(());
-        grant_by(&self.value.lock().shared, &ValueSays { queue: self.name(), read }, patience).await
+        grant_by(&self.value.lock().shared, &ValueSays { queue: self.name(), read }, wait).await
     }
 }
 
@@ -109,6 +105,7 @@ impl fmt::Debug for Barrier {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::memory::MemoryService;
@@ -126,7 +123,7 @@ mod tests {
     async fn a_barrier_that_is_not_set_keeps_no_caller_waiting() {
         let barrier = service().keeper().barrier("b").unwrap();
         barrier.wait().await.unwrap();
-        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap());
+        assert!(barrier.wait_within(Wait::No).await.unwrap().is_some());
         barrier.remove().await.unwrap();
     }
 
@@ -158,9 +155,9 @@ mod tests {
         let barrier = service.keeper().barrier("b").unwrap();
         barrier.set().await.unwrap();
         let start = clock.now();
-        assert!(!barrier.wait_timeout(Duration::from_secs(7)).await.unwrap());
+        assert!(barrier.wait_within(Wait::AtMost(Duration::from_secs(7))).await.unwrap().is_none());
         assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(7));
-        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap());
+        assert!(barrier.wait_within(Wait::No).await.unwrap().is_none());
     }
 
     /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.

@@ -4,14 +4,12 @@
 mod tests;
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::contend::{OneRound, Patience, RoundGone, grant_by, lost_error, refused};
+use crate::contend::{OneRound, RoundGone, grant_by, lost_error, refused};
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use crate::shared::Shared;
 use crate::{Hold, Keeper};
-use lockkeeper_core::{ErrorKind, Liveness, QueueName, Result};
+use lockkeeper_core::{ErrorKind, Liveness, QueueName, Result, Wait};
 use lockkeeper_core::{Mode, Ticket};
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
@@ -86,19 +84,15 @@ impl DoubleBarrier {
     ///
     /// [`ErrorKind::LimitReached`] if too many are inside.
     pub async fn enter(&self) -> Result<Entered> {
-        self.enter_with(Patience::Endless).await.map(granted)
+        self.enter_within(Wait::Forever).await.map(granted)
     }
 
-    /// Waits until enough members have come, at most for `timeout`, and goes in with them; `None` if the time was up
-    /// first, and then it does not count as a member that has come.
-    pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>> {
-        self.enter_with(Patience::within(&self.lock.shared, timeout)).await
-    }
-
-    async fn enter_with(&self, patience: Patience) -> Result<Option<Entered>> {
+    /// Waits until enough members have come, for as long as `wait` says, and goes in with them; `None` if the time was
+    /// up first, and then it does not count as a member that has come.
+    pub async fn enter_within(&self, wait: Wait) -> Result<Option<Entered>> {
         let attempt = OneRound { queue: &self.lock.queue, members: self.members };
         let mut went_in = None;
-        let guards = self.lock.grant_all(&attempt, Mode::Member, patience, |inside| {
+        let guards = self.lock.grant_all(&attempt, Mode::Member, wait, |inside| {
             went_in = Some(inside.round);
             vec![inside.granted]
         });
@@ -130,18 +124,14 @@ impl Entered {
     /// [`ErrorKind::Lost`], permanent, if our place had been lost before, so that the others may have gone on without
     /// us.
     pub async fn leave(self) -> Result<()> {
-        self.leave_with(Patience::Endless).await.map(granted)
+        self.leave_within(Wait::Forever).await.map(granted)
     }
 
-    /// Leaves, and waits until all others of the round have left, at most for `timeout`; `false` if the time was up
+    /// Leaves, and waits until all others of the round have left, for as long as `wait` says; `None` if the time was up
     /// first.
-    pub async fn leave_timeout(self, timeout: Duration) -> Result<bool> {
-        let patience = Patience::within(&self.lock.shared, timeout);
-        self.leave_with(patience).await.map(|gone| gone.is_some())
-    }
-
-    async fn leave_with(self, patience: Patience) -> Result<Option<()>> {
+    pub async fn leave_within(self, wait: Wait) -> Result<Option<()>> {
         let Self { lock, guard, round } = self;
+        let wait = wait.starting(lock.shared.clock.now());
         let lost = match guard.hold().liveness() {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
@@ -151,7 +141,7 @@ impl Entered {
             // No other member counts on us any more, and the release goes on in the background.
             return Err(lost_error(&lock.queue, reason));
         }
-        let Some(left) = by(&lock.shared, patience, release).await else {
+        let Some(left) = lock.shared.by(wait, release).await else {
             return Ok(None);
         };
         match left {
@@ -159,21 +149,7 @@ impl Entered {
             // It goes on in the background.
             Ok(()) | Err(_) => {}
         }
-        grant_by(&lock.shared, &RoundGone { queue: &lock.queue, round }, patience).await
-    }
-}
-
-/// Waits for something until the time is up. What needs no wait is returned even if there is no time.
-async fn by<T>(shared: &Shared, patience: Patience, wanted: impl Future<Output = T>) -> Option<T> {
-    let deadline = match patience {
-        Patience::Endless => return Some(wanted.await),
-        Patience::Until(deadline) => deadline,
-        Patience::None => shared.clock.now(),
-    };
-    tokio::select! {
-        biased;
-        had = wanted => Some(had),
-        () = shared.clock.sleep_until(deadline) => None,
+        grant_by(&lock.shared, &RoundGone { queue: &lock.queue, round }, wait).await
     }
 }
 

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::contend::{Attempt, Granted, OnePlace, Patience, grant_by};
+use crate::contend::{Attempt, Granted, OnePlace, grant_by};
 use crate::event::Event;
 use crate::guard::Guard;
 use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
 use crate::shared::Shared;
-use lockkeeper_core::Mode;
+use lockkeeper_core::{Mode, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// A named lock on a service.
@@ -29,9 +29,9 @@ impl Keeper {
 
 impl Lock {
     /// Waits for the grant of one place of this mode.
-    pub(crate) async fn grant<Kind>(&self, mode: Mode, patience: Patience) -> Result<Option<Guard<Kind>>> {
+    pub(crate) async fn grant<Kind>(&self, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let attempt = OnePlace { queue: &self.queue, mode };
-        self.grant_all(&attempt, mode, patience, |granted| vec![granted]).await.map(|guards| guards?.pop())
+        self.grant_all(&attempt, mode, wait, |granted| vec![granted]).await.map(|guards| guards?.pop())
     }
 
     /// Waits for a grant, and makes a guard of each of its places.
@@ -39,12 +39,12 @@ impl Lock {
         &self,
         attempt: &A,
         mode: Mode,
-        patience: Patience,
+        wait: Wait,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
         let called_at = self.shared.clock.now();
         let _listed = self.shared.holds.list(&self.queue, mode, None, Presence::Active);
-        let Some(granted) = grant_by(&self.shared, attempt, patience).await? else {
+        let Some(granted) = grant_by(&self.shared, attempt, wait).await? else {
             let waited = self.shared.clock.now().saturating_duration_since(called_at);
             self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
             return Ok(None);

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::Patience;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, MutexGuard, OwnerKey};
-use lockkeeper_core::Mode;
+use lockkeeper_core::{Mode, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
@@ -137,7 +136,7 @@ impl Mutex {
     /// Waits for the lock, however long it takes.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
-        self.lock.grant(Mode::Mutex, Patience::Endless).await.map(granted)
+        self.lock_within(Wait::Forever).await.map(granted)
     }
 
     /// Takes the lock if it is free; `None` if another contender holds it or waits for it.
@@ -145,13 +144,18 @@ impl Mutex {
     /// It looks before it joins: a lock that is taken costs the service no write.
     #[doc(alias = "tryLock")]
     pub async fn try_lock(&self) -> Result<Option<MutexGuard>> {
-        self.lock.grant(Mode::Mutex, Patience::None).await
+        self.lock_within(Wait::No).await
     }
 
     /// Waits for the lock, at most for `timeout`; `None` if the time was up first.
     #[doc(alias = "acquire")]
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
-        self.lock.grant(Mode::Mutex, Patience::within(&self.lock.shared, timeout)).await
+        self.lock_within(Wait::AtMost(timeout)).await
+    }
+
+    /// Waits for the lock, for as long as `wait` says; `None` if the time was up first.
+    pub async fn lock_within(&self, wait: Wait) -> Result<Option<MutexGuard>> {
+        self.lock.grant(Mode::Mutex, wait).await
     }
 
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the
@@ -215,7 +219,7 @@ impl Mutex {
         Running: Future<Output = Output>,
     {
         let owner = OwnerKey::of_this_run();
-        match owner.lock_timeout(self, timeout).await? {
+        match owner.lock_within(self, Wait::AtMost(timeout)).await? {
             Some(held) => owner.run(held, work).await.map(Some),
             None => Ok(None),
         }

@@ -3,14 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use crate::Keeper;
-use crate::contend::{AllGone, Freeze, Patience, grant_by};
+use crate::contend::{AllGone, Freeze, grant_by};
 use crate::decide;
-use lockkeeper_core::Part;
 use lockkeeper_core::{ContenderId, ContenderInfo, Mode, Request, Revocation};
 use lockkeeper_core::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
+use lockkeeper_core::{Part, Wait};
 
 /// A kind of lock, for calls that must name the one that a name is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -48,20 +46,20 @@ fn queue_of(lock: &QueueName, mode: Mode) -> QueueName {
 }
 
 impl Keeper {
-    /// Asks all holders of a lock to give it up, and waits until they have, at most for `wait`; `false` if the time was
-    /// up first.
+    /// Asks all holders of a lock to give it up, and waits until they have, for as long as `wait` says; `None` if the
+    /// time was up first.
     ///
     /// It is a request: a holder receives it by [`Hold::revoked`](crate::Hold::revoked) and decides. Waiters are not
     /// asked, and neither is what freezes a lock. If the future is dropped, the request stays.
     ///
-    /// After `true`, all contenders that held the lock at the first look have given it up or died. Others may hold it
+    /// After `Some`, all contenders that held the lock at the first look have given it up or died. Others may hold it
     /// by then.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockkeeper::Error> {
     /// use std::time::Duration;
-    /// use lockkeeper::Revocation;
+    /// use lockkeeper::{Revocation, Wait};
     ///
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let guard = keeper.mutex("nightly")?.lock().await?;
@@ -71,7 +69,7 @@ impl Keeper {
     ///     guard.release().await
     /// });
     /// let request = Revocation::new(Some("deploying".to_owned()), None);
-    /// assert!(keeper.revoke("nightly", request, Duration::from_secs(5)).await?);
+    /// assert!(keeper.revoke("nightly", request, Wait::AtMost(Duration::from_secs(5))).await?.is_some());
     /// # polite.await.unwrap()
     /// # }
     /// ```
@@ -83,8 +81,8 @@ impl Keeper {
     /// fails, but the wait goes on, under a new session if need be.
     #[doc(alias = "attemptRevoke")]
     #[doc(alias = "Revoker")]
-    pub async fn revoke(&self, name: &str, revocation: Revocation, wait: Duration) -> Result<bool> {
-        let patience = Patience::within(&self.shared, wait);
+    pub async fn revoke(&self, name: &str, revocation: Revocation, wait: Wait) -> Result<Option<()>> {
+        let wait = wait.starting(self.shared.clock.now());
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
         let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
@@ -104,13 +102,11 @@ impl Keeper {
             let queue = lock.with_part(part);
             let of_part = holders.iter().filter(|holder| queue_of(&lock, holder.mode) == queue);
             let contenders: Vec<ContenderId> = of_part.map(|holder| holder.id.clone()).collect();
-            if !contenders.is_empty()
-                && grant_by(&self.shared, &AllGone { queue, contenders }, patience).await?.is_none()
-            {
-                return Ok(false);
+            if !contenders.is_empty() && grant_by(&self.shared, &AllGone { queue, contenders }, wait).await?.is_none() {
+                return Ok(None);
             }
         }
-        Ok(true)
+        Ok(Some(()))
     }
 
     /// Takes a lock away from the holder that has this token, without its consent, and returns what is known of it.
@@ -169,7 +165,7 @@ impl Keeper {
     /// use lockkeeper::LockKind;
     ///
     /// # let keeper = lockkeeper::Keeper::memory();
-    /// keeper.freeze("nightly", LockKind::Mutex, "moving disks", Some(Duration::from_secs(60))).await?;
+    /// keeper.freeze("nightly", LockKind::Mutex, "moving disks", Wait::AtMost(Duration::from_secs(60))).await?;
     /// assert!(keeper.mutex("nightly")?.try_lock().await?.is_none());
     /// assert_eq!(keeper.contenders("nightly").await?[0].frozen.as_deref(), Some("moving disks"));
     /// assert_eq!(keeper.thaw("nightly").await?.len(), 1);
@@ -191,18 +187,11 @@ impl Keeper {
     /// # On connection loss
     ///
     /// Keeps its place, also when the session ends.
-    pub async fn freeze(
-        &self,
-        name: &str,
-        kind: LockKind,
-        reason: &str,
-        timeout: Option<Duration>,
-    ) -> Result<Option<ContenderInfo>> {
+    pub async fn freeze(&self, name: &str, kind: LockKind, reason: &str, wait: Wait) -> Result<Option<ContenderInfo>> {
         let lock = QueueName::new(name)?;
         let mode = kind.mode();
-        let patience = timeout.map_or(Patience::Endless, |timeout| Patience::within(&self.shared, timeout));
         let freeze = Freeze::new(queue_of(&lock, mode), mode, reason);
-        let id = match grant_by(&self.shared, &freeze, patience).await {
+        let id = match grant_by(&self.shared, &freeze, wait).await {
             Ok(Some(id)) => id,
             outcome => {
                 let given_up = freeze.give_up(&self.shared).await;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::{Patience, join_beside, lost_error};
+use crate::contend::{join_beside, lost_error};
 use crate::guard::Guard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, OwnerKey, ReadGuard, WriteGuard};
-use lockkeeper_core::Mode;
 use lockkeeper_core::{Liveness, QueueName, Result};
+use lockkeeper_core::{Mode, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
@@ -94,33 +94,43 @@ impl RwLock {
     /// Waits for a share of the lock, however long it takes.
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<ReadGuard> {
-        self.lock.grant(Mode::Read, Patience::Endless).await.map(granted)
+        self.read_within(Wait::Forever).await.map(granted)
     }
 
     /// Takes a share of the lock if no writer holds it or waits for it; `None` otherwise.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
-        self.lock.grant(Mode::Read, Patience::None).await
+        self.read_within(Wait::No).await
     }
 
     /// Waits for a share of the lock, at most for `timeout`; `None` if the time was up first.
     pub async fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
-        self.lock.grant(Mode::Read, Patience::within(&self.lock.shared, timeout)).await
+        self.read_within(Wait::AtMost(timeout)).await
+    }
+
+    /// Waits for a share of the lock, for as long as `wait` says; `None` if the time was up first.
+    pub async fn read_within(&self, wait: Wait) -> Result<Option<ReadGuard>> {
+        self.lock.grant(Mode::Read, wait).await
     }
 
     /// Waits to have the lock alone, however long it takes.
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard> {
-        self.lock.grant(Mode::Write, Patience::Endless).await.map(granted)
+        self.write_within(Wait::Forever).await.map(granted)
     }
 
     /// Takes the lock alone if it is free; `None` if another contender holds it or waits for it.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
-        self.lock.grant(Mode::Write, Patience::None).await
+        self.write_within(Wait::No).await
     }
 
     /// Waits to have the lock alone, at most for `timeout`; `None` if the time was up first.
     pub async fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
-        self.lock.grant(Mode::Write, Patience::within(&self.lock.shared, timeout)).await
+        self.write_within(Wait::AtMost(timeout)).await
+    }
+
+    /// Waits to have the lock alone, for as long as `wait` says; `None` if the time was up first.
+    pub async fn write_within(&self, wait: Wait) -> Result<Option<WriteGuard>> {
+        self.lock.grant(Mode::Write, wait).await
     }
 
     /// Runs `work` while sharing the lock, as [`Mutex::run`](crate::Mutex::run) does.
@@ -145,7 +155,7 @@ impl RwLock {
         Running: Future<Output = Output>,
     {
         let owner = OwnerKey::of_this_run();
-        match owner.read_timeout(self, timeout).await? {
+        match owner.read_within(self, Wait::AtMost(timeout)).await? {
             Some(held) => owner.run(held, work).await.map(Some),
             None => Ok(None),
         }
@@ -181,7 +191,7 @@ impl RwLock {
         Running: Future<Output = Output>,
     {
         let owner = OwnerKey::of_this_run();
-        match owner.write_timeout(self, timeout).await? {
+        match owner.write_within(self, Wait::AtMost(timeout)).await? {
             Some(held) => owner.run(held, work).await.map(Some),
             None => Ok(None),
         }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Permit;
-use crate::contend::{Bound, Patience, SomePermits, refused};
+use crate::contend::{Bound, SomePermits, refused};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::ENTRIES_MAX;
 use lockkeeper_core::Mode;
+use lockkeeper_core::{ENTRIES_MAX, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// How many permits a semaphore has.
@@ -118,39 +118,35 @@ impl Semaphore {
 
     /// Waits for one permit, however long it takes.
     pub async fn acquire(&self) -> Result<Permit> {
-        self.acquire_many(1).await.map(|mut permits| permits.pop().expect("one permit was granted"))
+        self.acquire_within(Wait::Forever).await.map(granted)
     }
 
     /// Takes one permit if one is free and no other contender waits; `None` otherwise.
     pub async fn try_acquire(&self) -> Result<Option<Permit>> {
-        self.try_acquire_many(1).await.map(|permits| permits?.pop())
+        self.acquire_within(Wait::No).await
     }
 
     /// Waits for one permit, at most for `timeout`; `None` if the time was up first.
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Permit>> {
-        self.acquire_many_timeout(1, timeout).await.map(|permits| permits?.pop())
+        self.acquire_within(Wait::AtMost(timeout)).await
+    }
+
+    /// Waits for one permit, for as long as `wait` says; `None` if the time was up first.
+    pub async fn acquire_within(&self, wait: Wait) -> Result<Option<Permit>> {
+        self.acquire_many_within(1, wait).await.map(|permits| permits?.pop())
     }
 
     /// Waits for the given number of permits, which are granted all at once. Each may be given back separately.
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>> {
-        self.grant(permits, Patience::Endless).await.map(granted)
+        self.acquire_many_within(permits, Wait::Forever).await.map(granted)
     }
 
-    /// Takes the given number of permits if they are free and no other contender waits; `None` otherwise.
-    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>> {
-        self.grant(permits, Patience::None).await
-    }
-
-    /// Waits for the given number of permits, at most for `timeout`; `None` if the time was up first, and then none is
-    /// held.
-    pub async fn acquire_many_timeout(&self, permits: u32, timeout: Duration) -> Result<Option<Vec<Permit>>> {
-        self.grant(permits, Patience::within(&self.lock.shared, timeout)).await
-    }
-
-    async fn grant(&self, wanted: u32, patience: Patience) -> Result<Option<Vec<Permit>>> {
+    /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then none
+    /// is held.
+    pub async fn acquire_many_within(&self, wanted: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
         self.check(wanted)?;
         let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound };
-        self.lock.grant_all(&attempt, Mode::Permit, patience, |granted| granted).await
+        self.lock.grant_all(&attempt, Mode::Permit, wait, |granted| granted).await
     }
 
     /// Refuses at once a request that could never be granted.

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, QueueName, Result, Session};
+use lockkeeper_core::{
+    Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, QueueName, Result, Session, Wait,
+};
 use tokio::sync::watch;
 
 use crate::event::Observers;
@@ -53,6 +55,19 @@ impl Shared {
                 true
             }
         });
+    }
+
+    /// Waits for something for as long as `wait` says; `None` if the time was up first. What is ready at once is
+    /// returned also without a wait.
+    pub(crate) async fn by<T>(&self, wait: Wait, wanted: impl Future<Output = T>) -> Option<T> {
+        let Some(deadline) = wait.deadline(self.clock.now()) else {
+            return Some(wanted.await);
+        };
+        tokio::select! {
+            biased;
+            had = wanted => Some(had),
+            () = self.clock.sleep_until(deadline) => None,
+        }
     }
 
     /// Waits until the keeper has come as far as this, and says that it is closed.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Keeper;
-use crate::contend::{Patience, ValueSays, grant_by, onlooker_error};
+use crate::contend::{ValueSays, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Expected, Value, ValueVersion};
+use lockkeeper_core::{Expected, Value, ValueVersion, Wait};
 use lockkeeper_core::{QueueName, Result, Session};
 
 /// A value of at most [`VALUE_BYTES_MAX`](lockkeeper_core::VALUE_BYTES_MAX) bytes that outlives every session.
@@ -96,7 +96,7 @@ impl SharedValue {
     pub async fn changed(&self, seen: Option<ValueVersion>) -> Result<Option<Value>> {
         let read = |value: Option<Value>| (value.as_ref().map(|value| value.version) != seen).then_some(value);
         let change = ValueSays { queue: self.name(), read };
-        grant_by(&self.lock.shared, &change, Patience::Endless).await.map(granted)
+        grant_by(&self.lock.shared, &change, Wait::Forever).await.map(granted)
     }
 
     async fn write(&self, expected: Expected, value: Option<&[u8]>) -> Result<Option<ValueVersion>> {

@@ -5,15 +5,14 @@ mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
-use crate::contend::{InLine, Joined, OnePlace, Patience, Resumed, grant_by};
+use crate::contend::{InLine, Joined, OnePlace, Resumed, grant_by};
 use crate::guard::{Guard, kind};
 use crate::holds::{OnList, Presence};
 use crate::lock::{Lock, granted};
 use crate::{Election, Mutex, RwLock, decide};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, ContenderInfo, Mode};
+use lockkeeper_core::{ContenderId, ContenderInfo, Mode, Wait};
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
@@ -30,12 +29,14 @@ use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 /// # async fn main() -> Result<(), lockkeeper::Error> {
 /// use std::time::Duration;
 ///
+/// use lockkeeper::Wait;
+///
 /// # let keeper = lockkeeper::Keeper::memory();
 /// let mutex = keeper.mutex("reports")?;
 /// let first = mutex.lock().await?;
 /// let mut waiting = mutex.queue_up().await?;
 /// assert_eq!(waiting.position().await?, 1);
-/// assert!(waiting.granted_timeout(Duration::from_millis(1)).await?.is_none());
+/// assert!(waiting.granted_within(Wait::AtMost(Duration::from_millis(1))).await?.is_none());
 /// println!("{:?} is ahead of us", waiting.holders().await?[0].owner);
 /// drop(first);
 /// let second = waiting.granted().await?;
@@ -59,7 +60,7 @@ impl<Kind> Waiting<Kind> {
         let called_at = lock.shared.clock.now();
         let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
         let wanted = InLine(OnePlace { queue: &lock.queue, mode });
-        let place = grant_by(&lock.shared, &wanted, Patience::Endless).await.map(granted)?;
+        let place = grant_by(&lock.shared, &wanted, Wait::Forever).await.map(granted)?;
         listed.note(Presence::Idle);
         let (place, listed) = (Some(place), Some(listed));
         Ok(Self { lock: lock.clone(), mode, called_at, place, listed, kind: PhantomData })
@@ -70,7 +71,7 @@ impl<Kind> Waiting<Kind> {
         &self.lock.queue
     }
 
-    /// Returns our identity in the queue; `None` if the place was lost in [`Waiting::granted_timeout`], or is granted.
+    /// Returns our identity in the queue; `None` if the place was lost in [`Waiting::granted_within`], or is granted.
     pub fn contender(&self) -> Option<&ContenderId> {
         self.place.as_ref().map(|place| &place.joined.id)
     }
@@ -101,26 +102,22 @@ impl<Kind> Waiting<Kind> {
 
     /// Waits until our turn comes, however long it takes.
     pub async fn granted(mut self) -> Result<Guard<Kind>> {
-        self.granted_by(Patience::Endless).await.map(granted)
+        self.granted_within(Wait::Forever).await.map(granted)
     }
 
-    /// Waits until our turn comes, at most for `timeout`; `None` if the time was up first. Then the place is still
+    /// Waits until our turn comes, for as long as `wait` says; `None` if the time was up first. Then the place is still
     /// ours. It is ours too if the future is dropped.
     ///
-    /// Called again after a grant, or after an error that cost the place, it queues up anew. With a timeout of zero,
-    /// which only looks, it takes the lock if it is free then, and does not queue up.
-    pub async fn granted_timeout(&mut self, timeout: Duration) -> Result<Option<Guard<Kind>>> {
-        self.granted_by(Patience::within(&self.lock.shared, timeout)).await
-    }
-
-    async fn granted_by(&mut self, patience: Patience) -> Result<Option<Guard<Kind>>> {
+    /// Called again after a grant, or after an error that cost the place, it queues up anew. With [`Wait::No`], which
+    /// only looks, it takes the lock if it is free then, and does not queue up.
+    pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits } = &self.lock;
         let wanted = OnePlace { queue, mode: self.mode };
         let granted = {
             // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
             let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
             let _asking = Asking::begin(listed);
-            grant_by(shared, &Resumed::new(wanted, &mut self.place), patience).await
+            grant_by(shared, &Resumed::new(wanted, &mut self.place), wait).await
         };
         if self.place.is_some() {
             return granted.map(|_| None);

@@ -4,13 +4,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::contend::{Patience, Vacant, grant_by};
+use crate::contend::{Vacant, grant_by};
 use crate::keeper::Keeper;
 use crate::shared::Shared;
-use lockkeeper_core::Part;
 use lockkeeper_core::{ContenderInfo, QueueView};
+use lockkeeper_core::{Part, Wait};
 use lockkeeper_core::{QueueName, Result, Session};
 
 /// The parts of a lock that an onlooker watches.
@@ -35,10 +34,10 @@ impl Keeper {
         Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
     }
 
-    /// Waits, without taking part, until this lock has no holder and no waiter, at most for `timeout`; tells whether
-    /// that came. A timeout of zero only looks.
+    /// Waits, without taking part, until this lock has no holder and no waiter, for as long as `wait` says; `None` if the
+    /// time was up first. [`Wait::No`] only looks.
     ///
-    /// What may pass is tried again under the keeper's retry policy. After `true`, the queue was empty at some moment
+    /// What may pass is tried again under the keeper's retry policy. After `Some`, the queue was empty at some moment
     /// between the call and its answer.
     ///
     /// # Errors
@@ -46,10 +45,9 @@ impl Keeper {
     /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) for a name that is not valid; permanent if the service
     /// refuses, or the keeper is closed; transient if the time was up, or the retry policy gave up, before the service
     /// answered.
-    pub async fn until_vacant(&self, name: &str, timeout: Option<Duration>) -> Result<bool> {
+    pub async fn until_vacant(&self, name: &str, wait: Wait) -> Result<Option<()>> {
         let lock = QueueName::new(name)?;
-        let patience = timeout.map_or(Patience::Endless, |timeout| Patience::within(&self.shared, timeout));
-        Ok(grant_by(&self.shared, &Vacant { lock: &lock }, patience).await?.is_some())
+        grant_by(&self.shared, &Vacant { lock: &lock }, wait).await
     }
 }
 
@@ -194,21 +192,21 @@ mod tests {
         let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
         let vacant = tokio::spawn({
             let keeper = keeper.clone();
-            async move { keeper.until_vacant("door", None).await }
+            async move { keeper.until_vacant("door", Wait::Forever).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
-        let short = keeper.until_vacant("hall", Some(Duration::from_secs(5))).await.unwrap_err();
+        let short = keeper.until_vacant("hall", Wait::AtMost(Duration::from_secs(5))).await.unwrap_err();
         assert!(short.is_transient(), "{short}");
         keeper.testing().unwrap().expire_session();
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!vacant.is_finished());
         keeper.testing().unwrap().heal();
         drop(guard);
-        assert!(vacant.await.unwrap().unwrap());
-        assert!(keeper.until_vacant("door", Some(Duration::ZERO)).await.unwrap());
+        assert!(vacant.await.unwrap().unwrap().is_some());
+        assert!(keeper.until_vacant("door", Wait::No).await.unwrap().is_some());
         let _again = keeper.mutex("door").unwrap().lock().await.unwrap();
-        assert!(!keeper.until_vacant("door", Some(Duration::ZERO)).await.unwrap());
+        assert!(keeper.until_vacant("door", Wait::No).await.unwrap().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -216,11 +214,11 @@ mod tests {
         let keeper = keeper();
         let semaphore = keeper.semaphore("door", 1).unwrap();
         let permit = semaphore.acquire().await.unwrap();
-        assert!(!keeper.until_vacant("door", Some(Duration::from_secs(1))).await.unwrap());
+        assert!(keeper.until_vacant("door", Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_none());
         let waiter = tokio::spawn(async move { semaphore.acquire().await });
         let vacant = tokio::spawn({
             let keeper = keeper.clone();
-            async move { keeper.until_vacant("door", None).await }
+            async move { keeper.until_vacant("door", Wait::Forever).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         permit.release().await.unwrap();
@@ -228,6 +226,6 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!vacant.is_finished());
         next.release().await.unwrap();
-        assert!(vacant.await.unwrap().unwrap());
+        assert!(vacant.await.unwrap().unwrap().is_some());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Pace, Tap, at_most};
+use lockkeeper_core::Wait;
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_recipes::memory::MemoryService;
 use lockkeeper_recipes::{Keeper, Member, MultiLock, OwnerKey};
@@ -58,8 +59,8 @@ async fn an_owners_lock_dropped_at_every_await_point_leaves_nothing_and_can_be_l
     let names = ["door", "book"];
     let polls = drop_at_every_await_point(&onlooker, &names, 0, async || {
         drop(owner.lock(&mutex).await.unwrap());
-        drop(owner.try_write(&book).await.unwrap().expect("free"));
-        drop(owner.read_timeout(&book, LONG).await.unwrap().expect("free"));
+        drop(owner.write_within(&book, Wait::No).await.unwrap().expect("free"));
+        drop(owner.read_within(&book, Wait::AtMost(LONG)).await.unwrap().expect("free"));
     })
     .await;
     // Joining; looking and joining; joining.
@@ -75,7 +76,7 @@ async fn what_is_asked_inside_of_a_hold_and_dropped_at_every_await_point_leaves_
     let write = owner.write(&book).await.unwrap();
     let polls = drop_at_every_await_point(&onlooker, &["book"], 1, async || {
         drop(owner.read(&book).await.unwrap());
-        owner.try_read(&book).await.unwrap().expect("it is ours").release().await.unwrap();
+        owner.read_within(&book, Wait::No).await.unwrap().expect("it is ours").release().await.unwrap();
         owner.write(&book).await.unwrap().release().await.unwrap();
     })
     .await;

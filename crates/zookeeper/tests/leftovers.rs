@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Result};
+use lockkeeper_core::{ErrorKind, Result, Wait};
 use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::{Bench, SOON, can_start, config, until};
@@ -111,8 +111,10 @@ impl Asked {
             Self::Permit | Self::PermitBehindAnother => {
                 semaphore()?.acquire_timeout(within).await.map(|held| held.is_some())
             }
-            Self::Permits => semaphore()?.acquire_many_timeout(2, within).await.map(|held| held.is_some()),
-            Self::Leadership => keeper.election(LOCK)?.campaign_timeout(within).await.map(|held| held.is_some()),
+            Self::Permits => semaphore()?.acquire_many_within(2, Wait::AtMost(within)).await.map(|held| held.is_some()),
+            Self::Leadership => {
+                keeper.election(LOCK)?.campaign_within(Wait::AtMost(within)).await.map(|held| held.is_some())
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+use lockkeeper_core::Wait;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
@@ -115,8 +116,8 @@ async fn hand_over_both_ways(test: &str, pairing: Pairing) {
     let theirs = soon("their lead", changes.next()).await.unwrap().expect("one leads");
     assert_eq!(peer.node(kind, PATH).await.unwrap(), format!("{PATH}/{theirs}"));
     assert_eq!(election.leader().await.unwrap().map(|leader| leader.id), Some(theirs.clone()));
-    assert!(election.try_campaign().await.unwrap().is_none());
-    assert!(election.campaign_timeout(KEPT_OUT).await.unwrap().is_none());
+    assert!(election.campaign_within(Wait::No).await.unwrap().is_none());
+    assert!(election.campaign_within(Wait::AtMost(KEPT_OUT)).await.unwrap().is_none());
 
     let (leadership, ()) = tokio::join!(election.campaign(), async {
         candidates(2).await;

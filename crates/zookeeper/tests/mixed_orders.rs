@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation};
+use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation, Wait};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
@@ -73,11 +73,11 @@ async fn a_revocable_holder_of_curators_sees_our_request_and_gives_up() {
     curator.make_revocable(Kind::Mutex, PATH).await.unwrap();
     assert!(curator.lock(Kind::Mutex, PATH, SOON).await.unwrap());
     assert!(!curator.revoked(Kind::Mutex, PATH, Duration::ZERO).await.unwrap(), "there was no request yet");
-    let (answer, ()) = tokio::join!(keeper.revoke(PATH, please(), SOON), async {
+    let (answer, ()) = tokio::join!(keeper.revoke(PATH, please(), Wait::AtMost(SOON)), async {
         assert!(curator.revoked(Kind::Mutex, PATH, SOON).await.unwrap());
         curator.release(Kind::Mutex, PATH).await.unwrap();
     });
-    assert!(answer.unwrap());
+    assert!(answer.unwrap().is_some());
     assert!(keeper.mutex(PATH).unwrap().try_lock().await.unwrap().is_some());
 }
 
@@ -88,12 +88,12 @@ async fn a_holder_that_sees_no_requests_just_stays() {
     let keeper = keeper(&server, "");
     for (mut peer, path) in [(curator(&server).await, "/orders/curators"), (kazoo(&server).await, "/orders/kazoos")] {
         assert!(peer.lock(Kind::MixedMutex, path, SOON).await.unwrap());
-        assert!(!keeper.revoke(path, please(), KEPT_OUT).await.unwrap());
+        assert!(keeper.revoke(path, please(), Wait::AtMost(KEPT_OUT)).await.unwrap().is_none());
         let shown = keeper.contenders(path).await.unwrap();
         assert_eq!(shown[0].revocation, Some(Revocation::default()), "that it was asked can be seen");
         assert!(keeper.mutex(path).unwrap().try_lock().await.unwrap().is_none());
         peer.release(Kind::MixedMutex, path).await.unwrap();
-        assert!(keeper.revoke(path, please(), Duration::ZERO).await.unwrap(), "no holder is left to ask");
+        assert!(keeper.revoke(path, please(), Wait::No).await.unwrap().is_some(), "no holder is left to ask");
     }
 }
 
@@ -114,7 +114,7 @@ async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_no
     };
     let ours = async {
         until_queued(&operator, PATH, 3).await;
-        let (answer, ()) = tokio::join!(operator.revoke(PATH, please(), SOON), async {
+        let (answer, ()) = tokio::join!(operator.revoke(PATH, please(), Wait::AtMost(SOON)), async {
             assert_eq!(soon("the request", guard.hold().revoked()).await, please());
             let shown = operator.contenders(PATH).await.unwrap();
             assert_eq!(shown.len(), 3, "who waits for it waits on");
@@ -122,7 +122,7 @@ async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_no
             assert_eq!(shown[0].revocation, Some(please()));
             guard.release().await.unwrap();
         });
-        assert!(answer.unwrap());
+        assert!(answer.unwrap().is_some());
     };
     tokio::join!(theirs, others, ours);
     until_queued(&operator, PATH, 0).await;
@@ -184,7 +184,7 @@ async fn stays_out_of_a_frozen_lock(
     let what = format!("{ours:?} {theirs:?}");
     let (settings, kind) = ours;
     let operator = keeper(server, settings);
-    let frozen = operator.freeze(path, kind, "moving disks", Some(SOON)).await.unwrap().expect("it is free");
+    let frozen = operator.freeze(path, kind, "moving disks", Wait::AtMost(SOON)).await.unwrap().expect("it is free");
     operator.close().await.unwrap();
     let operator = keeper(server, settings);
     assert!(!peer.try_lock(theirs, path).await.unwrap(), "{what}");

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lockkeeper_core::ErrorKind;
+use lockkeeper_core::{ErrorKind, Wait};
 use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_recipes::{Barrier, SharedCounter};
@@ -51,20 +51,20 @@ async fn a_barrier_that_ours_sets_keeps_curator_until_ours_or_curator_removes_it
         assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is not set");
         setter.set().await.unwrap();
         assert!(!curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap());
-        assert!(!waiter.wait_timeout(IN_VAIN).await.unwrap());
+        assert!(waiter.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
         if removed_by_curator {
-            let (gone_on, ()) = tokio::join!(waiter.wait_timeout(SOON), async {
+            let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
                 until_watched(&server, 1).await;
                 curator.remove_barrier(PATH).await.unwrap();
             });
-            assert!(gone_on.unwrap());
+            assert!(gone_on.unwrap().is_some());
         } else {
             let (theirs, ours, ()) =
-                tokio::join!(curator.wait_on_barrier(PATH, SOON), waiter.wait_timeout(SOON), async {
+                tokio::join!(curator.wait_on_barrier(PATH, SOON), waiter.wait_within(Wait::AtMost(SOON)), async {
                     until_watched(&server, 2).await;
                     setter.remove().await.unwrap();
                 });
-            assert!(theirs.unwrap() && ours.unwrap());
+            assert!(theirs.unwrap() && ours.unwrap().is_some());
         }
     }
 }
@@ -77,15 +77,15 @@ async fn a_barrier_that_curator_sets_keeps_ours_until_curator_or_ours_removes_it
     for removed_by_ours in [false, true] {
         curator.set_barrier(PATH).await.unwrap();
         remover.set().await.unwrap();
-        assert!(!waiter.wait_timeout(IN_VAIN).await.unwrap());
-        let (gone_on, ()) = tokio::join!(waiter.wait_timeout(SOON), async {
+        assert!(waiter.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
+        let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
             until_watched(&server, 1).await;
             match removed_by_ours {
                 true => remover.remove().await.unwrap(),
                 false => curator.remove_barrier(PATH).await.unwrap(),
             }
         });
-        assert!(gone_on.unwrap());
+        assert!(gone_on.unwrap().is_some());
         assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is gone for Curator too");
     }
 }
@@ -100,17 +100,17 @@ async fn a_node_without_data_is_a_barrier_as_kazoo_sets_it_and_is_deleted_with_i
     operator.create(NewNode::persistent("/values")).await.unwrap();
     for sets_it_again in [false, true] {
         operator.create(NewNode::persistent(PATH)).await.unwrap();
-        assert!(!ours.wait_timeout(IN_VAIN).await.unwrap());
+        assert!(ours.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
         if sets_it_again {
             ours.set().await.unwrap();
             let (data, stat) = operator.get_data(PATH).await.unwrap();
             assert_eq!((&data[..], stat.version), (&b""[..], 0), "who waits for it sees no change");
         }
-        let (gone_on, ()) = tokio::join!(ours.wait_timeout(SOON), async {
+        let (gone_on, ()) = tokio::join!(ours.wait_within(Wait::AtMost(SOON)), async {
             until_watched(&server, 1).await;
             ours.remove().await.unwrap();
         });
-        assert!(gone_on.unwrap());
+        assert!(gone_on.unwrap().is_some());
         assert_eq!(operator.exists(PATH).await.unwrap(), None);
     }
 }
@@ -130,10 +130,13 @@ async fn what_queues_leave_behind_is_no_barrier() {
     ];
     for mut peer in peers {
         assert!(peer.lock(Kind::MixedMutex, PATH, SOON).await.unwrap());
-        assert!(ours.wait_timeout(Duration::from_secs(1)).await.unwrap(), "a lock in use is none");
+        assert!(
+            ours.wait_within(Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_some(),
+            "a lock in use is none"
+        );
         peer.release(Kind::MixedMutex, PATH).await.unwrap();
         assert!(operator.exists(PATH).await.unwrap().is_some(), "it is left behind");
-        assert!(ours.wait_timeout(Duration::from_secs(1)).await.unwrap());
+        assert!(ours.wait_within(Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_some());
         ours.remove().await.unwrap();
         operator.delete(PATH, None).await.unwrap();
     }

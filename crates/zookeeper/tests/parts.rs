@@ -2,7 +2,7 @@
 
 mod support;
 
-use lockkeeper_core::{Advice, Backend, Bond, ErrorKind, Mode, Part, Rank, Request};
+use lockkeeper_core::{Advice, Backend, Bond, ErrorKind, Mode, Part, Rank, Request, Wait};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::waist::{Waist, entry, line, queue};
@@ -351,7 +351,7 @@ async fn an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_on
     {
         let (ann, bob) = (bench.party(settings).keeper, bench.party(settings).keeper);
         let guard = soon("the grant", ann.mutex("leader").unwrap().lock()).await.unwrap();
-        let campaign = soon("the answer", bob.election("leader").unwrap().try_campaign()).await;
+        let campaign = soon("the answer", bob.election("leader").unwrap().campaign_within(Wait::No)).await;
         match (is_one_lock, campaign) {
             (true, Ok(None)) => {}
             (false, Err(error)) => assert_eq!(error.kind(), ErrorKind::KindMismatch, "{settings}: {error}"),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, BoxFuture, LossReason};
+use lockkeeper_core::{Advice, BoxFuture, LossReason, Wait};
 use lockkeeper_recipes::{Keeper, LockKind, MutexGuard};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
@@ -123,7 +123,11 @@ async fn a_session_that_nothing_depends_on_costs_no_write_and_grants_at_once_aft
 async fn a_frozen_lock_costs_the_session_that_froze_it_no_proof() {
     let world = World::new().await;
     let keeper = world.keeper("");
-    keeper.freeze("door", LockKind::Mutex, "moving house", None).await.unwrap().expect("no other client wants it");
+    keeper
+        .freeze("door", LockKind::Mutex, "moving house", Wait::Forever)
+        .await
+        .unwrap()
+        .expect("no other client wants it");
     world.pass(TIMEOUT).await;
     let _ = world.asked(OpCode::Multi);
     world.pass(Duration::from_secs(3600)).await;

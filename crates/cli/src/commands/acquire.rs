@@ -5,10 +5,10 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper::Keeper;
 use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::{Keeper, Wait};
 
-use super::claim::{Claim, Holding, Patience};
+use super::claim::{Claim, Holding};
 use crate::exit::{self, Failure};
 use crate::interruption::Interruption;
 use crate::voice::Voice;
@@ -27,10 +27,10 @@ impl Acquiring<'_> {
     /// `fits` refuses a session by the notice that its holders are given.
     pub(super) async fn acquire(
         self,
-        patience: Patience,
+        wait: Wait,
         fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
     ) -> Result<Option<Holding>, Failure> {
-        let mut locking = pin!(self.lock(patience, fits));
+        let mut locking = pin!(self.lock(wait, fits));
         // A lock that is free costs neither signal handlers nor messages.
         if let Some(locked) = poll_once(locking.as_mut()).await {
             return locked;
@@ -52,13 +52,13 @@ impl Acquiring<'_> {
     /// the end does not have to queue for it.
     async fn lock(
         self,
-        patience: Patience,
+        wait: Wait,
         fits: impl Fn(Option<Duration>) -> Result<(), Failure>,
     ) -> Result<Option<Holding>, Failure> {
         let refusal = async {
             match self.keeper.notice().await.map(fits) {
                 Ok(Err(refused)) => refused,
-                Err(error) if patience == Patience::None => error.at(self.claim.name()).into(),
+                Err(error) if wait == Wait::No => error.at(self.claim.name()).into(),
                 // The wait for the lock tries again to open a session, or says why there is none.
                 Ok(Ok(())) | Err(_) => std::future::pending().await,
             }
@@ -67,7 +67,7 @@ impl Acquiring<'_> {
             // It opens the session, and decides before a contender joins under it.
             biased;
             failure = refusal => Err(failure),
-            locked = self.claim.take(patience) => Ok(locked?),
+            locked = self.claim.take(wait) => Ok(locked?),
         }
     }
 
@@ -84,12 +84,12 @@ impl Acquiring<'_> {
     }
 
     /// Returns the message that the lock was not acquired.
-    pub(super) fn in_vain(self, patience: Patience, frozen: Option<String>) -> String {
+    pub(super) fn in_vain(self, wait: Wait, frozen: Option<String>) -> String {
         let (name, service) = (self.claim.name(), self.keeper.service());
-        let why = match (patience, frozen) {
+        let why = match (wait, frozen) {
             (_, Some(reason)) => format!("is frozen: {reason}"),
-            (Patience::AtMost(longest), None) => format!("was not free within {longest:?}"),
-            (Patience::None | Patience::Endless, None) => self.claim.in_use().to_owned(),
+            (Wait::AtMost(longest), None) => format!("was not free within {longest:?}"),
+            (Wait::No | Wait::Until(_) | Wait::Forever, None) => self.claim.in_use().to_owned(),
         };
         format!("{name} ({service}) {why}")
     }

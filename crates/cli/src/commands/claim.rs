@@ -5,26 +5,21 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lockkeeper::{Guard, Hold, Keeper, Mutex, QueueName, Result, RwLock, Semaphore};
+use lockkeeper::{Guard, Hold, Keeper, Mutex, QueueName, Result, RwLock, Semaphore, Wait};
 
 use crate::args::ClaimArgs;
 
-/// How long the lock is waited for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Patience {
-    None,
-    AtMost(Duration),
-    Endless,
+/// Returns how long the options, or else the configuration, say to wait.
+pub(super) fn wait_of(args: &ClaimArgs, from_config: Option<Duration>) -> Wait {
+    if args.no_wait { Wait::No } else { at_most(args.wait.or(from_config)) }
 }
 
-impl Patience {
-    pub(super) fn new(args: &ClaimArgs, from_config: Option<Duration>) -> Self {
-        match args.wait.or(from_config) {
-            _ if args.no_wait => Self::None,
-            None => Self::Endless,
-            Some(Duration::ZERO) => Self::None,
-            Some(longest) => Self::AtMost(longest),
-        }
+/// Reads an optional time: a time of zero is no wait, and without one the wait has no end.
+pub(super) fn at_most(time: Option<Duration>) -> Wait {
+    match time {
+        None => Wait::Forever,
+        Some(Duration::ZERO) => Wait::No,
+        Some(time) => Wait::AtMost(time),
     }
 }
 
@@ -69,29 +64,13 @@ impl Claim {
         }
     }
 
-    /// Takes it; `None` if the timeout is over.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Holding>> {
+    /// Takes it; `None` if the time is over.
+    pub(super) async fn take(&self, wait: Wait) -> Result<Option<Holding>> {
         match self {
-            Self::Mutex(mutex) => holding(match patience {
-                Patience::None => mutex.try_lock().await,
-                Patience::AtMost(longest) => mutex.lock_timeout(longest).await,
-                Patience::Endless => mutex.lock().await.map(Some),
-            }),
-            Self::Read(lock) => holding(match patience {
-                Patience::None => lock.try_read().await,
-                Patience::AtMost(longest) => lock.read_timeout(longest).await,
-                Patience::Endless => lock.read().await.map(Some),
-            }),
-            Self::Write(lock) => holding(match patience {
-                Patience::None => lock.try_write().await,
-                Patience::AtMost(longest) => lock.write_timeout(longest).await,
-                Patience::Endless => lock.write().await.map(Some),
-            }),
-            Self::Permit(semaphore) => holding(match patience {
-                Patience::None => semaphore.try_acquire().await,
-                Patience::AtMost(longest) => semaphore.acquire_timeout(longest).await,
-                Patience::Endless => semaphore.acquire().await.map(Some),
-            }),
+            Self::Mutex(mutex) => holding(mutex.lock_within(wait).await),
+            Self::Read(lock) => holding(lock.read_within(wait).await),
+            Self::Write(lock) => holding(lock.write_within(wait).await),
+            Self::Permit(semaphore) => holding(semaphore.acquire_within(wait).await),
         }
     }
 }
@@ -149,14 +128,14 @@ mod tests {
     fn a_wait_of_zero_is_no_wait_and_the_option_goes_before_the_config_file() {
         let minute = Some(Duration::from_secs(60));
         for (options, from_config, expected) in [
-            ("", None, Patience::Endless),
-            ("-n", None, Patience::None),
-            ("-n", minute, Patience::None),
-            ("-w 0", minute, Patience::None),
-            ("-w 2s", minute, Patience::AtMost(Duration::from_secs(2))),
-            ("", minute, Patience::AtMost(Duration::from_secs(60))),
+            ("", None, Wait::Forever),
+            ("-n", None, Wait::No),
+            ("-n", minute, Wait::No),
+            ("-w 0", minute, Wait::No),
+            ("-w 2s", minute, Wait::AtMost(Duration::from_secs(2))),
+            ("", minute, Wait::AtMost(Duration::from_secs(60))),
         ] {
-            assert_eq!(Patience::new(&args(options), from_config), expected, "{options}");
+            assert_eq!(wait_of(&args(options), from_config), expected, "{options}");
         }
     }
 
@@ -166,7 +145,7 @@ mod tests {
         let mut taken = Vec::new();
         for options in ["", "-s", "-x", "--permits 2"] {
             let claim = Claim::new(&keeper, &args(options)).unwrap();
-            let holding = claim.take(Patience::None).await.unwrap().unwrap();
+            let holding = claim.take(Wait::No).await.unwrap().unwrap();
             taken.push(keeper.contenders("x").await.unwrap()[0].mode.as_str());
             holding.release().await.unwrap();
         }
@@ -177,10 +156,10 @@ mod tests {
     async fn a_holding_that_is_dropped_gives_its_lock_back() {
         let keeper = Keeper::memory();
         let claim = Claim::new(&keeper, &args("-x")).unwrap();
-        let holding = claim.take(Patience::Endless).await.unwrap().unwrap();
-        assert!(claim.take(Patience::None).await.unwrap().is_none());
-        assert!(claim.take(Patience::AtMost(Duration::from_millis(1))).await.unwrap().is_none());
+        let holding = claim.take(Wait::Forever).await.unwrap().unwrap();
+        assert!(claim.take(Wait::No).await.unwrap().is_none());
+        assert!(claim.take(Wait::AtMost(Duration::from_millis(1))).await.unwrap().is_none());
         drop(holding);
-        assert!(claim.take(Patience::AtMost(Duration::from_secs(10))).await.unwrap().is_some());
+        assert!(claim.take(Wait::AtMost(Duration::from_secs(10))).await.unwrap().is_some());
     }
 }

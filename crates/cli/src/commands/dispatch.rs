@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::claim::at_most;
 use super::{check, completions, hold, look, manual, orders, run, server, wait, watch};
 use crate::args::{self, Cli, Command, Request};
 use crate::config::ServerSettings;
@@ -34,7 +35,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
         Command::Show { name, watch: true } => watch::watch(&global, &name),
-        Command::Wait { name, wait } => wait::wait(&global, &name, wait),
+        Command::Wait { name, wait } => wait::wait(&global, &name, at_most(wait)),
         Command::Check => check::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
         Command::Break(args) => orders::break_lock(&global, &args),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{Hold, Keeper, LossReason, QueueName};
+use lockkeeper::{Hold, Keeper, LossReason, QueueName, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
-use super::claim::{Claim, Holding, Patience};
+use super::claim::{Claim, Holding, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{Global, HoldArgs};
 use crate::config::Settings;
@@ -30,10 +30,10 @@ pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
     let keeper = settings.keeper()?.observer(voice.clone()).build();
     HeldLocks::around_us().refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
-    let patience = Patience::new(&args.claim, settings.acquire_timeout);
+    let wait = wait_of(&args.claim, settings.acquire_timeout);
     let claim = Claim::new(&keeper, &args.claim)?;
     let holder = Holder { keeper, claim, voice, args, stdin_end };
-    block_on(holder.complete(patience))?
+    block_on(holder.complete(wait))?
 }
 
 /// A hold under way.
@@ -56,15 +56,15 @@ enum End {
 }
 
 impl Holder<'_> {
-    async fn complete(mut self, patience: Patience) -> Result<u8, Failure> {
-        let ended = self.hold(patience).await;
+    async fn complete(mut self, wait: Wait) -> Result<u8, Failure> {
+        let ended = self.hold(wait).await;
         self.voice.hush();
         // What cannot be closed in time ends by itself.
         let _ = timeout(CLOSE_MAX, self.keeper.close()).await;
         ended
     }
 
-    async fn hold(&mut self, patience: Patience) -> Result<u8, Failure> {
+    async fn hold(&mut self, wait: Wait) -> Result<u8, Failure> {
         let acquiring = Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice };
         let acquired = tokio::select! {
             biased;
@@ -72,11 +72,11 @@ impl Holder<'_> {
                 let name = self.claim.name();
                 return Err(Failure::ours(format!("{name}: stdin ended while waiting for the lock; left the queue")));
             }
-            acquired = acquiring.acquire(patience, |_| Ok(())) => acquired,
+            acquired = acquiring.acquire(wait, |_| Ok(())) => acquired,
         };
         self.voice.hush();
         let Some(holding) = acquired? else {
-            let message = acquiring.in_vain(patience, acquiring.frozen().await);
+            let message = acquiring.in_vain(wait, acquiring.frozen().await);
             return Err(Failure { code: self.args.claim.conflict_exit_code, message });
         };
         // Before the token is printed: a reader of it may send a signal.

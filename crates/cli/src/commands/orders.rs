@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, decide};
+use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, Wait, decide};
 
+use super::claim::at_most;
 use super::service::{answer, block_on_closing, talk};
 use crate::args::{BreakArgs, FreezeArgs, Global, Kind, RevokeArgs, ThawArgs};
 use crate::config::Settings;
@@ -23,8 +24,8 @@ pub(super) fn revoke(global: &Global, args: RevokeArgs) -> Result<u8, Failure> {
     let wait = args.wait.unwrap_or_default();
     let (asked, is_given_up) = block_on_closing(&order.keeper, async {
         let asked = order.holders().await?.into_iter().filter(|holder| holder.frozen.is_none()).collect();
-        let given_up = order.patiently(order.keeper.revoke(&args.name, revocation, wait)).await?;
-        Ok::<(Vec<_>, bool), Failure>((asked, given_up?))
+        let given_up = order.patiently(order.keeper.revoke(&args.name, revocation, Wait::AtMost(wait))).await?;
+        Ok::<(Vec<_>, bool), Failure>((asked, given_up?.is_some()))
     })??;
     let asked = asked.iter().map(|holder| order.who(holder)).collect();
     let printed = order.tell(Deed::Revoked { asked, given_up: is_given_up })?;
@@ -52,7 +53,10 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
     let frozen = block_on_closing(&order.keeper, async {
         let queue = order.keeper.contenders(&args.name).await?;
         let kind = order.kind(args.kind, &queue)?;
-        order.patiently(order.keeper.freeze(&args.name, kind, &args.reason, args.wait)).await?.map_err(Failure::from)
+        order
+            .patiently(order.keeper.freeze(&args.name, kind, &args.reason, at_most(args.wait)))
+            .await?
+            .map_err(Failure::from)
     })??;
     match frozen {
         Some(frozen) => order.tell(Deed::Frozen { frozen: order.who(&frozen) }),

@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper::{ErrorKind, Hold, Keeper, Owner, QueueName, SafeUntil};
+use lockkeeper::{ErrorKind, Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
-use super::claim::{Claim, Holding, Patience};
+use super::claim::{Claim, Holding, wait_of};
 use super::restart::{Ended, GivenUp, Pauses, why_again};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{self, Global, RunArgs};
@@ -40,10 +40,10 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let held = HeldLocks::around_us();
     held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
-    let patience = Patience::new(&args.claim, settings.acquire_timeout);
+    let wait = wait_of(&args.claim, settings.acquire_timeout);
     let claim = Claim::new(&keeper, &args.claim)?;
     let run = Run { keeper, claim, voice, args, held };
-    block_on(run.complete(patience, stand_by))?
+    block_on(run.complete(wait, stand_by))?
 }
 
 /// Refuses options that contradict one another.
@@ -92,24 +92,24 @@ struct Supervised {
 }
 
 impl Run {
-    async fn complete(self, patience: Patience, stand_by: StandBy) -> Result<u8, Failure> {
-        let ended = self.turns(patience, stand_by).await;
+    async fn complete(self, wait: Wait, stand_by: StandBy) -> Result<u8, Failure> {
+        let ended = self.turns(wait, stand_by).await;
         let frozen = if matches!(ended, Ok(None)) { self.acquiring().frozen().await } else { None };
         if self.args.restart || !matches!(ended, Ok(Some(_))) {
             self.leave().await;
         }
         match ended? {
             Some(ended) => end(ended, &self.args),
-            None => Ok(self.conflict(patience, frozen)),
+            None => Ok(self.conflict(wait, frozen)),
         }
     }
 
     /// Runs one turn after the other while the command is to be run anew; `None` if the timeout is over.
-    async fn turns(&self, patience: Patience, stand_by: StandBy) -> Result<Option<Ended>, Failure> {
+    async fn turns(&self, wait: Wait, stand_by: StandBy) -> Result<Option<Ended>, Failure> {
         let mut stand_by = Some(stand_by);
         let mut pauses = Pauses::new();
         loop {
-            let acquired = self.acquiring().acquire(patience, |notice| self.grace(notice).map(drop)).await;
+            let acquired = self.acquiring().acquire(wait, |notice| self.grace(notice).map(drop)).await;
             self.voice.hush();
             let Some(holding) = acquired? else { return Ok(None) };
             let ended = self.turn(holding, stand_by.take()).await?;
@@ -184,9 +184,9 @@ impl Run {
         Acquiring { keeper: &self.keeper, claim: &self.claim, voice: &self.voice }
     }
 
-    fn conflict(&self, patience: Patience, frozen: Option<String>) -> u8 {
+    fn conflict(&self, wait: Wait, frozen: Option<String>) -> u8 {
         if !self.voice.is_quiet() {
-            say(&format!("{}; the command was not run", self.acquiring().in_vain(patience, frozen)));
+            say(&format!("{}; the command was not run", self.acquiring().in_vain(wait, frozen)));
         }
         self.args.claim.conflict_exit_code
     }

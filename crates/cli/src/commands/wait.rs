@@ -1,9 +1,8 @@
 //! `wait`: until a lock is free and has no waiters.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockkeeper::QueueName;
+use lockkeeper::{QueueName, Wait};
 
 use super::service::{block_on_closing, talk};
 use crate::args::Global;
@@ -13,8 +12,8 @@ use crate::log;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
-/// Waits, at most for `timeout`, and tells by the exit code whether the lock was left.
-pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Result<u8, Failure> {
+/// Waits for as long as `wait` says, and tells by the exit code whether the lock was left.
+pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let keeper = Settings::load(global)?.keeper()?.build();
     let voice = Arc::new(Voice::new(talk(global)));
@@ -23,12 +22,12 @@ pub(super) fn wait(global: &Global, name: &str, timeout: Option<Duration>) -> Re
     let is_vacant = block_on_closing(&keeper, async {
         tokio::select! {
             biased;
-            vacant = keeper.until_vacant(name.as_str(), timeout) => vacant,
+            vacant = keeper.until_vacant(name.as_str(), wait) => vacant,
             () = narrate(&keeper, name.as_str(), &voice) => unreachable!("it never ends by itself"),
         }
     })?;
     voice.hush();
-    if is_vacant? {
+    if is_vacant?.is_some() {
         Ok(0)
     } else {
         let message = format!("{name} ({}) is still in use", keeper.service());

@@ -1,6 +1,6 @@
 //! What can never be granted, and what is no longer held: refused with its kind of error, and nothing is left held.
 
-use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind};
+use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Wait};
 use lockkeeper_recipes::Permits;
 
 use crate::case::Case;
@@ -37,12 +37,12 @@ async fn can_never_fit(fixture: &dyn Fixture) {
     let one_too_many = ENTRIES_MAX as u32 + 1;
     for (semaphore, wanted) in [(&few, 0), (&few, 4), (&few, u32::MAX), (&many, one_too_many), (&many, u32::MAX)] {
         assert_invalid(soon("the refusal", semaphore.acquire_many(wanted)).await.err());
-        assert_invalid(soon("the refusal", semaphore.try_acquire_many(wanted)).await.err());
+        assert_invalid(soon("the refusal", semaphore.acquire_many_within(wanted, Wait::No)).await.err());
         let long = std::time::Duration::from_secs(3600);
-        assert_invalid(soon("the refusal", semaphore.acquire_many_timeout(wanted, long)).await.err());
+        assert_invalid(soon("the refusal", semaphore.acquire_many_within(wanted, Wait::AtMost(long))).await.err());
     }
     assert_eq!((ann.tap.joins(), ann.journal.count(is_joined)), (0, 0), "the service need not be asked");
-    let all = soon("the answer", few.try_acquire_many(3)).await.expect("it does not fail");
+    let all = soon("the answer", few.acquire_many_within(3, Wait::No)).await.expect("it does not fail");
     release_all(all.expect("all are free")).await;
 }
 

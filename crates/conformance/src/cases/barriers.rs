@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::ErrorKind;
+use lockkeeper_core::{ErrorKind, Wait};
 use lockkeeper_recipes::{Barrier, DoubleBarrier, MEMBERS_MAX};
 use tokio::task::{JoinSet, yield_now};
 
@@ -46,7 +46,7 @@ fn double(party: &Party, members: u32) -> DoubleBarrier {
 async fn no_barrier(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     soon("the way", barrier(&ann).wait()).await.expect("it can be asked");
-    assert!(soon("the way", barrier(&ann).wait_timeout(Duration::ZERO)).await.expect("it can be asked"));
+    assert!(soon("the way", barrier(&ann).wait_within(Wait::No)).await.expect("it can be asked").is_some());
     soon("the removal", barrier(&ann).remove()).await.expect("removing what is not set is no error");
 }
 
@@ -56,8 +56,8 @@ async fn keeps_waiting(fixture: &dyn Fixture) {
     soon("the barrier", barrier(&parties[1]).set()).await.expect("setting it twice is no error");
     let mut waiting = Vec::new();
     for party in &parties {
-        let held = soon("the end of the timeout", barrier(party).wait_timeout(IN_VAIN / 4)).await;
-        assert!(!held.expect("a timeout is no error"));
+        let held = soon("the end of the timeout", barrier(party).wait_within(Wait::AtMost(IN_VAIN / 4))).await;
+        assert!(held.expect("a timeout is no error").is_none());
         let barrier = barrier(party);
         waiting.push(tokio::spawn(async move { barrier.wait().await }));
     }
@@ -72,8 +72,8 @@ async fn keeps_waiting(fixture: &dyn Fixture) {
 async fn removed_while_cut(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
-    let held = soon("the end of the timeout", barrier(&bob).wait_timeout(IN_VAIN / 4)).await;
-    assert!(!held.expect("a timeout is no error"));
+    let held = soon("the end of the timeout", barrier(&bob).wait_within(Wait::AtMost(IN_VAIN / 4))).await;
+    assert!(held.expect("a timeout is no error").is_none());
     let waiter = barrier(&bob);
     let waiting = tokio::spawn(async move { waiter.wait().await });
     yield_now().await;
@@ -88,8 +88,8 @@ async fn outlives_its_setter(fixture: &dyn Fixture) {
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
     soon("the close", ann.keeper.close()).await.expect("the service is told");
     drop(ann);
-    let held = soon("the end of the timeout", barrier(&bob).wait_timeout(IN_VAIN)).await;
-    assert!(!held.expect("a timeout is no error"));
+    let held = soon("the end of the timeout", barrier(&bob).wait_within(Wait::AtMost(IN_VAIN))).await;
+    assert!(held.expect("a timeout is no error").is_none());
     soon("the removal", barrier(&bob).remove()).await.expect("it can be removed");
 }
 
@@ -144,7 +144,7 @@ async fn no_bypass(fixture: &dyn Fixture) {
     let first = ann.queue_up_for(async move { barrier.enter().await }).await;
     for _ in 0..5 {
         // Each coming and going wakes the waiting members.
-        let refused = soon("the end of the timeout", double(&bob, 3).enter_timeout(IN_VAIN)).await;
+        let refused = soon("the end of the timeout", double(&bob, 3).enter_within(Wait::AtMost(IN_VAIN))).await;
         assert!(refused.expect("a timeout is no error").is_none());
         ann.until_contenders("hall", 1).await;
         assert!(!first.is_finished(), "in before all had come");
@@ -156,17 +156,17 @@ async fn no_bypass(fixture: &dyn Fixture) {
 
 async fn gives_up(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let refused = soon("the end of the timeout", double(&ann, 2).enter_timeout(IN_VAIN)).await;
+    let refused = soon("the end of the timeout", double(&ann, 2).enter_within(Wait::AtMost(IN_VAIN))).await;
     assert!(refused.expect("a timeout is no error").is_none());
     bob.until_contenders("hall", 0).await;
-    let refused = soon("the end of the timeout", double(&bob, 2).enter_timeout(IN_VAIN)).await;
+    let refused = soon("the end of the timeout", double(&bob, 2).enter_within(Wait::AtMost(IN_VAIN))).await;
     assert!(refused.expect("a timeout is no error").is_none(), "the one before does not count");
     let [one, other] = [double(&ann, 2), double(&bob, 2)];
     let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
     let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));
-    let alone = soon("the end of the timeout", one.leave_timeout(IN_VAIN)).await;
-    assert!(!alone.expect("a timeout is no error"), "the other one is still inside");
-    assert!(soon("the way out", other.leave_timeout(IN_VAIN)).await.expect("it was inside"));
+    let alone = soon("the end of the timeout", one.leave_within(Wait::AtMost(IN_VAIN))).await;
+    assert!(alone.expect("a timeout is no error").is_none(), "the other one is still inside");
+    assert!(soon("the way out", other.leave_within(Wait::AtMost(IN_VAIN))).await.expect("it was inside").is_some());
 }
 
 async fn dies_inside(fixture: &dyn Fixture) {

@@ -7,7 +7,7 @@ use lockkeeper_core::{Error, ErrorKind, LossReason};
 use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::asking::{Held, Kind, PERMITS, Patience, ask};
+use crate::asking::{Held, Kind, PERMITS, Until, ask};
 use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
@@ -137,8 +137,8 @@ impl Contender {
             let (keeper, asks) = (self.keeper_number, kind.choose(&mut self.random));
             self.history.record(What::Calling { attempt, keeper, asks });
             let history = self.history.clone();
-            let patience = Patience::choose(&mut self.random);
-            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, kind, asks, patience)).await;
+            let until = Until::choose(&mut self.random);
+            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, kind, asks, until)).await;
             match outcome {
                 None | Some(Ok(None)) => history.record(What::GaveUp { attempt }),
                 Some(Ok(Some(held))) => self.hold(attempt, held).await,

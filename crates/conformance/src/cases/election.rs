@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, LossReason};
+use lockkeeper_core::{ErrorKind, LossReason, Wait};
 use lockkeeper_recipes::{Election, Leadership};
 
 use crate::case::{Case, Runtime};
@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an election without candidates has no leader", no_candidates),
         Case::new("candidates lead one after another in the order they came, with growing tokens", in_order),
         Case::new("an election is watched without taking part, and each new leader is told", watched),
-        Case::new("try_campaign() leads if there is no other candidate, and leaves none", tries),
+        Case::new("campaign_within(Wait::No) leads if there is no other candidate, and leaves none", tries),
         Case::new("a campaign whose time is up leaves no candidate", times_out),
         Case::new("a leader whose session expires leads no more, and the next one does", leader_expires)
             .needs(&[FaultKind::ExpireSession]),
@@ -89,9 +89,9 @@ async fn watched(fixture: &dyn Fixture) {
 
 async fn tries(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let leading = soon("the answer", election(&ann).try_campaign()).await.expect("it does not fail");
+    let leading = soon("the answer", election(&ann).campaign_within(Wait::No)).await.expect("it does not fail");
     let leading = leading.expect("there is no other candidate");
-    assert!(soon("the answer", election(&bob).try_campaign()).await.expect("it does not fail").is_none());
+    assert!(soon("the answer", election(&bob).campaign_within(Wait::No)).await.expect("it does not fail").is_none());
     assert_eq!((ann.contenders("scheduler").await, bob.tap.joins()), (1, 0));
     release(leading).await;
 }
@@ -99,7 +99,7 @@ async fn tries(fixture: &dyn Fixture) {
 async fn times_out(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let leading = lead(&ann).await;
-    assert!(in_vain(async || election(&bob).campaign_timeout(IN_VAIN).await).await);
+    assert!(in_vain(async || election(&bob).campaign_within(Wait::AtMost(IN_VAIN)).await).await);
     ann.until_contenders("scheduler", 1).await;
     assert!(leading.hold().is_held());
     release(leading).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Result};
+use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Result, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -71,13 +71,8 @@ impl Kind {
     }
 }
 
-/// How long the caller waits.
-#[derive(Clone, Copy, Debug)]
-enum Patience {
-    Endless,
-    Long,
-    None,
-}
+/// How long the callers wait.
+const WAITS: [Wait; 3] = [Wait::Forever, Wait::AtMost(LONG), Wait::No];
 
 /// What is held; dropping it gives it back.
 type Held = Box<dyn Send>;
@@ -86,41 +81,33 @@ fn held<Guard: Send + 'static>(granted: Option<Guard>) -> Option<Held> {
     granted.map(|guard| -> Held { Box::new(guard) })
 }
 
-async fn ask(party: &Party, kind: Kind, patience: Patience) -> Result<Option<Held>> {
-    let (mutex, rw_lock, semaphore) = (party.mutex("door"), party.rw_lock("door"), party.semaphore("door", 2));
-    let election = party.keeper.election("door").expect("the name is valid");
-    let barrier = party.keeper.double_barrier("door", 1).expect("the name is valid, and there is a member");
-    Ok(match (kind, patience) {
-        (Kind::Mutex, Patience::Endless) => held(Some(mutex.lock().await?)),
-        (Kind::Mutex, Patience::Long) => held(mutex.lock_timeout(LONG).await?),
-        (Kind::Mutex, Patience::None) => held(mutex.try_lock().await?),
-        (Kind::Read, Patience::Endless) => held(Some(rw_lock.read().await?)),
-        (Kind::Read, Patience::Long) => held(rw_lock.read_timeout(LONG).await?),
-        (Kind::Read, Patience::None) => held(rw_lock.try_read().await?),
-        (Kind::Write, Patience::Endless) => held(Some(rw_lock.write().await?)),
-        (Kind::Write, Patience::Long) => held(rw_lock.write_timeout(LONG).await?),
-        (Kind::Write, Patience::None) => held(rw_lock.try_write().await?),
-        (Kind::Semaphore, Patience::Endless) => held(Some(semaphore.acquire_many(2).await?)),
-        (Kind::Semaphore, Patience::Long) => held(semaphore.acquire_timeout(LONG).await?),
-        (Kind::Semaphore, Patience::None) => held(semaphore.try_acquire().await?),
-        (Kind::Election, Patience::Endless) => held(Some(election.campaign().await?)),
-        (Kind::Election, Patience::Long) => held(election.campaign_timeout(LONG).await?),
-        (Kind::Election, Patience::None) => held(election.try_campaign().await?),
-        (Kind::Barrier, Patience::Endless) => held(Some(barrier.enter().await?)),
-        (Kind::Barrier, Patience::Long | Patience::None) => held(barrier.enter_timeout(LONG).await?),
+async fn ask(party: &Party, kind: Kind, wait: Wait) -> Result<Option<Held>> {
+    let keeper = &party.keeper;
+    Ok(match kind {
+        Kind::Mutex => held(party.mutex("door").lock_within(wait).await?),
+        Kind::Read => held(party.rw_lock("door").read_within(wait).await?),
+        Kind::Write => held(party.rw_lock("door").write_within(wait).await?),
+        Kind::Semaphore => held(party.semaphore("door", 2).acquire_many_within(2, wait).await?),
+        Kind::Election => held(keeper.election("door").expect("the name is valid").campaign_within(wait).await?),
+        Kind::Barrier => {
+            let barrier = keeper.double_barrier("door", 1).expect("the name is valid, and there is a member");
+            // What an earlier round left is cleared away first, which takes time.
+            let wait = if wait == Wait::No { Wait::AtMost(LONG) } else { wait };
+            held(barrier.enter_within(wait).await?)
+        }
     })
 }
 
 async fn one_kind(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for in_use in Kind::ALL {
-        let holder = soon("the grant", ask(&ann, in_use, Patience::Endless)).await;
+        let holder = soon("the grant", ask(&ann, in_use, Wait::Forever)).await;
         let holder = holder.unwrap_or_else(|error| panic!("{in_use:?} is refused, though the lock is free: {error}"));
         let contenders = ann.contenders("door").await;
         for asked in Kind::ALL.into_iter().filter(|asked| !asked.is_same_lock(in_use)) {
-            for patience in [Patience::Endless, Patience::Long, Patience::None] {
-                let what = format!("{asked:?} of what is in use as {in_use:?}, {patience:?}");
-                assert_mismatch(&what, soon("the refusal", ask(&bob, asked, patience)).await.err());
+            for wait in WAITS {
+                let what = format!("{asked:?} of what is in use as {in_use:?}, {wait:?}");
+                assert_mismatch(&what, soon("the refusal", ask(&bob, asked, wait)).await.err());
             }
         }
         ann.until_contenders("door", contenders).await;
@@ -128,7 +115,7 @@ async fn one_kind(fixture: &dyn Fixture) {
         ann.until_contenders("door", 0).await;
         for asked in Kind::ALL {
             // What the service keeps of a lock that is not in use does not make it one of a kind.
-            let granted = soon("the grant", ask(&bob, asked, Patience::None)).await;
+            let granted = soon("the grant", ask(&bob, asked, Wait::No)).await;
             let granted = granted.unwrap_or_else(|error| panic!("{asked:?} after {in_use:?}: {error}"));
             assert!(granted.is_some(), "{asked:?} after {in_use:?}");
             drop(granted);
@@ -147,9 +134,9 @@ async fn waiters_count(fixture: &dyn Fixture) {
     let gate = line("door").with_part(lockkeeper_core::Part::Gate);
     let place = bob.take(&gate, Mode::Gate).await;
     for asked in [Kind::Mutex, Kind::Read, Kind::Write] {
-        for patience in [Patience::Endless, Patience::Long, Patience::None] {
-            let what = format!("{asked:?} of what a semaphore's gate is in use of, {patience:?}");
-            assert_mismatch(&what, soon("the refusal", ask(&ann, asked, patience)).await.err());
+        for wait in WAITS {
+            let what = format!("{asked:?} of what a semaphore's gate is in use of, {wait:?}");
+            assert_mismatch(&what, soon("the refusal", ask(&ann, asked, wait)).await.err());
         }
     }
     ann.until_contenders("door", 1).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_core::{ErrorKind, NAME_BYTES_MAX};
+use lockkeeper_core::{ErrorKind, NAME_BYTES_MAX, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -104,7 +104,7 @@ async fn refused(fixture: &dyn Fixture) {
         assert_eq!(error.kind(), ErrorKind::InvalidName);
         let error = ann.keeper.contenders(name).await.expect_err("it is not valid");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
-        let error = ann.keeper.until_vacant(name, None).await.expect_err("it is not valid");
+        let error = ann.keeper.until_vacant(name, Wait::Forever).await.expect_err("it is not valid");
         assert_eq!(error.kind(), ErrorKind::InvalidName);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Mode, QueueName};
+use lockkeeper_core::{Mode, QueueName, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -86,11 +86,17 @@ async fn names_queues(fixture: &dyn Fixture) {
 
 async fn vacant_at_once(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    assert!(soon("the answer", ann.keeper.until_vacant("door", None)).await.expect("it can be asked"));
-    let none = Some(Duration::ZERO);
-    assert!(soon("the answer", ann.keeper.until_vacant("door", none)).await.is_ok());
+    assert!(
+        soon("the answer", ann.keeper.until_vacant("door", Wait::Forever)).await.expect("it can be asked").is_some()
+    );
+    assert!(soon("the answer", ann.keeper.until_vacant("door", Wait::No)).await.is_ok());
     release(ann.lock("door").await).await;
-    assert!(soon("the answer", ann.keeper.until_vacant("door", Some(LONG))).await.expect("it can be asked"));
+    assert!(
+        soon("the answer", ann.keeper.until_vacant("door", Wait::AtMost(LONG)))
+            .await
+            .expect("it can be asked")
+            .is_some()
+    );
 }
 
 async fn vacant_after_all(fixture: &dyn Fixture) {
@@ -98,7 +104,7 @@ async fn vacant_after_all(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     let (first, second) = (bob.queue_up("door").await, bob.queue_up("door").await);
     let keeper = eve.keeper.clone();
-    let onlooker = tokio::spawn(async move { keeper.until_vacant("door", Some(LONG)).await });
+    let onlooker = tokio::spawn(async move { keeper.until_vacant("door", Wait::AtMost(LONG)).await });
     release(guard).await;
     let guard = granted(first).await;
     assert_eq!(ann.contenders("door").await, 2, "an observer is not in the queue");
@@ -107,7 +113,7 @@ async fn vacant_after_all(fixture: &dyn Fixture) {
     assert!(!onlooker.is_finished(), "the lock is still held");
     release(guard).await;
     let vacant = soon("the event", onlooker).await.expect("the task does not panic");
-    assert!(vacant.expect("it can be asked"));
+    assert!(vacant.expect("it can be asked").is_some());
 }
 
 async fn vacant_times_out(fixture: &dyn Fixture) {
@@ -115,8 +121,8 @@ async fn vacant_times_out(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     let clock = fixture.clock();
     let start = clock.now();
-    let vacant = soon("the end of the timeout", bob.keeper.until_vacant("door", Some(TIMEOUT))).await;
-    assert!(!vacant.expect("it can be asked"));
+    let vacant = soon("the end of the timeout", bob.keeper.until_vacant("door", Wait::AtMost(TIMEOUT))).await;
+    assert!(vacant.expect("it can be asked").is_none());
     assert!(clock.now().saturating_duration_since(start) >= TIMEOUT);
     assert!(guard.hold().is_held());
     release(guard).await;

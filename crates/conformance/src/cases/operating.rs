@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Revocation};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Revocation, Wait};
 use lockkeeper_recipes::LockKind;
 
 use crate::case::Case;
@@ -39,7 +39,12 @@ async fn revoke(fixture: &dyn Fixture) {
             release(reader).await;
         })
     });
-    assert!(soon("the answer", eve.keeper.revoke("book", please(), Duration::from_secs(10))).await.expect("no error"));
+    assert!(
+        soon("the answer", eve.keeper.revoke("book", please(), Wait::AtMost(Duration::from_secs(10))))
+            .await
+            .expect("no error")
+            .is_some()
+    );
     for reader in polite {
         soon("the release", reader).await.expect("it was asked");
     }
@@ -50,14 +55,15 @@ async fn not_listening(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
-    assert!(!soon("the answer", eve.keeper.revoke("door", please(), IN_VAIN)).await.expect("no error"));
+    let asked = soon("the answer", eve.keeper.revoke("door", please(), Wait::AtMost(IN_VAIN))).await;
+    assert!(asked.expect("no error").is_none());
     assert!(guard.hold().is_held() && !waiting.is_finished());
     let shown = eve.keeper.contenders("door").await.expect("the queue can be looked at");
     assert_eq!(shown.iter().map(|shown| shown.revocation.is_some()).collect::<Vec<_>>(), [true, false]);
     release(guard).await;
     release(granted(waiting).await).await;
-    let nobody = eve.keeper.revoke("door", please(), IN_VAIN);
-    assert!(soon("the answer", nobody).await.expect("no error"), "no holder has it");
+    let asked = soon("the answer", eve.keeper.revoke("door", please(), Wait::AtMost(IN_VAIN))).await;
+    assert!(asked.expect("no error").is_some(), "no holder has it");
 }
 
 async fn break_lock(fixture: &dyn Fixture) {
@@ -104,7 +110,9 @@ async fn is_free(party: &Party, kind: LockKind) -> bool {
             lock.try_read().await.map(|it| it.is_some())
         }
         LockKind::Semaphore => keeper.semaphore("door", 2).expect("a name").try_acquire().await.map(|it| it.is_some()),
-        LockKind::Election => keeper.election("door").expect("a name").try_campaign().await.map(|it| it.is_some()),
+        LockKind::Election => {
+            keeper.election("door").expect("a name").campaign_within(Wait::No).await.map(|it| it.is_some())
+        }
         _ => unreachable!("it is one of the kinds below"),
     };
     free.expect("busy is no error")
@@ -113,7 +121,8 @@ async fn is_free(party: &Party, kind: LockKind) -> bool {
 async fn freeze(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
-        let frozen = soon("the freeze", ann.keeper.freeze("door", kind, REASON, None)).await.expect("it is frozen");
+        let frozen =
+            soon("the freeze", ann.keeper.freeze("door", kind, REASON, Wait::Forever)).await.expect("it is frozen");
         let frozen = frozen.expect("no contender is in the way");
         assert_eq!(frozen.frozen.as_deref(), Some(REASON));
         assert!(!is_free(&bob, kind).await && !is_free(&ann, kind).await, "{kind:?}");
@@ -130,11 +139,11 @@ async fn freeze(fixture: &dyn Fixture) {
 async fn freeze_waits(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let frozen = eve.keeper.freeze("door", LockKind::Mutex, REASON, Some(IN_VAIN));
+    let frozen = eve.keeper.freeze("door", LockKind::Mutex, REASON, Wait::AtMost(IN_VAIN));
     assert!(soon("the end of the timeout", frozen).await.expect("a timeout is no error").is_none());
     bob.until_contenders("door", 1).await;
     let keeper = eve.keeper.clone();
-    let freezing = tokio::spawn(async move { keeper.freeze("door", LockKind::Mutex, REASON, None).await });
+    let freezing = tokio::spawn(async move { keeper.freeze("door", LockKind::Mutex, REASON, Wait::Forever).await });
     bob.until_contenders("door", 2).await;
     let behind = bob.queue_up("door").await;
     assert!(guard.hold().is_held() && !freezing.is_finished());
@@ -147,7 +156,7 @@ async fn freeze_waits(fixture: &dyn Fixture) {
 
 async fn outlives_its_session(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let frozen = soon("the freeze", ann.keeper.freeze("door", LockKind::Mutex, REASON, None)).await;
+    let frozen = soon("the freeze", ann.keeper.freeze("door", LockKind::Mutex, REASON, Wait::Forever)).await;
     assert!(frozen.expect("it is frozen").is_some());
     ann.inflict(Fault::ExpireSession).await;
     let waiting = bob.queue_up("door").await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Wait};
 use lockkeeper_recipes::{Guard, OwnerKey, Reentrant};
 use tokio::task::{JoinSet, yield_now};
 
@@ -60,7 +60,7 @@ async fn others_wait(fixture: &dyn Fixture) {
     let (one, other, mutex) = (OwnerKey::new(), OwnerKey::new(), ann.mutex("door"));
     let outer = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
     let inner = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
-    assert!(soon("the answer", other.try_lock(&mutex)).await.expect("busy is no error").is_none());
+    assert!(soon("the answer", other.lock_within(&mutex, Wait::No)).await.expect("busy is no error").is_none());
     let waiting = {
         let (other, mutex) = (other.clone(), mutex.clone());
         ann.queue_up_for(async move { other.lock(&mutex).await }).await
@@ -68,7 +68,7 @@ async fn others_wait(fixture: &dyn Fixture) {
     let stranger = ann.queue_up("door").await;
     give_back(outer).await;
     yield_now().await;
-    assert!(in_vain(async || other.lock_timeout(&mutex, IN_VAIN).await).await && !waiting.is_finished());
+    assert!(in_vain(async || other.lock_within(&mutex, Wait::AtMost(IN_VAIN)).await).await && !waiting.is_finished());
     give_back(inner).await;
     give_back(granted(waiting).await).await;
     release(granted(stranger).await).await;
@@ -79,7 +79,7 @@ async fn costs_nothing(fixture: &dyn Fixture) {
     let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
     let outer = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
     for _ in 0..100 {
-        let inner = soon("the grant", owner.try_lock(&mutex)).await.expect("it does not fail");
+        let inner = soon("the grant", owner.lock_within(&mutex, Wait::No)).await.expect("it does not fail");
         give_back(inner.expect("it has it")).await;
     }
     assert_eq!((ann.tap.joins(), ann.contenders("door").await), (1, 1));
@@ -138,8 +138,8 @@ async fn would_deadlock(fixture: &dyn Fixture) {
     let reading = soon("the grant", owner.read(&lock)).await.expect("it is granted");
     let errors = [
         soon("the refusal", owner.write(&lock)).await.err(),
-        soon("the refusal", owner.try_write(&lock)).await.err(),
-        soon("the refusal", owner.write_timeout(&lock, Duration::from_secs(3600))).await.err(),
+        soon("the refusal", owner.write_within(&lock, Wait::No)).await.err(),
+        soon("the refusal", owner.write_within(&lock, Wait::AtMost(Duration::from_secs(3600)))).await.err(),
     ];
     for error in errors {
         let error = error.expect("it would wait for itself");

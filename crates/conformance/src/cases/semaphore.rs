@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::Mode;
+use lockkeeper_core::{Mode, Wait};
 use lockkeeper_recipes::{Permit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 
@@ -58,7 +58,7 @@ async fn as_many_as_there_are(fixture: &dyn Fixture) {
     permits.extend(granted(waiting).await);
     assert_eq!(ann.contenders("pool").await, 3);
     release_all(permits).await;
-    let again = soon("the answer", of_ann.try_acquire_many(3)).await.expect("it does not fail");
+    let again = soon("the answer", of_ann.acquire_many_within(3, Wait::No)).await.expect("it does not fail");
     release_all(again.expect("all are free")).await;
 }
 
@@ -67,9 +67,9 @@ async fn all_at_once(fixture: &dyn Fixture) {
     let (of_ann, of_bob) = (ann.semaphore("pool", 5), bob.semaphore("pool", 5));
     let mut first = soon("the grant", of_ann.acquire_many(3)).await.expect("they are granted");
     assert_eq!(first.len(), 3);
-    let refused = soon("the answer", of_bob.try_acquire_many(3)).await.expect("busy is no error");
+    let refused = soon("the answer", of_bob.acquire_many_within(3, Wait::No)).await.expect("busy is no error");
     assert!(refused.is_none());
-    assert!(in_vain(async || of_bob.acquire_many_timeout(4, IN_VAIN).await).await);
+    assert!(in_vain(async || of_bob.acquire_many_within(4, Wait::AtMost(IN_VAIN)).await).await);
     ann.until_contenders("pool", 3).await;
     let waiting = bob.queue_up_for_permits(&of_bob, 4).await;
     release(first.pop().expect("there are three")).await;
@@ -357,7 +357,7 @@ async fn makes_way(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let held = acquire(&ann.semaphore("pool", 2)).await;
     let semaphore = bob.semaphore("pool", 2);
-    let hasty = bob.queue_up_for(async move { semaphore.acquire_many_timeout(2, IN_VAIN).await }).await;
+    let hasty = bob.queue_up_for(async move { semaphore.acquire_many_within(2, Wait::AtMost(IN_VAIN)).await }).await;
     let patient = eve.queue_up_for_permits(&eve.semaphore("pool", 2), 1).await;
     assert!(soon("the end of the timeout", granted(hasty)).await.is_none());
     // One is free, and the waiter for two is gone.

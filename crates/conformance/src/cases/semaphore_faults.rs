@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, Operation, Part};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, Operation, Part, Wait};
 use lockkeeper_recipes::Permit;
 
 use crate::case::{Case, Runtime};
@@ -47,7 +47,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
         assert_eq!(permits.len(), wanted as usize);
         ann.until_contenders("pool", wanted as usize).await;
         release_all(permits).await;
-        let all = soon("the answer", ann.semaphore("pool", 3).try_acquire_many(3)).await;
+        let all = soon("the answer", ann.semaphore("pool", 3).acquire_many_within(3, Wait::No)).await;
         release_all(all.expect("it does not fail").expect("all of them are free again")).await;
     }
 }
@@ -55,13 +55,13 @@ async fn reply_lost(fixture: &dyn Fixture) {
 async fn try_reply_lost(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    match soon("the answer", ann.semaphore("pool", 2).try_acquire_many(2)).await {
+    match soon("the answer", ann.semaphore("pool", 2).acquire_many_within(2, Wait::No)).await {
         // A service that finds the ticket again can still answer.
         Ok(permits) => release_all(permits.expect("no other caller wants any")).await,
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
     bob.until_contenders("pool", 0).await;
-    let all = soon("the answer", bob.semaphore("pool", 2).try_acquire_many(2)).await;
+    let all = soon("the answer", bob.semaphore("pool", 2).acquire_many_within(2, Wait::No)).await;
     release_all(all.expect("it does not fail").expect("both are free")).await;
 }
 
@@ -178,12 +178,12 @@ async fn drop_taken(fixture: &dyn Fixture) {
 }
 
 async fn drop_try(fixture: &dyn Fixture) {
-    let acquire = async |party: Party| party.semaphore("door", 2).try_acquire_many(2).await;
-    drop_at_every_await_point(fixture, "try_acquire_many()", Before::Free, one_of_two, 5, acquire).await;
+    let acquire = async |party: Party| party.semaphore("door", 2).acquire_many_within(2, Wait::No).await;
+    drop_at_every_await_point(fixture, "acquire_many_within(Wait::No)", Before::Free, one_of_two, 5, acquire).await;
 }
 
 async fn drop_timeout(fixture: &dyn Fixture) {
-    let acquire = async |party: Party| party.semaphore("door", 2).acquire_many_timeout(2, LONG).await;
+    let acquire = async |party: Party| party.semaphore("door", 2).acquire_many_within(2, Wait::AtMost(LONG)).await;
     let before = Before::ReleasedOnceQueued;
-    drop_at_every_await_point(fixture, "acquire_many_timeout()", before, one_of_two, 6, acquire).await;
+    drop_at_every_await_point(fixture, "acquire_many_within(Wait::AtMost)", before, one_of_two, 6, acquire).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Result};
+use lockkeeper_core::{Advice, Result, Wait};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -52,7 +52,7 @@ impl Ask {
         Ok(match self {
             Self::Read => party.rw_lock("book").read_timeout(TIMEOUT).await?.is_some(),
             Self::Write => party.rw_lock("book").write_timeout(TIMEOUT).await?.is_some(),
-            Self::Permits => party.semaphore("pool", 2).acquire_many_timeout(2, TIMEOUT).await?.is_some(),
+            Self::Permits => party.semaphore("pool", 2).acquire_many_within(2, Wait::AtMost(TIMEOUT)).await?.is_some(),
         })
     }
 }

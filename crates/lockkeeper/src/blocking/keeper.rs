@@ -25,6 +25,11 @@ pub fn connect(url: &str) -> Result<Keeper> {
     Keeper::start(crate::builder(url)?)
 }
 
+/// Unwraps the grant of a wait without an end.
+pub(super) fn granted<T>(granted: Option<T>) -> T {
+    granted.expect("without an end of the wait there is a grant or an error")
+}
+
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// The session ends when the keeper, its clones, and all its locks and guards are dropped, or on [`Keeper::close`]. A

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Result;
-use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::keeper::{User, granted, this_thread};
 use crate::blocking::{MultiGuard, Mutex, RwLock};
+use crate::{Result, Wait};
 
 /// One of the locks of a [`MultiLock`], and how it is to be locked.
 #[derive(Clone)]
@@ -78,24 +78,26 @@ impl MultiLock {
     /// Waits until all locks are taken, however long it takes.
     #[doc(alias = "acquire")]
     pub fn lock(&self) -> Result<MultiGuard> {
-        let (thread, locks) = (this_thread(), self.locks.clone());
-        let held = self.users[0].call(async move { thread.lock_all(&locks).await })?;
-        Ok(MultiGuard::new(held, self.users.clone()))
+        self.lock_within(Wait::Forever).map(granted)
     }
 
     /// Takes all locks if each is free or this thread's; `None` otherwise, and then it holds no more than before.
     pub fn try_lock(&self) -> Result<Option<MultiGuard>> {
-        let (thread, locks) = (this_thread(), self.locks.clone());
-        let held = self.users[0].call(async move { thread.try_lock_all(&locks).await })?;
-        Ok(held.map(|held| MultiGuard::new(held, self.users.clone())))
+        self.lock_within(Wait::No)
     }
 
     /// Waits until all locks are taken, at most for `timeout` in all; `None` if the time was over first, and then it
     /// holds no more than before.
     #[doc(alias = "acquire")]
     pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MultiGuard>> {
+        self.lock_within(Wait::AtMost(timeout))
+    }
+
+    /// Waits until all locks are taken, for as long as `wait` says in all; `None` if the time was over first, and then it
+    /// holds no more than before.
+    pub fn lock_within(&self, wait: Wait) -> Result<Option<MultiGuard>> {
         let (thread, locks) = (this_thread(), self.locks.clone());
-        let held = self.users[0].call(async move { thread.lock_all_timeout(&locks, timeout).await })?;
+        let held = self.users[0].call(async move { thread.lock_all_within(&locks, wait).await })?;
         Ok(held.map(|held| MultiGuard::new(held, self.users.clone())))
     }
 }

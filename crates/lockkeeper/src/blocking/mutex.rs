@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::keeper::{User, granted, this_thread};
 use crate::blocking::{Guard, MutexGuard};
-use crate::{Hold, QueueName, Result};
+use crate::{Hold, QueueName, Result, Wait};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
@@ -40,24 +40,25 @@ impl Mutex {
     /// Waits for the lock, however long it takes; returns at once if this thread has it.
     #[doc(alias = "acquire")]
     pub fn lock(&self) -> Result<MutexGuard> {
-        let (thread, mutex) = (this_thread(), self.mutex.clone());
-        let held = self.user.call(async move { thread.lock(&mutex).await })?;
-        Ok(Guard::new(held, &self.user))
+        self.lock_within(Wait::Forever).map(granted)
     }
 
     /// Takes the lock if this thread has it or it is free; `None` if another contender holds it or waits for it.
     #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> Result<Option<MutexGuard>> {
-        let (thread, mutex) = (this_thread(), self.mutex.clone());
-        let held = self.user.call(async move { thread.try_lock(&mutex).await })?;
-        Ok(held.map(|held| Guard::new(held, &self.user)))
+        self.lock_within(Wait::No)
     }
 
     /// Waits for the lock, at most for `timeout`; `None` if the time was over first.
     #[doc(alias = "acquire")]
     pub fn lock_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        self.lock_within(Wait::AtMost(timeout))
+    }
+
+    /// Waits for the lock, for as long as `wait` says; `None` if the time was over first.
+    pub fn lock_within(&self, wait: Wait) -> Result<Option<MutexGuard>> {
         let (thread, mutex) = (this_thread(), self.mutex.clone());
-        let held = self.user.call(async move { thread.lock_timeout(&mutex, timeout).await })?;
+        let held = self.user.call(async move { thread.lock_within(&mutex, wait).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::keeper::{User, this_thread};
+use crate::blocking::keeper::{User, granted, this_thread};
 use crate::blocking::{Guard, ReadGuard, WriteGuard};
-use crate::{Hold, QueueName, Result};
+use crate::{Hold, QueueName, Result, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them.
 ///
@@ -47,45 +47,47 @@ impl RwLock {
     /// Waits for a share of the lock, however long it takes; returns at once if this thread has a share or writes.
     #[doc(alias = "readLock")]
     pub fn read(&self) -> Result<ReadGuard> {
-        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.read(&rw_lock).await })?;
-        Ok(Guard::new(held, &self.user))
+        self.read_within(Wait::Forever).map(granted)
     }
 
     /// Takes a share of the lock if this thread has one or writes, or no writer has the lock or waits for it; `None`
     /// otherwise.
     pub fn try_read(&self) -> Result<Option<ReadGuard>> {
-        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.try_read(&rw_lock).await })?;
-        Ok(held.map(|held| Guard::new(held, &self.user)))
+        self.read_within(Wait::No)
     }
 
     /// Waits for a share of the lock, at most for `timeout`; `None` if the time was over first.
     pub fn read_timeout(&self, timeout: Duration) -> Result<Option<ReadGuard>> {
+        self.read_within(Wait::AtMost(timeout))
+    }
+
+    /// Waits for a share of the lock, for as long as `wait` says; `None` if the time was over first.
+    pub fn read_within(&self, wait: Wait) -> Result<Option<ReadGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.read_timeout(&rw_lock, timeout).await })?;
+        let held = self.user.call(async move { thread.read_within(&rw_lock, wait).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 
     /// Waits to have the lock alone, however long it takes; returns at once if this thread has it alone.
     #[doc(alias = "writeLock")]
     pub fn write(&self) -> Result<WriteGuard> {
-        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.write(&rw_lock).await })?;
-        Ok(Guard::new(held, &self.user))
+        self.write_within(Wait::Forever).map(granted)
     }
 
     /// Takes the lock alone if this thread has it alone, or it is free; `None` otherwise.
     pub fn try_write(&self) -> Result<Option<WriteGuard>> {
-        let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.try_write(&rw_lock).await })?;
-        Ok(held.map(|held| Guard::new(held, &self.user)))
+        self.write_within(Wait::No)
     }
 
     /// Waits to have the lock alone, at most for `timeout`; `None` if the time was over first.
     pub fn write_timeout(&self, timeout: Duration) -> Result<Option<WriteGuard>> {
+        self.write_within(Wait::AtMost(timeout))
+    }
+
+    /// Waits to have the lock alone, for as long as `wait` says; `None` if the time was over first.
+    pub fn write_within(&self, wait: Wait) -> Result<Option<WriteGuard>> {
         let (thread, rw_lock) = (this_thread(), self.rw_lock.clone());
-        let held = self.user.call(async move { thread.write_timeout(&rw_lock, timeout).await })?;
+        let held = self.user.call(async move { thread.write_within(&rw_lock, wait).await })?;
         Ok(held.map(|held| Guard::new(held, &self.user)))
     }
 

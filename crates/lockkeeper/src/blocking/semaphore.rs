@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking::Permit;
-use crate::blocking::keeper::User;
-use crate::{QueueName, Result};
+use crate::blocking::keeper::{User, granted};
+use crate::{QueueName, Result, Wait};
 
 /// A semaphore: a number of permits, and one queue of those that wait for some. Permits belong to no thread.
 ///
@@ -45,48 +45,36 @@ impl Semaphore {
 
     /// Waits for one permit, however long it takes.
     pub fn acquire(&self) -> Result<Permit> {
-        let semaphore = self.semaphore.clone();
-        let permit = self.user.call(async move { semaphore.acquire().await })?;
-        Ok(Permit::new(permit, &self.user))
+        self.acquire_within(Wait::Forever).map(granted)
     }
 
     /// Takes one permit if one is free and no contender waits; `None` otherwise.
     pub fn try_acquire(&self) -> Result<Option<Permit>> {
-        let semaphore = self.semaphore.clone();
-        let permit = self.user.call(async move { semaphore.try_acquire().await })?;
-        Ok(permit.map(|permit| Permit::new(permit, &self.user)))
+        self.acquire_within(Wait::No)
     }
 
     /// Waits for one permit, at most for `timeout`; `None` if the time was over first.
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Permit>> {
+        self.acquire_within(Wait::AtMost(timeout))
+    }
+
+    /// Waits for one permit, for as long as `wait` says; `None` if the time was over first.
+    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Permit>> {
         let semaphore = self.semaphore.clone();
-        let permit = self.user.call(async move { semaphore.acquire_timeout(timeout).await })?;
+        let permit = self.user.call(async move { semaphore.acquire_within(wait).await })?;
         Ok(permit.map(|permit| Permit::new(permit, &self.user)))
     }
 
-    /// Waits for this many permits, granted all at once; each may be given back by itself.
+    /// Waits for this many permits, granted all at once; each may be given back separately.
     pub fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>> {
-        let semaphore = self.semaphore.clone();
-        let granted = self.user.call(async move { semaphore.acquire_many(permits).await })?;
-        Ok(self.permits(granted))
+        self.acquire_many_within(permits, Wait::Forever).map(granted)
     }
 
-    /// Takes this many permits if they are free and no contender waits; `None` otherwise.
-    pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>> {
+    /// Waits for this many permits, for as long as `wait` says; `None` if the time was over first, and then none is held.
+    pub fn acquire_many_within(&self, permits: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
         let semaphore = self.semaphore.clone();
-        let granted = self.user.call(async move { semaphore.try_acquire_many(permits).await })?;
-        Ok(granted.map(|granted| self.permits(granted)))
-    }
-
-    /// Waits for this many permits, at most for `timeout`; `None` if the time was over first, and then none is held.
-    pub fn acquire_many_timeout(&self, permits: u32, timeout: Duration) -> Result<Option<Vec<Permit>>> {
-        let semaphore = self.semaphore.clone();
-        let granted = self.user.call(async move { semaphore.acquire_many_timeout(permits, timeout).await })?;
-        Ok(granted.map(|granted| self.permits(granted)))
-    }
-
-    fn permits(&self, granted: Vec<crate::Permit>) -> Vec<Permit> {
-        granted.into_iter().map(|permit| Permit::new(permit, &self.user)).collect()
+        let granted = self.user.call(async move { semaphore.acquire_many_within(permits, wait).await })?;
+        Ok(granted.map(|granted| granted.into_iter().map(|permit| Permit::new(permit, &self.user)).collect()))
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) use freeze::Freeze;
 pub(crate) use line::{Joined, OnePlace, join_beside};
 pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits};
-pub(crate) use persist::{Attempt, Patience, Progress, STEADY, grant_by};
+pub(crate) use persist::{Attempt, Progress, STEADY, grant_by};
 pub(crate) use place::{Granted, Place};
 pub(crate) use refusal::{lost_error, refused};
 pub(crate) use resume::{InLine, Resumed};

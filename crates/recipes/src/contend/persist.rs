@@ -7,7 +7,7 @@ use super::refusal::{check_standing, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing};
+use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing, Wait};
 
 /// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
 /// less, a service that ends every session at once would be asked for another in a busy loop.
@@ -43,24 +43,6 @@ pub(crate) enum Progress {
     Placed,
 }
 
-/// How long to wait for a grant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// However long it takes.
-    Endless,
-    /// Until this moment.
-    Until(BootInstant),
-    /// Not at all.
-    None,
-}
-
-impl Patience {
-    /// Reads a caller's timeout: zero is [`Patience::None`].
-    pub(crate) fn within(shared: &Shared, timeout: Duration) -> Self {
-        if timeout.is_zero() { Self::None } else { Self::Until(shared.clock.now().saturating_add(timeout)) }
-    }
-}
-
 /// How often a call that does not wait checks whether another process holds it up: a process that is just entering the
 /// queue needs microseconds, unless it was stopped while it entered.
 const HELD_UP_LOOK: Duration = Duration::from_millis(250);
@@ -71,17 +53,14 @@ const HELD_UP_LOOK: Duration = Duration::from_millis(250);
 ///
 /// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before there was a place:
 /// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
-/// Without patience nothing is retried.
-pub(crate) async fn grant_by<A: Attempt>(
-    shared: &Shared,
-    attempt: &A,
-    patience: Patience,
-) -> Result<Option<A::Granted>> {
-    let deadline = match patience {
-        Patience::None => return try_unless_held_up(shared, attempt).await,
-        Patience::Until(deadline) => Some(deadline),
-        Patience::Endless => None,
-    };
+/// Without a wait nothing is retried.
+pub(crate) async fn grant_by<A: Attempt>(shared: &Shared, attempt: &A, wait: Wait) -> Result<Option<A::Granted>> {
+    let now = shared.clock.now();
+    let wait = wait.starting(now);
+    if wait == Wait::No {
+        return try_unless_held_up(shared, attempt).await;
+    }
+    let deadline = wait.deadline(now);
     refuse(shared, attempt)?;
     let mut progress = Progress::NoPlace(None);
     let time_is_up = async {

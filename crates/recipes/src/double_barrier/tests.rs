@@ -10,7 +10,7 @@ use super::{Entered, MEMBERS_MAX};
 use crate::Keeper;
 use crate::memory::MemoryService;
 use lockkeeper_core::clock::TestClock;
-use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil};
+use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
 
 const SOON: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(600);
@@ -126,7 +126,7 @@ async fn a_member_that_comes_after_one_of_a_round_has_left_waits_for_the_next_ro
     let (ann, bob, eve, dan) = (service.keeper(), service.keeper(), service.keeper(), service.keeper());
     let (first, second) = (enter(&ann, 2), enter(&bob, 2));
     let (first, second) = (soon(first).await, soon(second).await);
-    assert!(!first.leave_timeout(Duration::ZERO).await.unwrap());
+    assert!(first.leave_within(Wait::No).await.unwrap().is_none());
     let third = enter(&eve, 2);
     settle().await;
     assert!(!third.is_finished(), "bob is of the round before");
@@ -150,7 +150,7 @@ async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_be
         let (first, second) = (enter(&keepers[0], 2), enter(&keepers[1], 2));
         let (first, second) = (soon(first).await, soon(second).await);
         let late = soon(enter(&keepers[2], 2)).await;
-        assert!(!first.leave_timeout(Duration::ZERO).await.unwrap());
+        assert!(first.leave_within(Wait::No).await.unwrap().is_none());
         let mut leaving = None;
         let mut second = Some(second);
         if second_leaves_first {
@@ -210,7 +210,7 @@ async fn a_member_that_gives_up_or_is_cancelled_does_not_count() {
     let service = service();
     let (ann, bob) = (service.keeper(), service.keeper());
     let barrier = ann.double_barrier("d", 2).unwrap();
-    assert!(barrier.enter_timeout(Duration::from_secs(3)).await.unwrap().is_none());
+    assert!(barrier.enter_within(Wait::AtMost(Duration::from_secs(3))).await.unwrap().is_none());
     let cancelled = enter(&ann, 2);
     settle().await;
     cancelled.abort();

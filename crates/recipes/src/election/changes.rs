@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::contend::{Attempt, Patience, Progress, grant_by, onlooker_error};
+use crate::contend::{Attempt, Progress, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
-use lockkeeper_core::ContenderId;
+use lockkeeper_core::{ContenderId, Wait};
 use lockkeeper_core::{QueueName, Result, Session};
 
 /// Watches who leads; made by [`Election::changes`](crate::Election::changes).
@@ -51,7 +51,7 @@ impl LeaderChanges {
     #[doc(alias = "LeaderLatchListener")]
     pub async fn next(&mut self) -> Result<Option<ContenderId>> {
         let change = HeadChange { queue: &self.lock.queue, told: self.told.as_ref() };
-        let head = grant_by(&self.lock.shared, &change, Patience::Endless).await.map(granted)?;
+        let head = grant_by(&self.lock.shared, &change, Wait::Forever).await.map(granted)?;
         self.told = Some(head.clone());
         Ok(head)
     }
@@ -156,7 +156,7 @@ mod tests {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     if changed {
                         // A candidate that is gone again, and one that stays.
-                        drop(election.campaign_timeout(Duration::from_millis(1)).await);
+                        drop(election.campaign_within(Wait::AtMost(Duration::from_millis(1))).await);
                         ann.testing().unwrap().expire_session();
                     }
                     testing.heal();

@@ -1,14 +1,12 @@
 //! The election itself: campaign, resign, see who leads.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::LeaderChanges;
 use crate::Keeper;
-use crate::contend::Patience;
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ContenderInfo, Mode};
+use lockkeeper_core::{ContenderInfo, Mode, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// Proof that this process leads. Dropping it resigns.
@@ -37,7 +35,7 @@ impl Leadership {
 /// let election = keeper.election("scheduler")?;
 /// let leadership = election.campaign().await?;
 /// assert_eq!(election.leader().await?.map(|leader| leader.id).as_ref(), Some(leadership.hold().contender()));
-/// assert!(election.try_campaign().await?.is_none());
+/// assert!(election.campaign_within(Wait::No).await?.is_none());
 /// leadership.resign().await?;
 /// # Ok(())
 /// # }
@@ -70,17 +68,13 @@ impl Election {
 
     /// Stands for election, and waits to lead, however long it takes.
     pub async fn campaign(&self) -> Result<Leadership> {
-        self.lock.grant(Mode::Candidate, Patience::Endless).await.map(granted)
+        self.campaign_within(Wait::Forever).await.map(granted)
     }
 
-    /// Leads if there is no other candidate; `None` otherwise.
-    pub async fn try_campaign(&self) -> Result<Option<Leadership>> {
-        self.lock.grant(Mode::Candidate, Patience::None).await
-    }
-
-    /// Stands for election, and waits to lead, at most for `timeout`; `None` if the time was up first.
-    pub async fn campaign_timeout(&self, timeout: Duration) -> Result<Option<Leadership>> {
-        self.lock.grant(Mode::Candidate, Patience::within(&self.lock.shared, timeout)).await
+    /// Stands for election, and waits to lead, for as long as `wait` says; `None` if the time was up first. Without a
+    /// wait it leads only if there is no other candidate.
+    pub async fn campaign_within(&self, wait: Wait) -> Result<Option<Leadership>> {
+        self.lock.grant(Mode::Candidate, wait).await
     }
 
     /// Shows the leader; `None` if there is no candidate, or the election is frozen.

@@ -10,7 +10,7 @@ use crate::event::{Event, Observer};
 use crate::memory::MemoryService;
 use crate::{Keeper, LeaderSelector, Member, MultiLock, Mutex, OwnerKey, Requeue};
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{ErrorKind, Mode, SafeUntil};
+use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -149,7 +149,7 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
     let timed = tokio::spawn({
         let election = ann.election("lead").unwrap();
         let lead = bob.election("lead").unwrap().campaign().await.unwrap();
-        async move { (election.campaign_timeout(10 * DEADLINE).await, lead) }
+        async move { (election.campaign_within(Wait::AtMost(10 * DEADLINE)).await, lead) }
     });
     settle().await;
     let draining = ann.drain(DEADLINE);
@@ -217,7 +217,7 @@ async fn a_drain_waits_neither_for_what_is_lost_nor_for_a_place_in_line_that_no_
     ann.testing().unwrap().cut(SafeUntil::At(start.saturating_add(DEADLINE / 2)));
     assert!(ann.drain(DEADLINE).await.is_empty());
     assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 2, "as long as it may be believed");
-    assert_eq!(in_line.granted_timeout(DEADLINE).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(in_line.granted_within(Wait::AtMost(DEADLINE)).await.unwrap_err().kind(), ErrorKind::Closed);
     drop((lost, limited, busy, in_line));
     assert!(ann.holds().is_empty());
 }
@@ -283,11 +283,11 @@ async fn a_place_in_line_is_listed_also_after_a_wait_for_its_grant_was_given_up(
     let (ann, bob) = (service.keeper(), service.keeper());
     let busy = bob.mutex("busy").unwrap().lock().await.unwrap();
     let mut in_line = ann.mutex("busy").unwrap().queue_up().await.unwrap();
-    let given_up = tokio::time::timeout(DEADLINE / 2, in_line.granted_timeout(DEADLINE)).await;
+    let given_up = tokio::time::timeout(DEADLINE / 2, in_line.granted_within(Wait::AtMost(DEADLINE))).await;
     assert!(given_up.is_err() && bob.contenders("busy").await.unwrap().len() == 2);
     assert_eq!(listed(&ann), [("busy".to_owned(), Mode::Mutex, false)]);
     drop(busy);
-    let guard = in_line.granted_timeout(DEADLINE).await.unwrap().unwrap();
+    let guard = in_line.granted_within(Wait::AtMost(DEADLINE)).await.unwrap().unwrap();
     assert_eq!(listed(&ann), [("busy".to_owned(), Mode::Mutex, true)]);
     drop(guard);
     assert_eq!(listed(&ann), []);

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::{Patience, STEADY};
+use crate::contend::STEADY;
 use crate::event::Event;
 use crate::lock::{Lock, granted};
 use crate::multi_lock::guard::MultiGuard;
 use crate::multi_lock::member::Member;
 use crate::{Hold, OwnerKey};
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result, Wait};
 
 /// Several locks, of one service or of many, that are taken all together or not at all.
 ///
@@ -81,32 +81,38 @@ impl MultiLock {
     ///
     /// It looks at all of them before it takes the first: if one is taken, this costs no write.
     pub async fn try_lock(&self) -> Result<Option<MultiGuard>> {
-        OwnerKey::new().try_lock_all(self).await
+        self.lock_within(Wait::No).await
     }
 
     /// Waits until all locks are granted, at most for `timeout` in all; `None` if the time was up first, and then none
     /// is held.
     #[doc(alias = "acquire")]
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<Option<MultiGuard>> {
-        OwnerKey::new().lock_all_timeout(self, timeout).await
+        self.lock_within(Wait::AtMost(timeout)).await
+    }
+
+    /// Waits until all locks are granted, for as long as `wait` says in all; `None` if the time was up first, and then
+    /// none is held.
+    pub async fn lock_within(&self, wait: Wait) -> Result<Option<MultiGuard>> {
+        OwnerKey::new().lock_all_within(self, wait).await
     }
 
     /// Takes all members, one after the other; again if a hold was lost meanwhile.
-    async fn grant(&self, owner: &OwnerKey, patience: impl Fn(&Member) -> Patience) -> Result<Option<MultiGuard>> {
+    async fn grant(&self, owner: &OwnerKey, wait: Wait) -> Result<Option<MultiGuard>> {
         // Keepers may have different clocks; the deadline is computed on each at the same moment.
-        let patience: Vec<Patience> = self.members.iter().map(patience).collect();
         let times = || -> Vec<_> { self.members.iter().map(|member| member.wanted().0.shared.clock.now()).collect() };
         let mut started = times();
+        let waits: Vec<Wait> = started.iter().map(|&now| wait.starting(now)).collect();
         let mut failed = 0_u32;
         loop {
             let round_started = times();
-            let (number, reason) = match self.round(owner, &patience).await {
+            let (number, reason) = match self.round(owner, &waits).await {
                 Round::Done(outcome) => return outcome,
                 Round::LostOnTheWay { number, reason } => (number, reason),
             };
             let Lock { shared, queue, .. } = self.members[number].wanted().0;
             let error = Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue);
-            if matches!(patience[number], Patience::None) {
+            if waits[number] == Wait::No {
                 return Err(error);
             }
             let now = shared.clock.now();
@@ -120,22 +126,20 @@ impl MultiLock {
                 return Err(error);
             };
             shared.observers.emit(&Event::Rejoining { lock: queue.clone(), reason });
-            let next = match patience[number] {
-                Patience::Until(deadline) => deadline.min(now.saturating_add(delay)),
-                Patience::Endless | Patience::None => now.saturating_add(delay),
-            };
+            let next = now.saturating_add(delay);
+            let next = waits[number].deadline(now).map_or(next, |deadline| deadline.min(next));
             shared.clock.sleep_until(next).await;
         }
     }
 
     /// Takes one member after the other; gives back those that were taken unless all could be.
-    async fn round(&self, owner: &OwnerKey, patience: &[Patience]) -> Round {
+    async fn round(&self, owner: &OwnerKey, waits: &[Wait]) -> Round {
         let mut taken = MultiGuard::of_none();
-        for (member, patience) in self.members.iter().zip(patience) {
+        for (member, &wait) in self.members.iter().zip(waits) {
             let guard = tokio::select! {
                 biased;
                 (number, reason) = taken.first_lost() => return Round::LostOnTheWay { number, reason },
-                guard = member.grant(owner, *patience) => guard,
+                guard = member.grant(owner, wait) => guard,
             };
             match guard {
                 Ok(Some(guard)) => taken.add(guard),
@@ -165,28 +169,21 @@ impl OwnerKey {
     ///
     /// Also those of [`OwnerKey::lock`], [`OwnerKey::read`] and [`OwnerKey::write`] for each lock.
     pub async fn lock_all(&self, locks: &MultiLock) -> Result<MultiGuard> {
-        locks.grant(self, |_| Patience::Endless).await.map(granted)
+        self.lock_all_within(locks, Wait::Forever).await.map(granted)
     }
 
-    /// Takes all locks, as [`MultiLock::try_lock`] does; those that this owner has already count. Errors are also those
-    /// of [`OwnerKey::lock_all`].
-    pub async fn try_lock_all(&self, locks: &MultiLock) -> Result<Option<MultiGuard>> {
-        // The look at the first one comes just before it is taken.
-        for member in &locks.members[1..] {
-            if !self.has(member.wanted().0) && !member.looks_free().await? {
-                return Ok(None);
+    /// Waits until this owner has all locks, as [`MultiLock::lock_within`] does; those that it has already count. Errors
+    /// are also those of [`OwnerKey::lock_all`].
+    pub async fn lock_all_within(&self, locks: &MultiLock, wait: Wait) -> Result<Option<MultiGuard>> {
+        if matches!(wait, Wait::No | Wait::AtMost(Duration::ZERO)) {
+            // The look at the first one comes just before it is taken.
+            for member in &locks.members[1..] {
+                if !self.has(member.wanted().0) && !member.looks_free().await? {
+                    return Ok(None);
+                }
             }
         }
-        locks.grant(self, |_| Patience::None).await
-    }
-
-    /// Waits until this owner has all locks, as [`MultiLock::lock_timeout`] does; those that it has already count.
-    /// Errors are also those of [`OwnerKey::lock_all`].
-    pub async fn lock_all_timeout(&self, locks: &MultiLock, timeout: Duration) -> Result<Option<MultiGuard>> {
-        if timeout.is_zero() {
-            return self.try_lock_all(locks).await;
-        }
-        locks.grant(self, |member| Patience::within(&member.wanted().0.shared, timeout)).await
+        locks.grant(self, wait).await
     }
 }
 

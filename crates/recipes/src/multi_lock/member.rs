@@ -1,10 +1,10 @@
 //! One of several locks, and its place in the common order.
 
-use crate::contend::{OnePlace, Patience};
+use crate::contend::OnePlace;
 use crate::lock::Lock;
 use crate::multi_lock::guard::Taken;
 use crate::{Mutex, OwnerKey, RwLock};
-use lockkeeper_core::Mode;
+use lockkeeper_core::{Mode, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
@@ -44,12 +44,12 @@ impl Member {
         (lock.shared.backend.service(), &lock.queue)
     }
 
-    pub(super) async fn grant(&self, owner: &OwnerKey, patience: Patience) -> Result<Option<Taken>> {
+    pub(super) async fn grant(&self, owner: &OwnerKey, wait: Wait) -> Result<Option<Taken>> {
         let (lock, _) = self.wanted();
         Ok(match self {
-            Self::Mutex(_) => owner.have(lock, patience).await?.map(Taken::Mutex),
-            Self::Read(_) => owner.have(lock, patience).await?.map(Taken::Read),
-            Self::Write(_) => owner.have(lock, patience).await?.map(Taken::Write),
+            Self::Mutex(_) => owner.have(lock, wait).await?.map(Taken::Mutex),
+            Self::Read(_) => owner.have(lock, wait).await?.map(Taken::Read),
+            Self::Write(_) => owner.have(lock, wait).await?.map(Taken::Write),
         })
     }
 

@@ -9,7 +9,7 @@ use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
 use crate::{Event, Keeper, Member, MultiLock, Mutex, Observer, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil, Wait};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -285,14 +285,17 @@ async fn what_an_owner_has_already_counts() {
     let locks = MultiLock::new([a.clone().into(), Member::read(book.clone())]).unwrap();
     let owner = OwnerKey::new();
     let (door, write) = (owner.lock(&a).await.unwrap(), owner.write(&book).await.unwrap());
-    let all = owner.try_lock_all(&locks).await.unwrap().expect("they are ours");
+    let all = owner.lock_all_within(&locks, Wait::No).await.unwrap().expect("they are ours");
     assert!(locks.try_lock().await.unwrap().is_none());
     assert_eq!(counts(&keeper, &["a", "book"]).await, [1, 2]);
     drop((door, write));
     assert!(all.is_held());
     drop(owner.lock_all(&locks).await.unwrap());
     let alone = MultiLock::new([Member::write(book)]).unwrap();
-    assert_eq!(owner.lock_all_timeout(&alone, TIMEOUT).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    assert_eq!(
+        owner.lock_all_within(&alone, Wait::AtMost(TIMEOUT)).await.unwrap_err().kind(),
+        ErrorKind::WouldDeadlock
+    );
     all.release().await.unwrap();
     assert_eq!(counts(&keeper, &["a", "book"]).await, [0, 0]);
 }

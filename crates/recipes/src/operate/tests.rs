@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::LockKind;
 use crate::Keeper;
 use crate::memory::MemoryService;
-use lockkeeper_core::Revocation;
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{ErrorKind, FencingToken, LossReason, Mode, Operation, SafeUntil};
+use lockkeeper_core::{Revocation, Wait};
 
 const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ async fn a_holder_that_is_asked_gives_the_lock_up_and_the_caller_is_told() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         guard.release().await.map(|()| asked)
     });
-    assert!(bob.revoke("m", because("deploying"), WHILE).await.unwrap());
+    assert!(bob.revoke("m", because("deploying"), Wait::AtMost(WHILE)).await.unwrap().is_some());
     assert_eq!(holder.await.unwrap().unwrap().why.as_deref(), Some("deploying"));
     assert!(bob.mutex("m").unwrap().try_lock().await.unwrap().is_some());
 }
@@ -55,8 +55,8 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_and_a_waiter_is_not_asked(
         async move { mutex.lock().await }
     });
     tokio::task::yield_now().await;
-    assert!(!eve.revoke("m", because("x"), Duration::from_secs(3)).await.unwrap());
-    assert!(!eve.revoke("m", because("x"), Duration::ZERO).await.unwrap());
+    assert!(eve.revoke("m", because("x"), Wait::AtMost(Duration::from_secs(3))).await.unwrap().is_none());
+    assert!(eve.revoke("m", because("x"), Wait::No).await.unwrap().is_none());
     assert!(guard.hold().is_held());
     let shown = eve.contenders("m").await.unwrap();
     assert_eq!(shown.iter().map(|info| info.revocation.is_some()).collect::<Vec<_>>(), [true, false]);
@@ -69,7 +69,7 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_and_a_waiter_is_not_asked(
 async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
-    assert!(eve.revoke("free", Revocation::default(), WHILE).await.unwrap());
+    assert!(eve.revoke("free", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
     let reads = [ann.rw_lock("r").unwrap().read().await.unwrap(), bob.rw_lock("r").unwrap().read().await.unwrap()];
     let [first, second] = reads.map(|guard| {
         tokio::spawn(async move {
@@ -77,15 +77,15 @@ async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
             guard.release().await
         })
     });
-    assert!(eve.revoke("r", Revocation::default(), WHILE).await.unwrap());
+    assert!(eve.revoke("r", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
     soon(first).await.unwrap().unwrap();
     soon(second).await.unwrap().unwrap();
     let permits = ann.semaphore("s", 3).unwrap().acquire_many(2).await.unwrap();
-    assert!(!eve.revoke("s", Revocation::default(), SOON).await.unwrap());
+    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(SOON)).await.unwrap().is_none());
     for permit in permits {
         soon(permit.hold().revoked()).await;
     }
-    assert!(eve.revoke("s", Revocation::default(), SOON).await.unwrap());
+    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(SOON)).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn a_frozen_lock_of_any_kind_keeps_all_clients_out_until_any_client_thaws_
     for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
         let service = service();
         let [ann, bob, eve] = keepers(&service);
-        let left = ann.freeze("l", kind, "moving disks", Some(WHILE)).await.unwrap().unwrap();
+        let left = ann.freeze("l", kind, "moving disks", Wait::AtMost(WHILE)).await.unwrap().unwrap();
         assert_eq!((left.frozen.as_deref(), left.token.is_some()), (Some("moving disks"), true));
         ann.close().await.unwrap();
         drop(ann);
@@ -161,15 +161,15 @@ async fn a_freeze_waits_its_turn_and_leaves_the_queue_when_its_time_is_up() {
     let [ann, bob] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
     for timeout in [Duration::ZERO, Duration::from_secs(3)] {
-        assert!(bob.freeze("m", LockKind::Mutex, "x", Some(timeout)).await.unwrap().is_none());
+        assert!(bob.freeze("m", LockKind::Mutex, "x", Wait::AtMost(timeout)).await.unwrap().is_none());
         assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
     }
-    let freezing = tokio::spawn(async move { bob.freeze("m", LockKind::Mutex, "x", None).await });
+    let freezing = tokio::spawn(async move { bob.freeze("m", LockKind::Mutex, "x", Wait::Forever).await });
     tokio::time::sleep(WHILE).await;
     assert!(!freezing.is_finished());
     guard.release().await.unwrap();
     assert!(soon(freezing).await.unwrap().unwrap().is_some());
-    let refused = ann.freeze("m", LockKind::Election, "y", None).await.unwrap_err();
+    let refused = ann.freeze("m", LockKind::Election, "y", Wait::Forever).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::KindMismatch);
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
 }
@@ -179,7 +179,7 @@ async fn a_semaphore_is_frozen_when_all_permits_are_given_back() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
     let permit = ann.semaphore("s", 2).unwrap().acquire().await.unwrap();
-    let freezing = tokio::spawn(async move { bob.freeze("s", LockKind::Semaphore, "x", None).await });
+    let freezing = tokio::spawn(async move { bob.freeze("s", LockKind::Semaphore, "x", Wait::Forever).await });
     tokio::time::sleep(WHILE).await;
     assert!(!freezing.is_finished());
     assert!(eve.semaphore("s", 2).unwrap().try_acquire().await.unwrap().is_none(), "one is free, but not granted");
@@ -194,10 +194,10 @@ async fn a_freeze_whose_session_expires_while_it_waits_keeps_its_place_and_can_s
         let service = service();
         let [ann, bob] = keepers(&service);
         let guard = ann.mutex("m").unwrap().lock().await.unwrap();
-        let timeout = Some(if in_time { 10 * WHILE } else { WHILE });
+        let wait = Wait::AtMost(if in_time { 10 * WHILE } else { WHILE });
         let freezing = tokio::spawn({
             let bob = bob.clone();
-            async move { bob.freeze("m", LockKind::Mutex, "x", timeout).await }
+            async move { bob.freeze("m", LockKind::Mutex, "x", wait).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = ann.contenders("m").await.unwrap();
@@ -223,11 +223,11 @@ async fn a_freeze_that_is_cancelled_or_whose_reply_is_lost_leaves_nothing_behind
     let service = service();
     let [ann, bob] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
-    let freezing = bob.freeze("m", LockKind::Mutex, "x", None);
+    let freezing = bob.freeze("m", LockKind::Mutex, "x", Wait::Forever);
     assert!(tokio::time::timeout(SOON, freezing).await.is_err());
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
     guard.release().await.unwrap();
     bob.testing().unwrap().drop_next_reply(Operation::Join);
-    assert!(bob.freeze("m", LockKind::Mutex, "x", Some(WHILE)).await.unwrap().is_some());
+    assert!(bob.freeze("m", LockKind::Mutex, "x", Wait::AtMost(WHILE)).await.unwrap().is_some());
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
 }

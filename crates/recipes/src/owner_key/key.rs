@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::beside::{Beside, lost_outside};
-use crate::contend::{Attempt, Granted, OnePlace, Patience, Progress};
+use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::event::Event;
 use crate::guard::kind;
 use crate::lock::{Lock, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::shared::Shared;
 use crate::{Guard, Mutex, MutexGuard, ReadGuard, Reentrant, RwLock, WriteGuard};
-use lockkeeper_core::Mode;
 use lockkeeper_core::{Error, ErrorKind, Liveness, Operation, QueueName, Result};
+use lockkeeper_core::{Mode, Wait};
 
 /// An owner within this process, which may lock again what it has.
 ///
@@ -77,18 +76,12 @@ impl OwnerKey {
 
     /// Waits for the mutex, however long it takes; at once if this owner has it.
     pub async fn lock(&self, mutex: &Mutex) -> Result<Reentrant<MutexGuard>> {
-        self.have(mutex.lock_itself(), Patience::Endless).await.map(granted)
+        self.lock_within(mutex, Wait::Forever).await.map(granted)
     }
 
-    /// Takes the mutex if this owner has it or it is free; `None` if another contender holds it or waits for it.
-    pub async fn try_lock(&self, mutex: &Mutex) -> Result<Option<Reentrant<MutexGuard>>> {
-        self.have(mutex.lock_itself(), Patience::None).await
-    }
-
-    /// Waits for the mutex, at most for `timeout`; at once if this owner has it; `None` if the time was up first.
-    pub async fn lock_timeout(&self, mutex: &Mutex, timeout: Duration) -> Result<Option<Reentrant<MutexGuard>>> {
-        let lock = mutex.lock_itself();
-        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    /// Waits for the mutex, for as long as `wait` says; at once if this owner has it; `None` if the time was up first.
+    pub async fn lock_within(&self, mutex: &Mutex, wait: Wait) -> Result<Option<Reentrant<MutexGuard>>> {
+        self.have(mutex.lock_itself(), wait).await
     }
 
     /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits,
@@ -97,51 +90,35 @@ impl OwnerKey {
     /// A share taken while this owner writes stands in the writer's place and has its token, so that no writer comes in
     /// between when the write lock is given up first.
     pub async fn read(&self, rw_lock: &RwLock) -> Result<Reentrant<ReadGuard>> {
-        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+        self.read_within(rw_lock, Wait::Forever).await.map(granted)
     }
 
-    /// Takes a share of the lock if this owner has one or writes, or if no writer has the lock or waits for it; `None`
-    /// otherwise.
-    pub async fn try_read(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<ReadGuard>>> {
-        self.have(rw_lock.lock_itself(), Patience::None).await
-    }
-
-    /// Waits for a share of the lock as [`OwnerKey::read`] does, at most for `timeout`; `None` if the time was up
+    /// Waits for a share of the lock as [`OwnerKey::read`] does, for as long as `wait` says; `None` if the time was up
     /// first.
-    pub async fn read_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<ReadGuard>>> {
-        let lock = rw_lock.lock_itself();
-        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    pub async fn read_within(&self, rw_lock: &RwLock, wait: Wait) -> Result<Option<Reentrant<ReadGuard>>> {
+        self.have(rw_lock.lock_itself(), wait).await
     }
 
     /// Waits to have the lock alone, however long it takes; at once if this owner has it alone.
     pub async fn write(&self, rw_lock: &RwLock) -> Result<Reentrant<WriteGuard>> {
-        self.have(rw_lock.lock_itself(), Patience::Endless).await.map(granted)
+        self.write_within(rw_lock, Wait::Forever).await.map(granted)
     }
 
-    /// Takes the lock alone if this owner has it alone, or if it is free; `None` otherwise.
-    pub async fn try_write(&self, rw_lock: &RwLock) -> Result<Option<Reentrant<WriteGuard>>> {
-        self.have(rw_lock.lock_itself(), Patience::None).await
-    }
-
-    /// Waits to have the lock alone as [`OwnerKey::write`] does, at most for `timeout`; `None` if the time was up
+    /// Waits to have the lock alone as [`OwnerKey::write`] does, for as long as `wait` says; `None` if the time was up
     /// first.
-    pub async fn write_timeout(&self, rw_lock: &RwLock, timeout: Duration) -> Result<Option<Reentrant<WriteGuard>>> {
-        let lock = rw_lock.lock_itself();
-        self.have(lock, Patience::within(&lock.shared, timeout)).await
+    pub async fn write_within(&self, rw_lock: &RwLock, wait: Wait) -> Result<Option<Reentrant<WriteGuard>>> {
+        self.have(rw_lock.lock_itself(), wait).await
     }
 
     /// Shares the hold that this owner has, or waits for its grant, one task at a time.
-    pub(crate) async fn have<Kind: Counted>(
-        &self,
-        lock: &Lock,
-        patience: Patience,
-    ) -> Result<Option<Reentrant<Guard<Kind>>>> {
+    pub(crate) async fn have<Kind: Counted>(&self, lock: &Lock, wait: Wait) -> Result<Option<Reentrant<Guard<Kind>>>> {
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
         }
         let called_at = lock.shared.clock.now();
+        let wait = wait.starting(called_at);
         let visit = self.places.visit(lock);
-        let Some(turn) = visit.turn(&lock.shared, patience).await else {
+        let Some(turn) = visit.turn(&lock.shared, wait).await else {
             let waited = lock.shared.clock.now().saturating_duration_since(called_at);
             lock.shared.observers.emit(&Event::NotAcquired { lock: lock.queue.clone(), waited });
             return Ok(None);
@@ -154,16 +131,16 @@ impl OwnerKey {
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), mode: Kind::MODE };
-                lock.grant_all(&beside, Kind::MODE, patience, |granted| vec![granted])
+                lock.grant_all(&beside, Kind::MODE, wait, |granted| vec![granted])
                     .await?
                     .and_then(|mut guards| guards.pop())
             }
             None if has_other_kind => {
                 let at_once = AtOnce { wanted: OnePlace { queue: &lock.queue, mode: Kind::MODE }, lock };
-                let guards = lock.grant_all(&at_once, Kind::MODE, patience, |granted| vec![granted]).await?;
+                let guards = lock.grant_all(&at_once, Kind::MODE, wait, |granted| vec![granted]).await?;
                 guards.and_then(|mut guards| guards.pop())
             }
-            None => lock.grant(Kind::MODE, patience).await?,
+            None => lock.grant(Kind::MODE, wait).await?,
         };
         let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
         drop(turn);

@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::OwnerKey;
-use crate::contend::Patience;
 use crate::guard::{Guard, kind};
 use crate::lock::Lock;
 use crate::shared::Shared;
-use lockkeeper_core::Mode;
+use lockkeeper_core::{Mode, Wait};
 use lockkeeper_core::{QueueName, Result};
 
 /// A kind of hold that one owner may have several guards of.
@@ -152,17 +151,12 @@ pub(super) struct Visit {
 
 impl Visit {
     /// Waits until no other task asks for this lock as the same owner; `None` if the time is up first.
-    pub(super) async fn turn(&self, shared: &Shared, patience: Patience) -> Option<OwnedMutexGuard<()>> {
+    pub(super) async fn turn(&self, shared: &Shared, wait: Wait) -> Option<OwnedMutexGuard<()>> {
         let turn = self.place.turn.clone();
-        match patience {
-            Patience::None => turn.try_lock_owned().ok(),
-            Patience::Endless => Some(turn.lock_owned().await),
-            Patience::Until(deadline) => tokio::select! {
-                biased;
-                turn = turn.lock_owned() => Some(turn),
-                () = shared.clock.sleep_until(deadline) => None,
-            },
+        if wait == Wait::No {
+            return turn.try_lock_owned().ok();
         }
+        shared.by(wait, turn.lock_owned()).await
     }
 
     /// Keeps a granted hold, for others to share.

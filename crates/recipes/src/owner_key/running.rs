@@ -47,6 +47,7 @@ mod tests {
     use super::*;
     use crate::Keeper;
     use crate::memory::MemoryService;
+    use lockkeeper_core::Wait;
     use lockkeeper_core::clock::TestClock;
     use lockkeeper_core::{ErrorKind, LossReason};
 
@@ -113,7 +114,7 @@ mod tests {
         let keeper = keeper();
         let door = keeper.mutex("door").unwrap();
         let owner = OwnerKey::new();
-        assert!(door.run(|_| owner.try_lock(&door)).await.unwrap().unwrap().is_none());
+        assert!(door.run(|_| owner.lock_within(&door, Wait::No)).await.unwrap().unwrap().is_none());
         let _held = owner.lock(&door).await.unwrap();
         assert!(tokio::time::timeout(Duration::from_secs(60), door.run(|_| async {})).await.is_err());
     }

@@ -8,7 +8,7 @@ use tokio::task::yield_now;
 use crate::memory::MemoryService;
 use crate::{Keeper, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,8 +35,8 @@ async fn all_guards_of_an_owner_count_on_one_place_and_any_of_them_may_be_the_la
     for last in 0..3 {
         let mut guards = vec![
             owner.lock(&mutex).await.unwrap(),
-            owner.try_lock(&mutex).await.unwrap().expect("it is ours"),
-            owner.clone().lock_timeout(&mutex, TIMEOUT).await.unwrap().expect("it is ours"),
+            owner.lock_within(&mutex, Wait::No).await.unwrap().expect("it is ours"),
+            owner.clone().lock_within(&mutex, Wait::AtMost(TIMEOUT)).await.unwrap().expect("it is ours"),
         ];
         assert_eq!(modes(&keeper, "door").await, [Mode::Mutex]);
         assert!(guards.iter().all(|guard| guard.fencing_token() == guards[0].fencing_token()));
@@ -57,9 +57,9 @@ async fn other_owners_and_other_keepers_do_not_count() {
     let (ann, bob) = (service.keeper(), service.keeper());
     let owner = OwnerKey::new();
     let guard = owner.lock(&ann.mutex("door").unwrap()).await.unwrap();
-    assert!(OwnerKey::new().try_lock(&ann.mutex("door").unwrap()).await.unwrap().is_none());
-    assert!(owner.try_lock(&bob.mutex("door").unwrap()).await.unwrap().is_none());
-    assert!(owner.try_lock(&ann.clone().mutex("door").unwrap()).await.unwrap().is_some());
+    assert!(OwnerKey::new().lock_within(&ann.mutex("door").unwrap(), Wait::No).await.unwrap().is_none());
+    assert!(owner.lock_within(&bob.mutex("door").unwrap(), Wait::No).await.unwrap().is_none());
+    assert!(owner.lock_within(&ann.clone().mutex("door").unwrap(), Wait::No).await.unwrap().is_some());
     drop(guard);
 }
 
@@ -116,8 +116,8 @@ async fn while_a_task_of_the_same_owner_waits_a_try_is_busy_and_a_timeout_is_kep
     let owner = OwnerKey::new();
     let mut waiting = Box::pin(owner.lock(&mutex));
     assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
-    assert!(owner.try_lock(&mutex).await.unwrap().is_none());
-    let (asked, start) = (owner.lock_timeout(&mutex, TIMEOUT), clock.now());
+    assert!(owner.lock_within(&mutex, Wait::No).await.unwrap().is_none());
+    let (asked, start) = (owner.lock_within(&mutex, Wait::AtMost(TIMEOUT)), clock.now());
     assert!(asked.await.unwrap().is_none());
     assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
     drop(held);
@@ -136,13 +136,13 @@ async fn inside_a_hold_that_was_lost_nothing_is_waited_for_until_its_last_guard_
     let lost = ErrorKind::Lost(LossReason::Expired);
     for error in [
         owner.lock(&mutex).await.unwrap_err(),
-        owner.try_lock(&mutex).await.unwrap_err(),
-        owner.lock_timeout(&mutex, TIMEOUT).await.unwrap_err(),
+        owner.lock_within(&mutex, Wait::No).await.unwrap_err(),
+        owner.lock_within(&mutex, Wait::AtMost(TIMEOUT)).await.unwrap_err(),
         owner.read(&rw_lock).await.unwrap_err(),
         owner.write(&rw_lock).await.unwrap_err(),
         // Also as the other kind of lock, which would keep it out if it were not lost.
         owner.read(&keeper.rw_lock("door").unwrap()).await.unwrap_err(),
-        owner.try_lock(&keeper.mutex("book").unwrap()).await.unwrap_err(),
+        owner.lock_within(&keeper.mutex("book").unwrap(), Wait::No).await.unwrap_err(),
         inner.release().await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.advice()), (lost, Advice::Permanent), "{error}");
@@ -180,8 +180,8 @@ async fn a_reader_that_asks_to_write_is_refused_at_once_and_keeps_its_share() {
     let read = owner.read(&rw_lock).await.unwrap();
     for error in [
         owner.write(&rw_lock).await.unwrap_err(),
-        owner.try_write(&rw_lock).await.unwrap_err(),
-        owner.write_timeout(&rw_lock, TIMEOUT).await.unwrap_err(),
+        owner.write_within(&rw_lock, Wait::No).await.unwrap_err(),
+        owner.write_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.advice()), (ErrorKind::WouldDeadlock, Advice::Permanent));
     }
@@ -202,8 +202,8 @@ async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_
     for error in [
         owner.read(&rw_lock).await.unwrap_err(),
         owner.write(&rw_lock).await.unwrap_err(),
-        owner.try_read(&rw_lock).await.unwrap_err(),
-        owner.write_timeout(&rw_lock, TIMEOUT).await.unwrap_err(),
+        owner.read_within(&rw_lock, Wait::No).await.unwrap_err(),
+        owner.write_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.advice()), refused, "{error}");
     }
@@ -230,10 +230,11 @@ async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in()
     let write = owner.write(&rw_lock).await.unwrap();
     let mut writer = Box::pin(rw_lock.write());
     assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
-    let read = owner.read_timeout(&rw_lock, TIMEOUT).await.unwrap().expect("no other contender is in the way");
+    let read =
+        owner.read_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.unwrap().expect("no other contender is in the way");
     assert_eq!(read.fencing_token(), write.fencing_token());
     // Both count, and a write may still be had while there is one.
-    drop(owner.try_read(&rw_lock).await.unwrap().expect("ours"));
+    drop(owner.read_within(&rw_lock, Wait::No).await.unwrap().expect("ours"));
     drop(owner.write(&rw_lock).await.unwrap());
     write.release().await.unwrap();
     assert!(read.hold().is_held());
@@ -263,9 +264,9 @@ async fn a_read_inside_a_write_is_tried_again_while_the_way_is_cut() {
     let owner = OwnerKey::new();
     let write = owner.write(&rw_lock).await.unwrap();
     keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
-    let error = owner.try_read(&rw_lock).await.unwrap_err();
+    let error = owner.read_within(&rw_lock, Wait::No).await.unwrap_err();
     assert_eq!(error.advice(), Advice::Transient);
-    assert!(owner.read_timeout(&rw_lock, TIMEOUT).await.is_err());
+    assert!(owner.read_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.is_err());
     let reading = tokio::spawn({
         let (owner, rw_lock) = (owner.clone(), rw_lock.clone());
         async move { owner.read(&rw_lock).await }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::memory::MemoryService;
 use crate::{Keeper, LockKind};
 use lockkeeper_core::clock::TestClock;
-use lockkeeper_core::{ErrorKind, Operation, SafeUntil};
+use lockkeeper_core::{ErrorKind, Operation, SafeUntil, Wait};
 
 const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);
@@ -28,14 +28,14 @@ async fn a_waiter_sees_its_place_come_nearer_and_who_holds() {
     let mut third = eve.mutex("m").unwrap().queue_up().await.unwrap();
     assert_eq!(third.position().await.unwrap(), 2);
     assert_eq!(third.holders().await.unwrap()[0].id, *holder.hold().contender());
-    assert!(third.granted_timeout(WHILE).await.unwrap().is_none());
+    assert!(third.granted_within(Wait::AtMost(WHILE)).await.unwrap().is_none());
     holder.release().await.unwrap();
     assert_eq!(second.position().await.unwrap(), 0);
     let second = soon(second.granted()).await.unwrap();
     assert_eq!(third.position().await.unwrap(), 1);
-    assert!(third.granted_timeout(Duration::ZERO).await.unwrap().is_none());
+    assert!(third.granted_within(Wait::No).await.unwrap().is_none());
     second.release().await.unwrap();
-    let granted = third.granted_timeout(Duration::ZERO).await.unwrap().unwrap();
+    let granted = third.granted_within(Wait::No).await.unwrap().unwrap();
     assert!(granted.hold().is_held());
     assert_eq!(third.contender(), None);
 }
@@ -47,7 +47,7 @@ async fn a_dropped_wait_leaves_the_queue_and_a_dropped_look_at_it_does_not() {
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     let third = eve.mutex("m").unwrap().queue_up().await.unwrap();
     for _ in 0..3 {
-        assert!(tokio::time::timeout(SOON, second.granted_timeout(WHILE)).await.is_err());
+        assert!(tokio::time::timeout(SOON, second.granted_within(Wait::AtMost(WHILE))).await.is_err());
         assert_eq!(second.position().await.unwrap(), 1);
     }
     let granted = second.granted();
@@ -62,10 +62,10 @@ async fn a_grant_between_two_looks_is_not_missed() {
     let [ann, bob] = keepers();
     let holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
-    assert!(second.granted_timeout(SOON).await.unwrap().is_none());
+    assert!(second.granted_within(Wait::AtMost(SOON)).await.unwrap().is_none());
     holder.release().await.unwrap();
     let third = ann.mutex("m").unwrap().queue_up().await.unwrap();
-    assert!(soon(second.granted_timeout(WHILE)).await.unwrap().is_some());
+    assert!(soon(second.granted_within(Wait::AtMost(WHILE))).await.unwrap().is_some());
     assert_eq!(third.position().await.unwrap(), 0);
 }
 
@@ -79,7 +79,7 @@ async fn a_waiter_whose_session_expires_or_whose_reply_is_lost_queues_up_again()
     let before = second.contender().cloned();
     bob.testing().unwrap().expire_session();
     assert!(second.position().await.is_err());
-    assert!(second.granted_timeout(WHILE).await.unwrap().is_none());
+    assert!(second.granted_within(Wait::AtMost(WHILE)).await.unwrap().is_none());
     assert_ne!(second.contender().cloned(), before);
     assert_eq!(second.position().await.unwrap(), 1);
     holder.release().await.unwrap();
@@ -105,7 +105,7 @@ async fn readers_writers_and_candidates_see_their_places_too_and_why_a_lock_is_f
     assert_eq!(write.position().await.unwrap(), 1);
     drop(first);
     assert!(soon(write.granted()).await.unwrap().hold().is_held());
-    bob.freeze("e", LockKind::Election, "moving disks", None).await.unwrap();
+    bob.freeze("e", LockKind::Election, "moving disks", Wait::Forever).await.unwrap();
     let candidate = ann.election("e").unwrap().stand().await.unwrap();
     assert_eq!(candidate.holders().await.unwrap()[0].frozen.as_deref(), Some("moving disks"));
     bob.thaw("e").await.unwrap();
@@ -123,11 +123,11 @@ async fn a_look_without_patience_says_once_that_the_place_was_lost_and_then_trie
         } else {
             bob.testing().unwrap().expire_session();
         }
-        assert!(second.granted_timeout(Duration::ZERO).await.is_err());
+        assert!(second.granted_within(Wait::No).await.is_err());
         assert_eq!(second.contender(), None);
-        assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_none());
+        assert!(second.granted_within(Wait::No).await.unwrap().is_none());
         holder.release().await.unwrap();
-        assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_some());
+        assert!(second.granted_within(Wait::No).await.unwrap().is_some());
     }
 }
 
@@ -138,8 +138,8 @@ async fn a_look_without_patience_that_fails_for_a_moment_costs_no_place() {
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     let before = second.contender().cloned();
     bob.testing().unwrap().cut(SafeUntil::ProcessEnd);
-    assert!(second.granted_timeout(Duration::ZERO).await.is_err());
+    assert!(second.granted_within(Wait::No).await.is_err());
     bob.testing().unwrap().heal();
-    assert!(second.granted_timeout(Duration::ZERO).await.unwrap().is_none());
+    assert!(second.granted_within(Wait::No).await.unwrap().is_none());
     assert_eq!(second.contender().cloned(), before);
 }

@@ -10,7 +10,7 @@ use lockkeeper_conformance::{Pace, Tap};
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
     Backend, ContenderInfo, ErrorKind, Expected, LossReason, Mode, Operation, Part, QueueName, Request, Result,
-    SafeUntil, Session,
+    SafeUntil, Session, Wait,
 };
 use lockkeeper_recipes::memory::{MemoryService, Testing};
 use lockkeeper_recipes::{Keeper, Permit, Permits};
@@ -98,13 +98,15 @@ const ASKINGS: [(&str, Asking); 6] = [
         let semaphore = scene.keeper.semaphore("door", 2).unwrap();
         Box::pin(async move { semaphore.acquire_many(2).await.map(|permits| !permits.is_empty()) })
     }),
-    ("try_acquire_many", |scene| {
+    ("acquire_many_within, no wait", |scene| {
         let semaphore = scene.keeper.semaphore("door", 2).unwrap();
-        Box::pin(async move { semaphore.try_acquire_many(2).await.map(|permits| permits.is_some()) })
+        Box::pin(async move { semaphore.acquire_many_within(2, Wait::No).await.map(|permits| permits.is_some()) })
     }),
-    ("acquire_many_timeout", |scene| {
+    ("acquire_many_within", |scene| {
         let semaphore = scene.keeper.semaphore("door", 2).unwrap();
-        Box::pin(async move { semaphore.acquire_many_timeout(2, SOON).await.map(|permits| permits.is_some()) })
+        Box::pin(
+            async move { semaphore.acquire_many_within(2, Wait::AtMost(SOON)).await.map(|permits| permits.is_some()) },
+        )
     }),
     ("read", |scene| {
         let rw_lock = scene.keeper.rw_lock("door").unwrap();

@@ -1,7 +1,7 @@
 //! Campaigns by hand.
 
 use super::{Duration, keepers, service};
-use lockkeeper_core::{ErrorKind, LossReason, Mode};
+use lockkeeper_core::{ErrorKind, LossReason, Mode, Wait};
 
 /// Curator's `testUncreatedPathGetLeader` and `testGetChildrenHitsNoNode`.
 #[tokio::test]
@@ -41,11 +41,11 @@ async fn candidates_lead_one_after_another_in_the_order_of_coming_with_growing_t
 async fn a_campaign_ends_when_its_time_is_up_and_leaves_no_candidate() {
     let [ann, bob] = keepers(&service()).map(|keeper| keeper.election("e").unwrap());
     let leadership = ann.campaign().await.unwrap();
-    assert!(bob.try_campaign().await.unwrap().is_none());
-    assert!(bob.campaign_timeout(Duration::from_secs(1)).await.unwrap().is_none());
+    assert!(bob.campaign_within(Wait::No).await.unwrap().is_none());
+    assert!(bob.campaign_within(Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_none());
     assert_eq!(bob.candidates().await.unwrap().len(), 1);
     drop(leadership);
-    assert!(bob.try_campaign().await.unwrap().is_some());
+    assert!(bob.campaign_within(Wait::No).await.unwrap().is_some());
 }
 
 #[tokio::test]
