@@ -71,7 +71,8 @@ impl Campaigner {
 
     /// Returns the hold by which it leads, if it may be believed now.
     pub(super) fn leadership(&self) -> Option<Hold> {
-        leadership(self.status.borrow().clone())
+        let status = self.status.borrow().clone();
+        leadership(status)
     }
 
     /// Ends the lead, if it leads.
@@ -218,5 +219,62 @@ async fn elected(election: &Election) -> Result<Leadership> {
         };
         shared.observers.emit(&Event::Retrying { lock: election.name().clone(), attempt: failed, delay, error });
         shared.clock.sleep_until(now.saturating_add(delay)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::Observer;
+    use crate::memory::MemoryService;
+    use lockkeeper_core::SafeUntil;
+    use lockkeeper_core::clock::TestClock;
+
+    /// Longer than any machine needs for a call that does not wait.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Reports another status when it is told of a loss, as the campaign's task does at that moment.
+    #[derive(Debug)]
+    struct Reporting(Mutex<Option<watch::Sender<Status>>>, Mutex<mpsc::Sender<bool>>);
+
+    impl Observer for Reporting {
+        fn on_event(&self, event: &Event) {
+            if !matches!(event, Event::Lost { .. }) {
+                return;
+            }
+            let status = self.0.lock().unwrap().take().expect("the hold is lost once");
+            let (done, is_done) = mpsc::channel();
+            let reporting = thread::spawn(move || {
+                status.send_replace(Status::Queued);
+                let _ = done.send(());
+            });
+            self.1.lock().unwrap().send(is_done.recv_timeout(LONG).is_ok()).unwrap();
+            drop(reporting);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_that_is_noticed_by_asking_who_leads_is_told_while_no_lock_is_held() {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let (reports, status) = watch::channel(Status::Queued);
+        let task = tokio::spawn(std::future::pending());
+        let campaigner = Campaigner { orders: watch::Sender::new(Orders::default()), status, task };
+        let (told, was_told) = mpsc::channel();
+        let observer = Arc::new(Reporting(Mutex::new(Some(reports.clone())), Mutex::new(told)));
+        let keeper = service.keeper_builder().observer(observer).build();
+        let guard = keeper.election("lead").unwrap().campaign().await.unwrap();
+        reports.send_replace(Status::Leading(guard.hold().clone()));
+        let testing = keeper.testing().unwrap();
+        testing.cut(SafeUntil::ProcessEnd);
+        testing.expire_session();
+        testing.heal();
+        while campaigner.leadership().is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(was_told.try_recv().expect("the loss is told by then"), "the status could not be reported");
     }
 }
