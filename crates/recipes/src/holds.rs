@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::Hold;
-use lockkeeper_core::Mode;
-use lockkeeper_core::QueueName;
+use lockkeeper_core::{Mode, QueueName};
 
 /// One of a keeper's own contenders: a holder or a waiter.
 #[derive(Clone, Debug)]
@@ -114,9 +113,13 @@ impl Holds {
 
     /// Tells whether any contender is active, and returns the first hold.
     fn active(&self) -> (bool, Option<Hold>) {
-        let active = self.matching(|_, presence| presence == Presence::Active);
-        let hold = active.iter().find(|contender| contender.is_held()).and_then(|contender| contender.hold.clone());
-        (active.iter().any(|contender| contender.hold.is_none()), hold)
+        let listed = self.listed();
+        let active = || listed.contenders.values().filter(|(_, presence)| *presence == Presence::Active);
+        let is_awaited = active().any(|(contender, _)| contender.hold.is_none());
+        let holds: Vec<Hold> = active().filter_map(|(contender, _)| contender.hold.clone()).collect();
+        drop(listed);
+        // Asked of copies, as in [`Holds::matching`].
+        (is_awaited, holds.into_iter().find(Hold::is_held))
     }
 
     /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may tell

@@ -12,8 +12,7 @@ use crate::holds::{OnList, Presence};
 use crate::lock::{Lock, granted};
 use crate::{Election, Mutex, RwLock, decide};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, ContenderInfo, Mode, Wait};
-use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_core::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName, Result, Wait};
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///
@@ -113,17 +112,17 @@ impl<Kind> Waiting<Kind> {
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits } = &self.lock;
         let wanted = OnePlace { queue, mode: self.mode };
-        let granted = {
-            // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
-            let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
-            let _asking = Asking::begin(listed);
-            grant_by(shared, &Resumed::new(wanted, &mut self.place), wait).await
-        };
+        // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
+        let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
+        let asking = Asking::begin(listed);
+        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), wait).await;
         if self.place.is_some() {
             return granted.map(|_| None);
         }
         let guard = |granted| Guard::new(shared, queue, self.mode, granted, self.called_at, *limits);
         let guard = granted.map(|granted| granted.map(guard));
+        // The guard is listed by now, so that a drain never misses it.
+        drop(asking);
         self.listed = None;
         guard
     }

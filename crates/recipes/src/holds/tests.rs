@@ -1,6 +1,8 @@
 //! What a keeper tells of its own contenders, and how it is drained, on the memory backend.
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -179,6 +181,40 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
     assert!(draining.await.unwrap().is_empty());
     assert_eq!(clock.now().saturating_duration_since(start), DEADLINE / 4);
     ann.close().await.unwrap();
+}
+
+/// Begins to drain its keeper when it is told of a grant, and notes whether that was done at once.
+#[derive(Debug, Default)]
+struct Draining {
+    keeper: OnceLock<Keeper>,
+    was_done: OnceLock<bool>,
+}
+
+impl Observer for Draining {
+    fn on_event(&self, event: &Event) {
+        if let (Event::Granted { .. }, Some(keeper)) = (event, self.keeper.get()) {
+            let mut drain = pin!(keeper.drain(DEADLINE));
+            let done = drain.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            let _ = self.was_done.set(done);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_misses_no_grant_that_is_on_its_way_to_its_caller() {
+    for in_line in [false, true] {
+        let (service, _) = service();
+        let observer = Arc::new(Draining::default());
+        let keeper = service.keeper_builder().observer(observer.clone()).build();
+        observer.keeper.set(keeper.clone()).unwrap();
+        let mutex = keeper.mutex("door").unwrap();
+        let guard = match in_line {
+            true => mutex.queue_up().await.unwrap().granted().await.unwrap(),
+            false => mutex.lock().await.unwrap(),
+        };
+        assert_eq!(observer.was_done.get(), Some(&false), "drained before the grant was given back");
+        drop(guard);
+    }
 }
 
 #[tokio::test(start_paused = true)]
