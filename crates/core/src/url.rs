@@ -80,7 +80,7 @@ impl ServiceUrl {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
         };
-        refuse_two_credentials(credentials)?;
+        credentials.map_or(Ok(()), refuse_hosts_in)?;
         let (user, password) =
             match credentials.map(|credentials| credentials.split_once(':').unwrap_or((credentials, ""))) {
                 None => (None, None),
@@ -193,15 +193,16 @@ impl ServiceUrl {
     }
 }
 
-/// Refuses `ann:one@h1,bob:two@h2`, whose user would else have the password `one@h1,bob:two`; quotes nothing.
-fn refuse_two_credentials(credentials: Option<&str>) -> Result<()> {
-    match credentials.and_then(|credentials| credentials.split_once('@')) {
-        Some((_, rest)) if rest.contains(',') => Err(invalid(
-            "the service URL has credentials for more than one host: give them once, before the first host, and \
+/// Refuses `ann:one@h1,bob:two@h2` and `h1,ann:one@h2`, of which a host would else be part of a password or a user;
+/// quotes nothing.
+fn refuse_hosts_in(credentials: &str) -> Result<()> {
+    if credentials.contains(['@', ',']) {
+        return Err(invalid(
+            "the service URL has credentials for a host behind the first: give them once, before the first host, and \
              percent-encode `@` (%40) and `,` (%2C) in them",
-        )),
-        _ => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 fn invalid(message: impl Into<String>) -> Error {
@@ -312,7 +313,7 @@ fn encode(text: &str) -> String {
 
 /// Escapes what would end a user's name.
 fn encode_user(text: &str) -> String {
-    encode(text).replace('/', "%2F").replace(':', "%3A").replace('@', "%40")
+    encode(text).replace('/', "%2F").replace(':', "%3A").replace('@', "%40").replace(',', "%2C")
 }
 
 impl std::str::FromStr for ServiceUrl {

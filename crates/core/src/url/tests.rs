@@ -47,6 +47,10 @@ fn a_password_with_marks_that_end_the_hosts_is_refused_and_nothing_of_it_is_quot
         "zk://ann:1234/Sc0tt@h;h2 h3",
         "zk://ann:12%34/Sc0tt@h",
         "zk://ann:1234@h1,bob:Sc0tt@h2",
+        "zk://h1,ann:1234@h2",
+        "zk://h1:2181,ann:1234@h2",
+        "zk://ann:12@34@h",
+        "zk://ann:12,34@h",
     ] {
         let error = ServiceUrl::parse(text).expect_err(text).to_string();
         assert!(error.contains("%40"), "{text}: {error}");
@@ -61,10 +65,10 @@ fn a_password_with_marks_that_end_the_hosts_is_refused_and_nothing_of_it_is_quot
 
 #[test]
 fn credentials_given_apart_from_the_url_need_no_escapes_and_are_not_shown_either() {
-    let url = url("zk://h1,h2/app").with_user("a@b:c/d").with_password("1234/Sc0tt?@h");
-    assert_eq!((url.user(), url.password()), (Some("a@b:c/d"), Some("1234/Sc0tt?@h")));
-    assert_eq!(url.to_string(), "zk://a%40b%3Ac%2Fd:***@h1,h2/app");
-    assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap().user(), Some("a@b:c/d"));
+    let url = url("zk://h1,h2/app").with_user("a@b:c/d,e").with_password("1234/Sc0tt?@h");
+    assert_eq!((url.user(), url.password()), (Some("a@b:c/d,e"), Some("1234/Sc0tt?@h")));
+    assert_eq!(url.to_string(), "zk://a%40b%3Ac%2Fd%2Ce:***@h1,h2/app");
+    assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap().user(), Some("a@b:c/d,e"));
 }
 
 #[test]
