@@ -2,12 +2,12 @@
 //!
 //! A service gives an ordered queue of contenders that live as long as their session: [`Backend`] and [`Session`].
 //! [`memory`] is the reference of their semantics, and a test double. What a lock is stands above, in the crate
-//! `lockkeeper-recipes`; users depend on `lockkeeper`. Who writes a backend needs this crate, and the suite in
+//! `lockkeeper-recipes`; users depend on `lockkeeper`. Authors of a backend need this crate, and the suite in
 //! `lockkeeper-conformance` that says whether the backend is right.
 //!
 //! # What is not here
 //!
-//! No global state, no background thread, no task, and no callback under a lock.
+//! No global state, no background thread, and no task but the one of an [`Opener`].
 
 mod backend;
 mod capabilities;

@@ -82,6 +82,8 @@ impl<T: Openable> Opener<T> {
     /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller that
     /// comes after an opening has failed begins another one.
     ///
+    /// `open`, the first poll of its future and [`Openable::is_open`] run under this opener's lock, and must not call it.
+    ///
     /// # Errors
     ///
     /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once it is shut and nothing is open.

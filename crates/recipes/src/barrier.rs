@@ -5,8 +5,7 @@ use std::fmt;
 use crate::contend::{ValueSays, grant_by};
 use crate::lock::granted;
 use crate::{Keeper, SharedValue};
-use lockkeeper_core::{QueueName, Result};
-use lockkeeper_core::{Value, Wait};
+use lockkeeper_core::{QueueName, Result, Value, Wait};
 
 /// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
 ///

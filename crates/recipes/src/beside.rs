@@ -3,8 +3,7 @@
 use crate::WriteGuard;
 use crate::contend::{Attempt, Granted, Progress, join_beside};
 use crate::shared::{Shared, Stage};
-use lockkeeper_core::Mode;
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Operation, QueueName, Result};
 
 /// Asks for a place right behind a writer's, of a mode that the same owner may have too.
 #[derive(Debug)]

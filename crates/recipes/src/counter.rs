@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::contend::refused;
 use crate::{Keeper, SharedValue};
-use lockkeeper_core::{QueueName, Result};
-use lockkeeper_core::{Value, ValueVersion};
+use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
 
 /// A shared 32-bit number that outlives every session.
 ///

@@ -9,8 +9,7 @@ use crate::contend::{OneRound, RoundGone, grant_by, lost_error, refused};
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
 use crate::{Hold, Keeper};
-use lockkeeper_core::{ErrorKind, Liveness, QueueName, Result, Wait};
-use lockkeeper_core::{Mode, Ticket};
+use lockkeeper_core::{ErrorKind, Liveness, Mode, QueueName, Result, Ticket, Wait};
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
 /// an earlier one, must fit into one value.

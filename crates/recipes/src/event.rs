@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{ContenderId, Revocation};
-use lockkeeper_core::{Error, FencingToken, LossReason, QueueName, SessionTimeout};
+use lockkeeper_core::{ContenderId, Error, FencingToken, LossReason, QueueName, Revocation, SessionTimeout};
 
 /// Something that happened to one of this process's contenders, or to the session under which they stand.
 #[derive(Clone, Debug)]

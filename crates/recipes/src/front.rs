@@ -8,8 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use lockkeeper_core::{ContenderId, QueueView, Version};
-use lockkeeper_core::{QueueName, Session};
+use lockkeeper_core::{ContenderId, QueueName, QueueView, Session, Version};
 
 /// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
 /// two before it while answers are read late.

@@ -11,9 +11,8 @@ use crate::hold::Grant;
 use crate::holds::{OnList, Presence};
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::shared::Shared;
-use lockkeeper_core::Mode;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
+use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Mode, QueueName, Result, Withdrawal};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
@@ -92,7 +91,7 @@ impl<Kind> Guard<Kind> {
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);
         let grant = Grant { queue: queue.clone(), id, token, standing };
-        let hold = Hold::new(shared.clone(), shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
+        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
         }

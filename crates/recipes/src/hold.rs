@@ -1,6 +1,5 @@
 //! The answer to whether a lock is still held, for the work under it.
 
-use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -10,8 +9,7 @@ use tokio::sync::watch;
 
 use crate::event::{Event, Observers};
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{ContenderId, Revocation};
-use lockkeeper_core::{FencingToken, Liveness, LossReason, QueueName, SafeUntil, Standing};
+use lockkeeper_core::{ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing};
 
 /// What was granted, and what may be believed of it.
 pub(crate) struct Grant {
@@ -34,8 +32,6 @@ struct HoldState {
     standing: Arc<dyn Standing>,
     clock: Arc<dyn Clock>,
     observers: Arc<Observers>,
-    /// The session lives at least as long as this.
-    _keeper: Arc<dyn Any + Send + Sync>,
     /// When it ends by its own limit.
     ends_at: Option<BootInstant>,
     /// Why it was lost, once that was seen.
@@ -46,9 +42,8 @@ struct HoldState {
 }
 
 impl Hold {
-    /// Makes the hold of a grant; `keeper` is what keeps its session.
+    /// Makes the hold of a grant.
     pub(crate) fn new(
-        keeper: Arc<dyn Any + Send + Sync>,
         clock: Arc<dyn Clock>,
         observers: Arc<Observers>,
         grant: Grant,
@@ -56,8 +51,7 @@ impl Hold {
     ) -> Self {
         let Grant { queue, id, token, standing } = grant;
         let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
-        let _keeper = keeper;
-        let state = HoldState { queue, id, token, standing, clock, observers, _keeper, ends_at, loss, released, heard };
+        let state = HoldState { queue, id, token, standing, clock, observers, ends_at, loss, released, heard };
         Self { state: Arc::new(state) }
     }
 

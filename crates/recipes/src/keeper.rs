@@ -1,11 +1,11 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Opener, Owner, QueueName, Result, Session};
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use crate::shared::{Shared, Stage};
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
 /// under it and nothing else. The opening is a task in the runtime of the first caller. It goes on when that caller has
 /// given up, and all callers that wait for it share its outcome. The session ends when the keeper, its clones and all
-/// that they made (locks, guards and holds) are dropped, or on [`Keeper::close`].
+/// that they made (locks and guards) are dropped, or on [`Keeper::close`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,7 +61,7 @@ impl Keeper {
             retry: RetryPolicy::default(),
             owner: Owner::this_process(),
             observers: Observers::default(),
-            attached: None,
+            testing: None,
         }
     }
 
@@ -189,11 +189,6 @@ impl Keeper {
             closed.and(looking.await)
         }
     }
-
-    /// Returns what the module of the service keeps with its keepers, if it is of this type.
-    pub(crate) fn attached<Attached: 'static>(&self) -> Option<&Attached> {
-        self.shared.attached.as_ref()?.downcast_ref()
-    }
 }
 
 impl fmt::Debug for Keeper {
@@ -210,7 +205,7 @@ pub struct KeeperBuilder {
     retry: RetryPolicy,
     owner: Owner,
     observers: Observers,
-    attached: Option<Box<dyn Any + Send + Sync>>,
+    testing: Option<Testing>,
 }
 
 impl KeeperBuilder {
@@ -242,15 +237,15 @@ impl KeeperBuilder {
         self
     }
 
-    /// Keeps something with the keeper; see [`Keeper::attached`].
-    pub(crate) fn attach(mut self, attached: impl Any + Send + Sync) -> Self {
-        self.attached = Some(Box::new(attached));
+    /// Keeps the means to inject faults with the keeper.
+    pub(crate) fn testing(mut self, testing: Testing) -> Self {
+        self.testing = Some(testing);
         self
     }
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self { backend, clock, retry, owner, observers, attached } = self;
+        let Self { backend, clock, retry, owner, observers, testing } = self;
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             backend,
             clock,
@@ -268,7 +263,7 @@ impl KeeperBuilder {
             stage: watch::Sender::new(Stage::Open),
             holds: Arc::default(),
             fronts: Fronts::default(),
-            attached,
+            testing,
         });
         Keeper { shared }
     }

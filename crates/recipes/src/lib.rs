@@ -7,8 +7,8 @@
 //! | `mutex`, `rw_lock`, `semaphore`, `election`, `multi_lock`, `owner_key`, `barrier`, `double_barrier`, `counter` | the locks |
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
-//! | `contend`, [`decide`] | the way to a grant, and the pure decision on it |
-//! | `keeper`, `opening`, `holds`, `session_news` | the open way to a service |
+//! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
+//! | `keeper`, `shared`, `holds`, `front`, `session_news` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
 
@@ -30,7 +30,6 @@ mod lock;
 pub mod memory;
 mod multi_lock;
 mod mutex;
-mod opening;
 mod operate;
 mod owner_key;
 pub mod retry;

@@ -10,8 +10,7 @@ use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
 use crate::shared::Shared;
-use lockkeeper_core::{Mode, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{Mode, QueueName, Result, Wait};
 
 /// A named lock on a service.
 #[derive(Clone)]
@@ -30,8 +29,17 @@ impl Keeper {
 impl Lock {
     /// Waits for the grant of one place of this mode.
     pub(crate) async fn grant<Kind>(&self, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        let attempt = OnePlace { queue: &self.queue, mode };
-        self.grant_all(&attempt, mode, wait, |granted| vec![granted]).await.map(|guards| guards?.pop())
+        self.grant_one(&OnePlace { queue: &self.queue, mode }, mode, wait).await
+    }
+
+    /// Waits for the grant of one place, by this attempt.
+    pub(crate) async fn grant_one<Kind>(
+        &self,
+        attempt: &impl Attempt<Granted = Granted>,
+        mode: Mode,
+        wait: Wait,
+    ) -> Result<Option<Guard<Kind>>> {
+        self.grant_all(attempt, mode, wait, |granted| vec![granted]).await.map(|guards| guards?.pop())
     }
 
     /// Waits for a grant, and makes a guard of each of its places.

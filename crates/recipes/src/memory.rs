@@ -54,7 +54,7 @@ impl MemoryService {
     /// Starts a keeper of this service.
     pub fn keeper_builder(&self) -> KeeperBuilder {
         let (backend, testing) = self.service.client();
-        Keeper::builder(backend).clock(self.service.clock().clone()).attach(testing)
+        Keeper::builder(backend).clock(self.service.clock().clone()).testing(testing)
     }
 
     /// Opens an independent client of this service without a keeper; for tests that put another [`Backend`] in between.
@@ -75,7 +75,7 @@ impl Keeper {
 
     /// Returns the means to inject faults, if this keeper is over a memory service.
     pub fn testing(&self) -> Option<&Testing> {
-        self.attached()
+        self.shared.testing.as_ref()
     }
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, MutexGuard, OwnerKey};
-use lockkeeper_core::{Mode, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{Mode, QueueName, Result, Wait};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///

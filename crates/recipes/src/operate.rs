@@ -6,9 +6,10 @@ mod tests;
 use crate::Keeper;
 use crate::contend::{AllGone, Freeze, grant_by};
 use crate::decide;
-use lockkeeper_core::{ContenderId, ContenderInfo, Mode, Request, Revocation};
-use lockkeeper_core::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
-use lockkeeper_core::{Part, Wait};
+use lockkeeper_core::{
+    ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, Part, QueueName, Request, Result,
+    Revocation, Wait,
+};
 
 /// A kind of lock, for calls that must name the one that a name is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -8,8 +8,7 @@ use crate::guard::Guard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, OwnerKey, ReadGuard, WriteGuard};
-use lockkeeper_core::{Liveness, QueueName, Result};
-use lockkeeper_core::{Mode, Wait};
+use lockkeeper_core::{Liveness, Mode, QueueName, Result, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///

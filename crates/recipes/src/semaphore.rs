@@ -7,9 +7,7 @@ use crate::Permit;
 use crate::contend::{Bound, SomePermits, refused};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::Mode;
-use lockkeeper_core::{ENTRIES_MAX, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{ENTRIES_MAX, Mode, QueueName, Result, Wait};
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,10 +1,13 @@
-//! What a keeper, its locks and its guards share.
+//! What a keeper, its locks and its guards share: the present session, or the next, and the keeper's end.
 
-use std::any::Any;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
+use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
     Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, QueueName, Result, Session, Wait,
 };
@@ -36,11 +39,22 @@ pub(crate) struct Shared {
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
-    /// What the module of a service keeps with its keepers.
-    pub(crate) attached: Option<Box<dyn Any + Send + Sync>>,
+    /// The means to inject faults, over a memory service.
+    pub(crate) testing: Option<Testing>,
 }
 
 impl Shared {
+    /// Returns the present session, or waits until the next one is open. If the future is dropped, the opening goes on.
+    /// A caller that comes after an opening has failed begins another one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once the keeper is closed, and for
+    /// a new session once it is drained.
+    pub(crate) async fn session(&self) -> Result<Arc<dyn Session>> {
+        self.opener.get(|| self.backend.session()).await
+    }
+
     /// Tells whether a request to a queue waits for another process that is just entering it.
     pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
         self.opener.present().is_some_and(|session| session.is_held_up(queue))

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::Keeper;
 use crate::contend::{ValueSays, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Expected, Value, ValueVersion, Wait};
-use lockkeeper_core::{QueueName, Result, Session};
+use lockkeeper_core::{Expected, QueueName, Result, Session, Value, ValueVersion, Wait};
 
 /// A value of at most [`VALUE_BYTES_MAX`](lockkeeper_core::VALUE_BYTES_MAX) bytes that outlives every session.
 ///

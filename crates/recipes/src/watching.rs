@@ -8,9 +8,7 @@ use std::sync::Arc;
 use crate::contend::{Vacant, grant_by};
 use crate::keeper::Keeper;
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderInfo, QueueView};
-use lockkeeper_core::{Part, Wait};
-use lockkeeper_core::{QueueName, Result, Session};
+use lockkeeper_core::{ContenderInfo, Part, QueueName, QueueView, Result, Session, Wait};
 
 /// The parts of a lock that an onlooker watches.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];

@@ -11,9 +11,7 @@ use super::place::Place;
 use super::refusal::{kind_mismatch, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
-use lockkeeper_core::Part;
-use lockkeeper_core::{Bond, ContenderId, Entry, Mode, QueueView, Request, Ticket};
-use lockkeeper_core::{QueueName, Result, Session};
+use lockkeeper_core::{Bond, ContenderId, Entry, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket};
 
 /// Asks to hold a lock beyond the life of our session.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
-use lockkeeper_core::Part;
-use lockkeeper_core::{BoxFuture, QueueName, Result, Session};
-use lockkeeper_core::{ContenderId, Departure, Enqueued, Entry, Mode, QueueView, Rank, Ticket};
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Departure, Enqueued, Entry, Mode, Part, QueueName, QueueView, Rank, Result, Session, Ticket,
+};
 
 /// Asks for one place of one mode in one queue.
 #[derive(Debug)]

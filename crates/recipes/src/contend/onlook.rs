@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use super::persist::{Attempt, Progress};
 use crate::shared::Shared;
-use lockkeeper_core::Part;
-use lockkeeper_core::{ContenderId, QueueView, Value};
-use lockkeeper_core::{Error, ErrorKind, QueueName, Result, Session};
+use lockkeeper_core::{ContenderId, Error, ErrorKind, Part, QueueName, QueueView, Result, Session, Value};
 
 /// Waits until the value of a queue meets a condition.
 #[derive(Debug)]
@@ -50,6 +48,24 @@ where
     }
 }
 
+/// Waits until the contenders of which `last_in` names the last have left, one departure after the other, and returns
+/// the queue without them.
+async fn until_gone(
+    session: &Arc<dyn Session>,
+    queue: &QueueName,
+    progress: &mut Progress,
+    last_in: impl for<'v> Fn(&'v QueueView) -> Option<&'v ContenderId>,
+) -> Result<QueueView> {
+    loop {
+        let view = session.view(queue).await?;
+        *progress = Progress::Placed;
+        let Some(last) = last_in(&view) else {
+            return Ok(view);
+        };
+        session.departure(queue, None, last, view.version).await?;
+    }
+}
+
 /// Waits until none of these contenders stands in the queue.
 #[derive(Debug)]
 pub(crate) struct AllGone {
@@ -73,15 +89,8 @@ impl Attempt for AllGone {
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
-        loop {
-            let view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
-            *progress = Progress::Placed;
-            let Some(last) = self.last_in(&view) else {
-                return Ok(());
-            };
-            let departure = session.departure(&self.queue, None, last, view.version).await;
-            departure.map_err(|error| onlooker_error(&self.queue, error))?;
-        }
+        let gone = until_gone(&session, &self.queue, progress, |view| self.last_in(view)).await;
+        gone.map(drop).map_err(|error| onlooker_error(&self.queue, error))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
@@ -91,6 +100,10 @@ impl Attempt for AllGone {
     }
 }
 
+fn last_of_all(view: &QueueView) -> Option<&ContenderId> {
+    view.contenders.last().map(|last| &last.id)
+}
+
 /// Waits until no contender stands in any queue of a lock.
 #[derive(Debug)]
 pub(crate) struct Vacant<'a> {
@@ -98,25 +111,16 @@ pub(crate) struct Vacant<'a> {
 }
 
 impl Vacant<'_> {
-    async fn view(&self, session: &Arc<dyn Session>, queue: &QueueName) -> Result<QueueView> {
-        session.view(queue).await.map_err(|error| onlooker_error(self.lock, error))
-    }
-
-    /// Waits until a queue is empty: one departure after the other, the last contender's first.
-    async fn until_empty(
-        &self,
-        session: &Arc<dyn Session>,
-        queue: &QueueName,
-        progress: &mut Progress,
-    ) -> Result<QueueView> {
+    /// Waits until both queues beside each other are empty.
+    async fn until_vacant(&self, session: &Arc<dyn Session>, progress: &mut Progress) -> Result<()> {
         loop {
-            let view = self.view(session, queue).await?;
-            *progress = Progress::Placed;
-            let Some(last) = view.contenders.last() else {
-                return Ok(view);
-            };
-            let departure = session.departure(queue, None, &last.id, view.version).await;
-            departure.map_err(|error| onlooker_error(self.lock, error))?;
+            let view = until_gone(session, self.lock, progress, last_of_all).await?;
+            if view.elsewhere.is_none() {
+                return Ok(());
+            }
+            for part in [Part::Gate, Part::Permits] {
+                until_gone(session, &self.lock.with_part(part), progress, last_of_all).await?;
+            }
         }
     }
 }
@@ -130,20 +134,12 @@ impl Attempt for Vacant<'_> {
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
-        loop {
-            let view = self.until_empty(&session, self.lock, progress).await?;
-            if view.elsewhere.is_none() {
-                return Ok(());
-            }
-            for part in [Part::Gate, Part::Permits] {
-                self.until_empty(&session, &self.lock.with_part(part), progress).await?;
-            }
-        }
+        self.until_vacant(&session, progress).await.map_err(|error| onlooker_error(self.lock, error))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
-        let view = self.view(&session, self.lock).await?;
+        let view = session.view(self.lock).await.map_err(|error| onlooker_error(self.lock, error))?;
         Ok((view.contenders.is_empty() && view.elsewhere.is_none()).then_some(()))
     }
 }

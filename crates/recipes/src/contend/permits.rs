@@ -18,9 +18,10 @@ use super::refusal::{check_standing, kind_mismatch};
 use crate::counter::Count;
 use crate::decide::{self, Permits};
 use crate::shared::Shared;
-use lockkeeper_core::Part;
-use lockkeeper_core::{BoxFuture, Error, ErrorKind, Operation, QueueName, Result, Session, Standing};
-use lockkeeper_core::{Enqueued, Entry, Expected, Mode, QueueView, Ticket, Value};
+use lockkeeper_core::{
+    BoxFuture, Enqueued, Entry, Error, ErrorKind, Expected, Mode, Operation, Part, QueueName, QueueView, Result,
+    Session, Standing, Ticket, Value,
+};
 
 /// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
 /// ask the service in a busy loop.

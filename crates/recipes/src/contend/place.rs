@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{ContenderId, Ticket};
-use lockkeeper_core::{FencingToken, QueueName, Session, Standing, Withdrawal};
+use lockkeeper_core::{ContenderId, FencingToken, QueueName, Session, Standing, Ticket, Withdrawal};
 
 /// A ticket that was, or is about to be, sent: dropping it withdraws it.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! The errors when a place cannot be taken or kept.
 
 use crate::shared::Shared;
-use lockkeeper_core::Mode;
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Standing};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Operation, QueueName, Result, Standing};
 
 /// A grant counts only if the place stands at the moment of the grant, however long the wait took.
 pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {

@@ -14,8 +14,10 @@ use super::place::Granted;
 use super::refusal::{check_standing, kind_mismatch, refused, removed};
 use crate::decide;
 use crate::shared::{Shared, Stage};
-use lockkeeper_core::{BoxFuture, QueueName, Result, Session};
-use lockkeeper_core::{ContenderId, Enqueued, Expected, Mode, QueueView, Ticket, Value, ValueVersion};
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Enqueued, Expected, Mode, QueueName, QueueView, Result, Session, Ticket, Value,
+    ValueVersion,
+};
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::contend::{Attempt, Progress, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderId, Wait};
-use lockkeeper_core::{QueueName, Result, Session};
+use lockkeeper_core::{ContenderId, QueueName, Result, Session, Wait};
 
 /// Watches who leads; made by [`Election::changes`](crate::Election::changes).
 ///

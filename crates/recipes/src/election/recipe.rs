@@ -6,8 +6,7 @@ use super::LeaderChanges;
 use crate::Keeper;
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ContenderInfo, Mode, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{ContenderInfo, Mode, QueueName, Result, Wait};
 
 /// Proof that this process leads. Dropping it resigns.
 pub type Leadership = Guard<kind::Lead>;

@@ -4,8 +4,7 @@ use crate::contend::OnePlace;
 use crate::lock::Lock;
 use crate::multi_lock::guard::Taken;
 use crate::{Mutex, OwnerKey, RwLock};
-use lockkeeper_core::{Mode, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{Mode, QueueName, Result, Wait};
 
 /// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
 #[derive(Clone, Debug)]

@@ -7,8 +7,7 @@ use super::LockKind;
 use crate::Keeper;
 use crate::memory::MemoryService;
 use lockkeeper_core::clock::TestClock;
-use lockkeeper_core::{ErrorKind, FencingToken, LossReason, Mode, Operation, SafeUntil};
-use lockkeeper_core::{Revocation, Wait};
+use lockkeeper_core::{ErrorKind, FencingToken, LossReason, Mode, Operation, Revocation, SafeUntil, Wait};
 
 const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);

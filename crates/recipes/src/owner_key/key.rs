@@ -11,8 +11,7 @@ use crate::lock::{Lock, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::shared::Shared;
 use crate::{Guard, Mutex, MutexGuard, ReadGuard, Reentrant, RwLock, WriteGuard};
-use lockkeeper_core::{Error, ErrorKind, Liveness, Operation, QueueName, Result};
-use lockkeeper_core::{Mode, Wait};
+use lockkeeper_core::{Error, ErrorKind, Liveness, Mode, Operation, QueueName, Result, Wait};
 
 /// An owner within this process, which may lock again what it has.
 ///
@@ -131,15 +130,9 @@ impl OwnerKey {
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), mode: Kind::MODE };
-                lock.grant_all(&beside, Kind::MODE, wait, |granted| vec![granted])
-                    .await?
-                    .and_then(|mut guards| guards.pop())
+                lock.grant_one(&beside, Kind::MODE, wait).await?
             }
-            None if has_other_kind => {
-                let at_once = AtOnce { wanted: OnePlace { queue: &lock.queue, mode: Kind::MODE }, lock };
-                let guards = lock.grant_all(&at_once, Kind::MODE, wait, |granted| vec![granted]).await?;
-                guards.and_then(|mut guards| guards.pop())
-            }
+            None if has_other_kind => lock.grant_one(&AtOnce { lock, mode: Kind::MODE }, Kind::MODE, wait).await?,
             None => lock.grant(Kind::MODE, wait).await?,
         };
         let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
@@ -200,19 +193,20 @@ impl OwnerKey {
 /// itself, and where they are strangers that is what it is told, so both at once.
 #[derive(Debug)]
 struct AtOnce<'a> {
-    wanted: OnePlace<'a>,
     lock: &'a Lock,
+    mode: Mode,
 }
 
 impl Attempt for AtOnce<'_> {
     type Granted = Granted;
 
     fn queue(&self) -> &QueueName {
-        self.wanted.queue()
+        &self.lock.queue
     }
 
     async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
-        self.wanted.try_once(shared).await?.ok_or_else(|| would_deadlock(self.lock))
+        let wanted = OnePlace { queue: &self.lock.queue, mode: self.mode };
+        wanted.try_once(shared).await?.ok_or_else(|| would_deadlock(self.lock))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {

@@ -12,8 +12,7 @@ use crate::OwnerKey;
 use crate::guard::{Guard, kind};
 use crate::lock::Lock;
 use crate::shared::Shared;
-use lockkeeper_core::{Mode, Wait};
-use lockkeeper_core::{QueueName, Result};
+use lockkeeper_core::{Mode, QueueName, Result, Wait};
 
 /// A kind of hold that one owner may have several guards of.
 pub(crate) trait Counted: Sized + 'static {
