@@ -1,20 +1,15 @@
 //! How the core gets commands from others than clients.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::sync::oneshot;
 
-use crate::connection_id::ConnectionId;
 use crate::machine::{Counters, RequestHook};
-use crate::server::link::Link;
 
 /// A command or a question to the core.
 pub(super) enum Control {
-    /// A client connected.
-    Accepted { id: ConnectionId, peer: SocketAddr, link: Link },
     /// Show every request to this.
     SetHook(Option<RequestHook>),
     /// End a session now; answers whether there was one.
@@ -53,7 +48,6 @@ pub(super) struct Inspection {
 impl fmt::Debug for Control {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Accepted { .. } => "Accepted",
             Self::SetHook(_) => "SetHook",
             Self::ExpireSession(..) => "ExpireSession",
             Self::DropNextReply(_) => "DropNextReply",

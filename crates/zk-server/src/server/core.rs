@@ -101,6 +101,10 @@ impl Core {
 
     fn arrive(&mut self, arrival: Arrival) {
         match arrival {
+            Arrival::Accepted { id, peer, link } => {
+                self.delivery.add(id, link);
+                self.handle(Input::Accepted { connection: id, peer });
+            }
             Arrival::Bytes(connection, bytes) => {
                 self.handle(Input::Bytes { connection, bytes: &bytes });
                 if self.machine.as_ref().is_some_and(|machine| machine.answered_bytes() > ANSWERED_BYTES) {
@@ -118,10 +122,6 @@ impl Core {
 
     fn obey(&mut self, control: Control) {
         match control {
-            Control::Accepted { id, peer, link } => {
-                self.delivery.add(id, link);
-                self.handle(Input::Accepted { connection: id, peer });
-            }
             Control::SetHook(hook) => {
                 if let Some(machine) = &mut self.machine {
                     machine.set_hook(hook);

@@ -243,8 +243,7 @@ impl Entrance {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
-        self.tell(Control::Accepted { id, peer, link });
+        let task = link(id, peer, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
         tokio::spawn(task.run(stream, cut));
     }
 }

@@ -1,6 +1,7 @@
 //! One connection's task: bytes in from the stream to the core, bytes out from the core to the stream.
 
 use std::future::pending;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,9 +28,11 @@ const QUEUED_BYTES_TOTAL_MAX: usize = 2 << 30;
 /// How long a closed connection may take to send what was queued before it was closed.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What a connection's task tells the core.
+/// What a connection's task tells the core, in this order: one sender and one channel keep it.
 #[derive(Debug)]
 pub(super) enum Arrival {
+    /// A client connected.
+    Accepted { id: ConnectionId, peer: SocketAddr, link: Link },
     /// Bytes came.
     Bytes(ConnectionId, Bytes),
     /// Nothing more comes.
@@ -63,6 +66,7 @@ pub(super) struct Link {
 /// The task's end of it.
 #[derive(Debug)]
 pub(super) struct LinkTask {
+    accepted: Arrival,
     id: ConnectionId,
     chunks: mpsc::UnboundedReceiver<Chunk>,
     queue: Arc<Queue>,
@@ -70,14 +74,19 @@ pub(super) struct LinkTask {
     arrivals: mpsc::Sender<Arrival>,
 }
 
-/// Makes both ends of a connection. `total` counts what waits for all clients of a server.
-pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, total: Arc<AtomicUsize>) -> (Link, LinkTask) {
+/// Makes the task of a connection, which hands the other end to the core. `total` counts what waits for all clients of a
+/// server.
+pub(super) fn link(
+    id: ConnectionId,
+    peer: SocketAddr,
+    arrivals: mpsc::Sender<Arrival>,
+    total: Arc<AtomicUsize>,
+) -> LinkTask {
     let (chunk_sender, chunks) = mpsc::unbounded_channel();
     let (reset_sender, reset) = oneshot::channel();
     let queue = Arc::new(Queue { bytes: AtomicUsize::new(0), total, written: Notify::new() });
     let link = Link { chunks: chunk_sender, queue: Arc::clone(&queue), reset: reset_sender };
-    let task = LinkTask { id, chunks, queue, reset, arrivals };
-    (link, task)
+    LinkTask { accepted: Arrival::Accepted { id, peer, link }, id, chunks, queue, reset, arrivals }
 }
 
 impl Queue {
@@ -135,7 +144,10 @@ impl LinkTask {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { id, mut chunks, queue, reset, arrivals } = self;
+        let Self { accepted, id, mut chunks, queue, reset, arrivals } = self;
+        if arrivals.send(accepted).await.is_err() {
+            return;
+        }
         let (mut reader, mut writer) = tokio::io::split(stream);
         let reading = async {
             read_all(id, &mut reader, &arrivals, &queue).await;
@@ -218,5 +230,33 @@ where
         }
         queue.remove(batch.len());
         batch.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// On two threads the core could else hear of the bytes first, and lose them.
+    #[tokio::test]
+    async fn a_client_that_asks_and_leaves_at_once_is_told_as_accepted_then_its_bytes_then_its_end() {
+        let (mut client, server) = tokio::io::duplex(64);
+        client.write_all(b"ruok").await.unwrap();
+        client.shutdown().await.unwrap();
+        let (sender, mut arrivals) = mpsc::channel(1);
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let task = link(ConnectionId::new(7), peer, sender, Arc::default());
+        tokio::spawn(task.run(server, |_| ()));
+        let Some(Arrival::Accepted { id, link, .. }) = arrivals.recv().await else {
+            panic!("the connection is told first");
+        };
+        let Some(Arrival::Bytes(of, bytes)) = arrivals.recv().await else {
+            panic!("its bytes are told next");
+        };
+        assert_eq!((of, bytes.as_ref()), (id, &b"ruok"[..]));
+        drop(link);
+        assert!(matches!(arrivals.recv().await, Some(Arrival::Closed(closed)) if closed == id));
     }
 }
