@@ -1,4 +1,4 @@
-//! Runs cargo: alone, or with its tests counted as their output passes through.
+//! Runs cargo: alone, for what it prints, or with its tests counted as their output passes through.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,6 +8,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use cargo_metadata::{Metadata, MetadataCommand};
+
 use crate::tally::Tally;
 
 /// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
@@ -16,6 +18,9 @@ const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The environment variable that tells cargo and the tests of a target directory that is not the usual one.
 const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
 
+/// The platform whose dependencies are read; the crates for others are never built, and not downloaded for this.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
 /// Runs cargo to its end; its output goes where ours goes.
 pub(crate) fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(), String> {
     let mut command = cargo_command(arguments);
@@ -23,11 +28,31 @@ pub(crate) fn cargo(arguments: &str, environment: &[(&str, &str)]) -> Result<(),
     command.status().map_err(|error| format!("cargo could not be started: {error}")).and_then(succeeded)
 }
 
+/// Runs cargo to its end and answers its standard output.
+pub(crate) fn cargo_output(arguments: &str) -> Result<String, String> {
+    let output = cargo_command(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo could not be started: {error}"))?;
+    succeeded(output.status)?;
+    String::from_utf8(output.stdout).map_err(|error| format!("cargo did not print text: {error}"))
+}
+
+/// The workspace's packages and all that they depend on where Lockkeeper runs.
+pub(crate) fn metadata() -> Result<Metadata, String> {
+    let printed = cargo_output(&format!("metadata --format-version 1 --filter-platform {PLATFORM}"))?;
+    MetadataCommand::parse(printed).map_err(|error| format!("cargo metadata: {error}"))
+}
+
 /// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
 pub(crate) fn cargo_command(arguments: &str) -> Command {
     println!("cargo {arguments}");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments.split(' ')).current_dir(root());
+    command.args(arguments.split(' '));
+    at_root(command)
+}
+
+/// A command that is cargo, or runs it, at the workspace's root.
+pub(crate) fn at_root(mut command: Command) -> Command {
+    command.current_dir(root());
     if env::var_os(TARGET_VARIABLE).is_some() {
         // Cargo would take it from the root, and each test from the folder of its crate.
         command.env(TARGET_VARIABLE, target_folder());
@@ -45,7 +70,8 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-fn succeeded(status: ExitStatus) -> Result<(), String> {
+/// Success, or what the status says.
+pub(crate) fn succeeded(status: ExitStatus) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 

@@ -1,5 +1,5 @@
 //! Installing what tests use and this machine lacks, for `cargo xtask test`: the system packages here, what comes from
-//! PyPI in [`python`].
+//! PyPI in [`python`], the oldest Rust in [`oldest`].
 //!
 //! The packages are one table, [`NEEDS`]; nothing else knows them. Nothing here fails a run: what is left out is
 //! reported with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is
@@ -9,7 +9,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use crate::python;
+use crate::{oldest, python};
 
 /// What the developer wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,6 +81,7 @@ const NEEDS: &[Need] = &[
 pub(crate) fn set_up(wish: Wish, python_folder: &Path) -> Vec<LeftOut> {
     let mut left_out = set_up_system(wish);
     left_out.extend(python::set_up(wish, python_folder));
+    left_out.extend(oldest::set_up(wish));
     for LeftOut { what, why } in &left_out {
         println!("left out: {what}: {why}");
     }

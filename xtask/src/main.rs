@@ -6,8 +6,12 @@
 
 mod bench;
 mod cargo;
+mod dependencies;
+mod features;
 mod install;
 mod long;
+mod oldest;
+mod packages;
 mod python;
 mod tally;
 mod test;
@@ -20,8 +24,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
-    /// Install what tests use, check the format, the lints and the documentation, then run every test; the last line is
-    /// the count.
+    /// Install what tests use; check the format, the lints, the documentation, the dependencies, the features, the
+    /// packages and the oldest Rust; then run every test; the last line is the count.
     Test(test::Options),
     /// Measure the performance budgets as ratios in one run.
     Bench(bench::Options),

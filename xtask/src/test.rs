@@ -3,19 +3,21 @@
 //!
 //! Runs the stages one after the other, lets each fail without stopping those that do not need it, and reports at the
 //! end. `tally` turns output into numbers, `install` installs what is missing, `long` knows which tests have long
-//! rounds.
+//! rounds; `dependencies`, `features`, `packages` and `oldest` are a stage each.
 
+use std::fmt;
 use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use cargo_metadata::Metadata;
 use clap::Args;
 use tempfile::NamedTempFile;
 
-use crate::cargo::{cargo, cargo_command, count, target_folder};
+use crate::cargo::{cargo, cargo_command, count, metadata, target_folder};
 use crate::install::{self, LeftOut, Wish};
-use crate::long;
 use crate::tally::Totals;
+use crate::{dependencies, features, long, oldest, packages};
 
 /// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
 const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
@@ -50,15 +52,20 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         left_out = install::set_up(wish, &target_folder().join("lockkeeper-python"));
         Ok(())
     });
+    let workspace = metadata();
     if !options.long {
-        check_sources(&mut stages);
+        check_sources(&mut stages, workspace.as_ref());
     }
     // Tests start these as processes, also across packages, where `cargo test` alone would not build them.
     let built = stages.run("build", || cargo("build --workspace --bins --examples --all-features", &[]));
     let mut found = Found::default();
-    for (name, tests) in test_stages(options.long) {
+    for (name, tests) in test_stages(options.long, workspace.as_ref()) {
         if built {
-            stages.run(name, || run_tests(&tests, options, &mut found));
+            stages.run(name, || {
+                let failures: Vec<String> =
+                    tests.iter().filter_map(|tests| run_tests(tests, options, &mut found).err()).collect();
+                if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+            });
         } else {
             stages.leave_out(name, "the build failed");
         }
@@ -71,28 +78,38 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
     print_list("skipped", found.totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
     println!("\n{}", found.totals);
-    if stages.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if stages.none_failed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The checks of the sources that run no code of theirs.
-fn check_sources(stages: &mut Stages) {
+fn check_sources(stages: &mut Stages, workspace: Result<&Metadata, &String>) {
     stages.run("format", || cargo("fmt --all --check", &[]));
     stages.run("clippy", || cargo("clippy --workspace --all-targets --all-features -- -D warnings", &[]));
     // The libraries' public documentation, as docs.rs shows it: there a link to something private is an error too.
     // Libraries only, since the command's page would overwrite that of the library of the same name.
     let documentation = "doc --workspace --lib --no-deps --all-features";
     stages.run("documentation", || cargo(documentation, &[("RUSTDOCFLAGS", "-D warnings")]));
+    stages.run("dependencies", || dependencies::check(workspace.map_err(String::clone)?));
+    stages.run("packages", || packages::check(workspace.map_err(String::clone)?));
+    stages.run("features", || features::check(workspace.map_err(String::clone)?));
+    if oldest::is_installed() {
+        stages.run("oldest Rust", oldest::check);
+    } else {
+        stages.skip("oldest Rust", oldest::missing());
+    }
 }
 
-/// The stages that run tests, each with what it asks of cargo.
-fn test_stages(is_long: bool) -> Vec<(&'static str, String)> {
+/// The stages that run tests, each with what it asks of cargo, one after the other.
+fn test_stages(is_long: bool, workspace: Result<&Metadata, &String>) -> Vec<(&'static str, Vec<String>)> {
     // Always the whole workspace, so that each crate is built once, with the features of all.
     let tests = "test --workspace --all-features --no-fail-fast";
     if !is_long {
-        return vec![("tests", tests.to_owned())];
+        // Where cargo could not tell of the workspace, the stages before have failed.
+        let few = workspace.map(features::tests).unwrap_or_default();
+        return vec![("tests", vec![tests.to_owned()]), ("feature tests", few)];
     }
     // Not captured, so that their progress can be seen.
-    long::TESTS.iter().map(|test| (test.name, format!("{tests} --test {} -- --nocapture", test.name))).collect()
+    long::TESTS.iter().map(|test| (test.name, vec![format!("{tests} --test {} -- --nocapture", test.name)])).collect()
 }
 
 /// Prints what did not happen, and why; prints nothing if all happened.
@@ -113,7 +130,25 @@ struct Stages(Vec<Stage>);
 struct Stage {
     name: &'static str,
     took: Duration,
-    outcome: Result<(), String>,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Passed,
+    /// Could not run on this machine, which is no failure.
+    Skipped(String),
+    Failed(String),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("ok"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+            Self::Failed(why) => write!(f, "FAILED: {why}"),
+        }
+    }
 }
 
 impl Stages {
@@ -122,28 +157,33 @@ impl Stages {
     fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<(), String>) -> bool {
         println!("\n== {name}");
         let start = Instant::now();
-        let outcome = stage();
-        if let Err(why) = &outcome {
-            println!("== {name} FAILED: {why}");
+        let outcome = stage().map_or_else(Outcome::Failed, |()| Outcome::Passed);
+        let passed = matches!(outcome, Outcome::Passed);
+        if !passed {
+            println!("== {name} {outcome}");
         }
-        let passed = outcome.is_ok();
         self.0.push(Stage { name, took: start.elapsed(), outcome });
         passed
     }
 
-    /// Notes a stage that could not run, which is a failure.
-    fn leave_out(&mut self, name: &'static str, why: &str) {
-        self.0.push(Stage { name, took: Duration::ZERO, outcome: Err(format!("not run: {why}")) });
+    /// Notes a stage that cannot run on this machine, and why.
+    fn skip(&mut self, name: &'static str, why: String) {
+        println!("\n== {name} skipped: {why}");
+        self.0.push(Stage { name, took: Duration::ZERO, outcome: Outcome::Skipped(why) });
     }
 
-    fn all_passed(&self) -> bool {
-        self.0.iter().all(|stage| stage.outcome.is_ok())
+    /// Notes a stage that could not run, which is a failure.
+    fn leave_out(&mut self, name: &'static str, why: &str) {
+        self.0.push(Stage { name, took: Duration::ZERO, outcome: Outcome::Failed(format!("not run: {why}")) });
+    }
+
+    fn none_failed(&self) -> bool {
+        !self.0.iter().any(|stage| matches!(stage.outcome, Outcome::Failed(_)))
     }
 
     fn print(&self) {
         println!("\nstages:");
         for Stage { name, took, outcome } in &self.0 {
-            let outcome = outcome.as_ref().map_or_else(|why| format!("FAILED: {why}"), |()| "ok".to_owned());
             println!("  {name:<14}{:>7.1} s  {outcome}", took.as_secs_f64());
         }
     }
@@ -219,6 +259,14 @@ mod tests {
         let mut stages = Stages::default();
         assert!(!stages.run("first", || Err("broken".to_owned())));
         assert!(stages.run("second", || Ok(())));
-        assert!(!stages.all_passed());
+        assert!(!stages.none_failed());
+    }
+
+    #[test]
+    fn a_stage_that_this_machine_cannot_run_is_told_and_fails_no_run() {
+        let mut stages = Stages::default();
+        stages.skip("first", "no such toolchain".to_owned());
+        assert!(stages.none_failed());
+        assert_eq!(stages.0[0].outcome.to_string(), "skipped: no such toolchain");
     }
 }

@@ -5,8 +5,8 @@ mod stage;
 
 use stage::{Stage, is_root};
 
-/// The last lines of a run without a failure.
-const ONE_PASSED: &str = "\n1 passed, 0 failed, 0 skipped\n";
+/// The last lines of a run without a failure: one test of the workspace, and one with few features.
+const ALL_PASSED: &str = "\n2 passed, 0 failed, 0 skipped\n";
 
 #[test]
 fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
@@ -21,7 +21,7 @@ fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
         then say 1 0; else say 0 1; fi"#,
     );
     let ended = stage.run(&["test"]);
-    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
     assert!(ended.output.contains("missing: kazoo from PyPI"), "{ended:?}");
     let again = stage.run(&["test"]);
     assert!(again.output.contains("all 2 Python parts that tests use are in the target directory"), "{again:?}");
@@ -35,7 +35,7 @@ fn as_root_what_is_missing_is_installed_without_being_asked_for() {
     let stage = Stage::bare();
     stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get"; test "$1" != install || touch "$PROGRAMS/go""#);
     let ended = stage.run(&["test"]);
-    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
     let orders = stage.note("apt-get");
     assert!(orders.starts_with("update\ninstall --yes --no-install-recommends "), "{orders}");
     assert!(orders.lines().nth(1).is_some_and(|line| line.contains("golang-go")), "{orders}");
@@ -64,7 +64,7 @@ fn nothing_is_installed_if_that_is_wished_and_what_is_missing_is_named_with_its_
     stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get""#);
     stage.program("python3", r#"echo "$*" >> "$NOTES/python3""#);
     let ended = stage.run(&["test", "--no-install"]);
-    assert!(ended.is_success && ended.output.ends_with(ONE_PASSED), "{ended:?}");
+    assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
     assert!(ended.output.contains("as --no-install says; as root: apt-get install"), "{ended:?}");
     assert!(ended.output.contains("kazoo from PyPI: not installed, as --no-install says"), "{ended:?}");
     assert!(!stage.has_note("apt-get") && !stage.has_note("python3"), "something was installed");
@@ -83,7 +83,7 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
     assert!(ended.is_success, "{ended:?}");
     assert!(ended.output.contains("installing needs root; as root: apt-get install"), "{ended:?}");
     assert!(
-        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n1 passed, 0 failed, 1 skipped\n"),
+        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n2 passed, 0 failed, 1 skipped\n"),
         "{ended:?}"
     );
     assert!(!stage.has_note("apt-get"), "apt-get was called without being root");
@@ -94,7 +94,7 @@ fn a_run_that_requires_all_fails_for_a_skip() {
     let stage = Stage::bare();
     stage.cargo_tests(r#"echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"; say 2 0"#);
     let ended = stage.run(&["test", "--no-install", "--require-all"]);
-    assert!(!ended.is_success && ended.output.ends_with("\n1 passed, 0 failed, 1 skipped\n"), "{ended:?}");
+    assert!(!ended.is_success && ended.output.ends_with("\n2 passed, 0 failed, 1 skipped\n"), "{ended:?}");
 }
 
 /// Notes what cargo was asked for and how long the rounds are to be, and tells figures.
@@ -127,4 +127,59 @@ fn the_plain_run_plays_short_rounds_and_tells_their_figures_too() {
     assert!(ended.output.contains("\nfigures:\n  rounds: 50, violations: 0\n"), "{ended:?}");
     let orders = stage.note("tests");
     assert!(orders.lines().count() == 1 && orders.ends_with("long=\n"), "{orders}");
+}
+
+#[test]
+fn what_is_wrong_with_dependencies_packages_or_features_fails_the_run_in_its_stage_and_stops_no_test() {
+    let stage = Stage::bare();
+    for (pattern, failed, passed) in [
+        ("metadata*", &["dependencies", "packages", "features"][..], 1),
+        ("package*--workspace*", &["packages"], 2),
+        ("clippy*--package*--features*tls*", &["features"], 2),
+        ("test*--package*", &["feature tests"], 1),
+    ] {
+        stage.cargo_fails_at(pattern);
+        let ended = stage.run(&["test", "--no-install"]);
+        let summary = format!("\n{passed} passed, 0 failed, 0 skipped\n");
+        assert!(!ended.is_success && ended.output.ends_with(&summary), "{pattern}: {ended:?}");
+        let failures: Vec<&str> = ended
+            .output
+            .lines()
+            .filter_map(|line| line.strip_prefix("== ")?.split_once(" FAILED"))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(failures, failed, "{pattern}");
+    }
+}
+
+#[test]
+fn the_oldest_rust_is_skipped_with_the_cure_where_it_cannot_be_had() {
+    let stage = Stage::bare();
+    let ended = stage.run(&["test", "--require-all"]);
+    assert!(ended.is_success, "{ended:?}");
+    assert!(ended.output.contains("there is no rustup here"), "{ended:?}");
+    assert!(
+        ended.output.contains("== oldest Rust skipped: ") && ended.output.contains(": rustup toolchain install "),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_oldest_rust_is_installed_through_rustup_and_compiles_the_workspace() {
+    let stage = Stage::bare();
+    stage.program(
+        "rustup",
+        r#"echo "$*" >> "$NOTES/rustup"
+        case "$1" in toolchain) touch "$NOTES/installed" ;; *) test -e "$NOTES/installed" ;; esac"#,
+    );
+    let ended = stage.run(&["test"]);
+    assert!(ended.is_success && !ended.output.contains("oldest Rust skipped"), "{ended:?}");
+    let orders = stage.note("rustup");
+    assert!(
+        orders.contains("\ntoolchain install ") && orders.ends_with(" cargo check --workspace --all-features\n"),
+        "{orders}"
+    );
+    stage.program("rustup", r#"case "$*" in *check*) exit 101 ;; esac"#);
+    let ended = stage.run(&["test", "--no-install"]);
+    assert!(!ended.is_success && ended.output.contains("== oldest Rust FAILED"), "{ended:?}");
 }

@@ -16,6 +16,20 @@ const OTHER_USER_ID: &str = "65534";
 /// What every stand-in for cargo begins with: `say PASSED FAILED` prints what a test harness prints.
 const SAY: &str = r#"say() { echo "test result: ok. $1 passed; $2 failed; 0 ignored; 0 measured; 0 filtered out"; }"#;
 
+/// What a stand-in for cargo does when it is not asked for the tests of the workspace. It tells of a workspace of one
+/// crate, with one feature and one dependency, which passes the checks of dependencies and packages.
+const OTHER_CALLS: &str = r#"case "$1 $2" in
+    "metadata --format-version") echo '{"version": 1, "workspace_root": "/", "target_directory": "/target",
+        "resolve": null, "workspace_members": ["lockkeeper"], "packages": [{"name": "lockkeeper", "version": "0.1.0",
+        "id": "lockkeeper", "manifest_path": "/Cargo.toml", "dependencies": [], "targets": [],
+        "features": {"tls": []}}, {"name": "tokio", "version": "1.0.0", "id": "tokio", "license": "MIT",
+        "source": "registry+https://github.com/rust-lang/crates.io-index", "manifest_path": "/tokio/Cargo.toml",
+        "dependencies": [], "targets": [], "features": {}}]}' ;;
+    "package --list") printf 'Cargo.toml\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\n' ;;
+    "test --package") say 1 0 ;;
+esac
+test "$1 $2" = "test --workspace" || exit 0"#;
+
 pub(crate) struct Stage {
     folder: TempDir,
     search: OsString,
@@ -34,10 +48,11 @@ impl Stage {
         Self::new(OsString::new())
     }
 
-    /// A machine with the programs of this one beside the stand-ins, but for the one that installs packages.
+    /// A machine with the programs of this one beside the stand-ins, but for those that install.
     pub(crate) fn with_this_machines_programs() -> Self {
         let stage = Self::new(env::var_os("PATH").unwrap_or_default());
         stage.program("apt-get", "exit 100");
+        stage.program("rustup", "exit 100");
         stage
     }
 
@@ -66,9 +81,15 @@ impl Stage {
         set_mode(&path, 0o755);
     }
 
-    /// Says what `cargo test` does; every other call of cargo succeeds.
+    /// Says what `cargo test` of the workspace does; every other call of cargo succeeds.
     pub(crate) fn cargo_tests(&self, script: &str) {
-        self.program("cargo", &format!("{SAY}\ntest \"$1\" = test || exit 0\n{script}"));
+        self.program("cargo", &format!("{SAY}\n{OTHER_CALLS}\n{script}"));
+    }
+
+    /// Makes the calls of cargo fail whose arguments are of this pattern, and no other.
+    pub(crate) fn cargo_fails_at(&self, pattern: &str) {
+        let failure = format!("case \"$*\" in {pattern}) exit 101 ;; esac");
+        self.program("cargo", &format!("{SAY}\n{failure}\n{OTHER_CALLS}\nsay 1 0"));
     }
 
     /// Runs the command under test.
