@@ -20,6 +20,8 @@ pub(crate) struct Verdict {
     pub(crate) overlaps: Vec<Overlap>,
     /// Each token that was not greater than the one before it, in words.
     pub(crate) stale_tokens: Vec<String>,
+    /// The run that was granted the lock last.
+    pub(crate) last: Option<u64>,
 }
 
 /// A run whose command found another's, or a relative of it, alive.
@@ -69,6 +71,7 @@ pub(crate) fn judge(log: &str) -> Result<Verdict, String> {
             _ => return Err(format!("{line:?} is not a valid line of the log")),
         }
     }
+    verdict.last = last.map(|grant| grant.run);
     Ok(verdict)
 }
 
@@ -121,23 +124,23 @@ fn until_noted(log: &Path, line: &str) -> Result<(), String> {
 }
 
 /// A command that no lock keeps; dropping it kills it and its relatives.
-struct Planted(Child);
+pub(crate) struct Planted(Child);
 
 impl Planted {
-    fn start(log: &Path, run: u64, token: u64, hold: Duration, family: Family) -> Self {
+    pub(crate) fn start(log: &Path, run: u64, token: u64, hold: Duration, family: Family) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
         command.arg(PART).arg(log).args([run.to_string(), hold.as_millis().to_string(), family.name().to_owned()]);
         command.env("LOCKKEEPER_TOKEN", token.to_string()).stdout(Stdio::piped()).process_group(0);
         Self(command.spawn().expect("this program starts"))
     }
 
-    fn is_granted(&mut self) {
+    pub(crate) fn is_granted(&mut self) {
         let mut line = String::new();
         BufReader::new(self.0.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.starts_with("granted "), "{line:?}");
     }
 
-    fn kill_command(&mut self) {
+    pub(crate) fn kill_command(&mut self) {
         self.0.kill().expect("not waited for yet");
         self.0.wait().expect("a child of ours");
     }

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::process::Command;
+use std::thread::park_timeout;
 use std::time::Duration;
 
-use crate::judge::{Overlap, Verdict};
-use crate::plan::Victim;
-use crate::run::Outcome;
+use lockkeeper::clock::{Clock, SystemClock};
+
+use crate::command::Family;
+use crate::judge::{Overlap, Planted, Verdict, judge};
+use crate::plan::{Moment, Plan, Victim};
+use crate::run::{Outcome, Run};
 
 /// How many breaches are printed.
 const SHOWN_MAX: usize = 10;
@@ -17,6 +21,9 @@ const SHOWN_MAX: usize = 10;
 /// How long a command whose runner and watchdog were both killed may be there beside the next one. It was killed with
 /// them, and a busy machine takes it down in much less.
 const BESIDE_MAX: Duration = Duration::from_secs(1);
+
+/// The pause between two tries of the witness's lock: short beside the longest time that is waited for it.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -52,18 +59,21 @@ impl Report {
         self.wrong.extend(outcome.wrong.clone());
     }
 
-    /// When all runs are over, none of their commands is there, and each lock must be free.
+    /// When all runs are over, each lock must be free `within` this time; and once it is, none of its commands is there.
     pub(crate) fn all_is_free(&mut self, locks: &Path, logs: &Path, within: &str) {
         for lock in 0..self.logs.len() {
-            let log = File::open(logs.join(format!("lock-{lock}")));
-            if let Err(error) = log.map_err(TryLockError::Error).and_then(|log| log.try_lock()) {
-                self.wrong.push(format!("a command of lock-{lock} is still there after its run: {error}"));
-            }
+            let name = format!("lock-{lock}");
             let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-            command.args(["run", "-w", within, &format!("lock-{lock}"), "--", "true"]).env("LOCKKEEPER_DIR", locks);
+            command.args(["run", "-w", within, &name, "--", "true"]).env("LOCKKEEPER_DIR", locks);
             match command.status() {
                 Ok(status) if status.success() => {}
-                other => self.wrong.push(format!("lock-{lock} is not free within {within}: {other:?}")),
+                other => self.wrong.push(format!("{name} is not free within {within}: {other:?}")),
+            }
+            // A command is promised to be gone before its lock is free, unless its runner and watchdog were both killed.
+            let is_beside = self.logs[lock].last.is_some_and(|run| self.both_killed.contains(&run));
+            let patience = if is_beside { BESIDE_MAX } else { Duration::ZERO };
+            if let Err(error) = try_lock_within(&logs.join(&name), patience) {
+                self.wrong.push(format!("a command of {name} is still there when the lock is free: {error}"));
             }
         }
     }
@@ -129,5 +139,55 @@ impl fmt::Display for Report {
             longest.as_secs_f64() * 1e3
         )?;
         writeln!(f, "  longest time from one grant of a lock to the next: {:.2} s", gap.as_secs_f64())
+    }
+}
+
+/// Takes the witness's lock for a moment, which no command may have by then.
+fn try_lock_within(log: &Path, patience: Duration) -> Result<(), TryLockError> {
+    let log = File::open(log).map_err(TryLockError::Error)?;
+    let deadline = SystemClock.now().saturating_add(patience);
+    loop {
+        match log.try_lock() {
+            Err(TryLockError::WouldBlock) if SystemClock.now() < deadline => park_timeout(LOOK_AGAIN_AFTER),
+            tried => return tried,
+        }
+    }
+}
+
+/// A run whose runner is killed leaves a relative of its command that is killed only after the grace: no fault. What is
+/// there when the lock is free is one, unless nothing was promised of it.
+pub(crate) fn sees_what_is_left() -> Result<(), String> {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
+    let [locks, logs] = folders.each_ref().map(|folder| folder.path());
+    let log = logs.join("lock-0");
+    fs::write(&log, "").map_err(|error| error.to_string())?;
+    let plan = Plan {
+        number: 1,
+        lock: 0,
+        hold: Duration::from_secs(60),
+        family: Family::StubbornRelative,
+        victim: Victim::RunnerKilled,
+        strike_at: Moment::Granted(Duration::ZERO),
+        stops: vec![],
+    };
+    let mut report = Report::new(0);
+    report.add(&Run::start(plan, locks, logs).play());
+    let mut wrongs = |both_killed: &[u64]| {
+        report.logs = vec![judge(&fs::read_to_string(&log).map_err(|error| error.to_string())?)?];
+        report.both_killed = both_killed.iter().copied().collect();
+        report.all_is_free(locks, logs, "10s");
+        Ok::<_, String>(std::mem::take(&mut report.wrong))
+    };
+    let of_grace = wrongs(&[])?;
+    let mut staying = Planted::start(&log, 2, 0, Duration::from_secs(60), Family::Alone);
+    staying.is_granted();
+    let of_staying = [wrongs(&[])?, wrongs(&[2])?].concat();
+    staying.kill_command();
+    let mut leaving = Planted::start(&log, 3, 0, BESIDE_MAX / 4, Family::Alone);
+    leaving.is_granted();
+    let of_leaving = wrongs(&[3])?;
+    match (&*of_grace, &*of_staying, &*of_leaving) {
+        ([], [_, _], []) => Ok(()),
+        wrongs => Err(format!("{wrongs:?}")),
     }
 }
