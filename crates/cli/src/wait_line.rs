@@ -2,6 +2,8 @@
 //!
 //! A pure function makes the text; [`narrate`] looks at the queue and prints it.
 
+use std::ops::ControlFlow;
+use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
@@ -136,29 +138,16 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     let clock = SystemClock;
     let start = clock.now();
     let service = keeper.service();
-    let mut next = start.saturating_add(BEAT);
-    let mut look = Box::pin(keeper.contenders(name));
     let mut sight = Sight::default();
     let mut witness = Witness::default();
     let mut told = None;
-    loop {
-        clock.sleep_until(next).await;
-        // A look that takes longer goes on, and the line does not wait for it.
-        let looked = tokio::select! {
-            biased;
-            looked = &mut look => Some(looked),
-            () = clock.sleep_until(clock.now().saturating_add(BEAT)) => None,
-        };
-        if looked.is_some() {
-            look = Box::pin(keeper.contenders(name));
-        }
+    let tell = |looked: Option<lockkeeper::Result<_>>| {
         let now_unix = clock.unix_time();
         let is_seen = matches!(looked, Some(Ok(_)));
         sight.take(looked);
         if is_seen {
             witness.look(&mut sight.queue, now_unix);
         }
-        let now = clock.now();
         let ours = voice.contender();
         let waiting = Waiting {
             name,
@@ -166,7 +155,7 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
             queue: &sight.queue,
             unreachable: sight.unreachable.as_deref(),
             ours: ours.as_ref(),
-            waited: now.saturating_duration_since(start),
+            waited: clock.now().saturating_duration_since(start),
             now_unix,
         };
         let is_unreachable = sight.unreachable.is_some();
@@ -177,10 +166,38 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
                 voice.say(&waiting.text());
             }
             if !is_unreachable {
-                return std::future::pending().await;
+                return ControlFlow::Break(());
             }
         }
-        next = now.saturating_add(BEAT);
+        ControlFlow::Continue(())
+    };
+    look_each_beat(&clock, || keeper.contenders(name), tell).await;
+    std::future::pending::<()>().await;
+}
+
+/// Begins a look a beat after the start and after each answer, and passes on what came of it, or after each beat that it
+/// goes on. Ends when `tell` breaks off.
+async fn look_each_beat<Look: Future>(
+    clock: &dyn Clock,
+    mut look: impl FnMut() -> Look,
+    mut tell: impl FnMut(Option<Look::Output>) -> ControlFlow<()>,
+) {
+    let a_beat = || clock.sleep_until(clock.now().saturating_add(BEAT));
+    loop {
+        a_beat().await;
+        let mut looking = pin!(look());
+        let mut is_over = false;
+        while !is_over {
+            let looked = tokio::select! {
+                biased;
+                looked = &mut looking => Some(looked),
+                () = a_beat() => None,
+            };
+            is_over = looked.is_some();
+            if tell(looked).is_break() {
+                return;
+            }
+        }
     }
 }
 
@@ -202,6 +219,7 @@ fn reason(error: &lockkeeper::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper::clock::TestClock;
     use lockkeeper::{Mode, Owner};
 
     use super::*;
@@ -302,6 +320,31 @@ mod tests {
             sight.unreachable.is_some_and(|why| why.contains("connection refused")),
             "the failure stays until an answer"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_goes_on_from_beat_to_beat_and_five_without_an_answer_are_five_seconds() {
+        let clock = TestClock::new();
+        let start = clock.now();
+        let mut lasting_ms = [0, 2_500, 60_000].into_iter();
+        let look = || {
+            let lasting = Duration::from_millis(lasting_ms.next().unwrap());
+            async move {
+                tokio::time::sleep(lasting).await;
+                Ok(Vec::new())
+            }
+        };
+        let (mut sight, mut told) = (Sight::default(), Vec::new());
+        look_each_beat(&clock, look, |looked| {
+            let is_answer = looked.is_some();
+            sight.take(looked);
+            told.push((clock.now().saturating_duration_since(start).as_millis(), is_answer));
+            if sight.unreachable.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await;
+        let answers = [(1_000, true), (3_000, false), (4_000, false), (4_500, true)];
+        let none = [6_500, 7_500, 8_500, 9_500, 10_500].map(|told| (told, false));
+        assert_eq!(told, [&answers[..], &none].concat());
     }
 
     fn modes(modes: &[Mode]) -> Vec<ContenderInfo> {
