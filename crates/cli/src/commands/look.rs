@@ -7,14 +7,15 @@ use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{Advice, Keeper, QueueName};
 use tokio::time::timeout;
 
-use super::service::{answer, block_on_closing, open};
+use super::service::{answer, block_on_closing, open, open_by};
 use crate::args::Global;
+use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::{self, ListedLock, Promises, ShownLock, one_line};
 use crate::voice::say;
 
-/// How long a look is tried again while the service cannot be reached: an ensemble that elects a leader refuses everything,
-/// and is mostly back sooner.
+/// How long a look is tried again while the service cannot be reached, if the settings have no policy: an ensemble that
+/// elects a leader refuses everything, and is mostly back sooner.
 const TRY_MAX: Duration = Duration::from_secs(5);
 
 /// How long after a look that failed the next one is made; at least half of that.
@@ -22,20 +23,25 @@ const TRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Lists the locks in use whose names begin with `prefix`.
 pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
-    let keeper = open(global)?;
+    let settings = Settings::load(global)?;
+    let keeper = open_by(global, &settings)?;
     let locks = block_on_closing(&keeper, async {
-        let mut locks = Vec::new();
         keeper.tidy().await;
-        for name in persistently(&keeper, || keeper.queues(prefix)).await? {
-            let queue = persistently(&keeper, || keeper.contenders(name.as_str())).await?;
-            // A contender may have left since the queues were listed.
-            if !queue.is_empty() {
-                locks.push(ListedLock::new(name.as_str(), &queue, SystemClock.unix_time()));
-            }
-        }
-        Ok::<_, lockkeeper::Error>(locks)
+        persistently(&keeper, settings.retry, || listed(&keeper, prefix)).await
     })??;
     answer(global, &locks, || output::list(&locks))
+}
+
+async fn listed(keeper: &Keeper, prefix: &str) -> lockkeeper::Result<Vec<ListedLock>> {
+    let mut locks = Vec::new();
+    for name in keeper.queues(prefix).await? {
+        let queue = keeper.contenders(name.as_str()).await?;
+        // A contender may have left since the queues were listed.
+        if !queue.is_empty() {
+            locks.push(ListedLock::new(name.as_str(), &queue, SystemClock.unix_time()));
+        }
+    }
+    Ok(locks)
 }
 
 /// Prints the names of the locks in use, for a shell that completes a name.
@@ -52,23 +58,32 @@ pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
 /// Shows who holds a lock and who waits for it.
 pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
-    let keeper = open(global)?;
-    let queue = block_on_closing(&keeper, persistently(&keeper, || keeper.contenders(name.as_str())))??;
+    let settings = Settings::load(global)?;
+    let keeper = open_by(global, &settings)?;
+    let look = || keeper.contenders(name.as_str());
+    let queue = block_on_closing(&keeper, persistently(&keeper, settings.retry, look))??;
     let shown = ShownLock::new(name.as_str(), keeper.service(), &queue, SystemClock.unix_time());
     answer(global, &shown, || shown.text())
 }
 
-/// Looks again while the service cannot be reached, for a short time, and mentions the first failure.
-async fn persistently<Look, Output>(keeper: &Keeper, look: impl FnMut() -> Look) -> lockkeeper::Result<Output>
+/// Looks again while the service cannot be reached, by the policy if there is one and for a short time otherwise, and
+/// mentions the first failure.
+async fn persistently<Look, Output>(
+    keeper: &Keeper,
+    policy: Option<RetryPolicy>,
+    look: impl FnMut() -> Look,
+) -> lockkeeper::Result<Output>
 where
     Look: Future<Output = lockkeeper::Result<Output>>,
 {
     let service = keeper.service();
-    RetryPolicy::until_elapsed(TRY_MAX, TRY_PAUSE)
+    let limit = if policy.is_some() { String::new() } else { format!(" for {}s", TRY_MAX.as_secs()) };
+    policy
+        .unwrap_or_else(|| RetryPolicy::until_elapsed(TRY_MAX, TRY_PAUSE))
         .attempts(|error: &lockkeeper::Error| error.advice() == Advice::Transient)
         .listener(move |failure| {
             if failure.attempt == 1 {
-                say(&format!("cannot look at {service}, trying again for {}s: {:#}", TRY_MAX.as_secs(), failure.error));
+                say(&format!("cannot look at {service}, trying again{limit}: {:#}", failure.error));
             }
         })
         .run(look)

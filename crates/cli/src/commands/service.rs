@@ -20,9 +20,14 @@ pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce
     printed.map(|()| 0)
 }
 
-/// Opens the keeper that the settings name.
+/// Opens the keeper that the settings of this process name.
 pub(super) fn open(global: &Global) -> Result<Keeper, Failure> {
-    let keeper = Settings::load(global)?.keeper()?.build();
+    open_by(global, &Settings::load(global)?)
+}
+
+/// Opens the keeper that these settings name.
+pub(super) fn open_by(global: &Global, settings: &Settings) -> Result<Keeper, Failure> {
+    let keeper = settings.keeper()?.build();
     if global.verbose {
         say(&format!("using {}", keeper.service()));
     }

@@ -20,7 +20,8 @@ pub(crate) struct Settings {
     pub(super) url: ServiceUrl,
     /// Where the URL was found, for messages about one that cannot be used; `None` for the default.
     origin: Option<String>,
-    pub(super) retry: Option<RetryPolicy>,
+    /// When to try again after a transient failure, if a config file says it.
+    pub(crate) retry: Option<RetryPolicy>,
     /// How long to wait for a lock when the command line does not say.
     pub(crate) acquire_timeout: Option<Duration>,
 }
