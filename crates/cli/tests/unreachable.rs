@@ -8,8 +8,8 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
-use cli_support::{Place, in_time};
-use run_support::now;
+use cli_support::{Place, TestChild, in_time};
+use run_support::{ended, now};
 
 /// An address at which no process listens.
 fn refusing() -> String {
@@ -56,8 +56,9 @@ fn looks_and_waits_go_on_when_the_service_is_there_again() {
     let url = refusing();
     for arguments in [&["show", "x"][..], &["ls"], &["wait", "x"]] {
         let arguments = [arguments, &["--connect", &url]].concat();
-        let mut command = place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(command.stderr.take().unwrap());
+        let mut command =
+            TestChild(place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+        let mut stderr = BufReader::new(command.0.stderr.take().unwrap());
         let said = move || {
             let mut line = String::new();
             stderr.read_line(&mut line).unwrap();
@@ -66,10 +67,8 @@ fn looks_and_waits_go_on_when_the_service_is_there_again() {
         let (line, mut stderr) = in_time("it says that it tries again", said);
         assert!(line.contains("trying again"), "{arguments:?}: {line}");
         let address = url.strip_prefix("zk://").unwrap();
-        let mut server = place.command(&["server", "--listen", address]).stderr(Stdio::null()).spawn().unwrap();
-        let code = in_time("the command ends", move || command.wait().unwrap().code());
-        server.kill().unwrap();
-        server.wait().unwrap();
+        let _server = TestChild(place.command(&["server", "--listen", address]).stderr(Stdio::null()).spawn().unwrap());
+        let code = ended(&mut command.0).code();
         let mut rest = String::new();
         stderr.read_to_string(&mut rest).unwrap();
         assert_eq!(code, Some(0), "{arguments:?}: {line}{rest}");

@@ -6,4 +6,4 @@ mod place;
 mod processes;
 
 pub use place::Place;
-pub use processes::{Ended, Holder, finish, in_time, wait};
+pub use processes::{Ended, Holder, TestChild, finish, in_time, wait};

@@ -16,6 +16,17 @@ pub struct Ended {
     pub stderr: String,
 }
 
+/// A process that does not outlive its test: dropping it kills it and waits for its end.
+pub struct TestChild(pub Child);
+
+impl Drop for TestChild {
+    fn drop(&mut self) {
+        // It may have ended, and been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A `run` whose command is under way until it is told to end.
 pub struct Holder {
     pub process: Child,
