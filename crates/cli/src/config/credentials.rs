@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lockkeeper::ServiceUrl;
 
@@ -23,7 +23,15 @@ const PASSWORD_BYTES_MAX: u64 = 8_192;
 #[derive(Default)]
 pub(super) struct Credentials {
     user: Option<String>,
-    password: Option<String>,
+    password: Option<Password>,
+}
+
+/// A password, or where it is. A file is read only for a URL that the password is added to: it may be closed to the
+/// users of others.
+enum Password {
+    Text(String),
+    /// The file, and the setting that names it.
+    File(PathBuf, String),
 }
 
 impl Credentials {
@@ -41,37 +49,43 @@ impl Credentials {
                     "{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; unset one of them"
                 )));
             }
-            (None, Some(path)) => Some(password_of(Path::new(&path), PASSWORD_FILE_VARIABLE)?),
-            (password, None) => password,
+            (None, Some(path)) => Some(Password::File(path.into(), PASSWORD_FILE_VARIABLE.to_owned())),
+            (password, None) => password.map(Password::Text),
         };
         Ok(Self { user: text(USER_VARIABLE)?, password })
     }
 
-    /// Reads those that a config file gives or names for its own URL; the password file only if that URL lacks a password.
-    pub(super) fn of_file(
-        user: Option<String>,
-        password_file: Option<&str>,
-        url: &ServiceUrl,
-        origin: &str,
-    ) -> Result<Self, Failure> {
-        let is_needed = !url.hosts().is_empty() && url.password().is_none();
-        let password = password_file.filter(|_| is_needed).map(|path| match Path::new(path) {
-            path if path.is_absolute() => password_of(path, &format!("{origin}: password_file")),
-            _ => Err(Failure::ours(format!("{origin}: password_file: write its path from the root"))),
-        });
-        Ok(Self { user, password: password.transpose()? })
+    /// Takes those that a config file gives or names for its own URL.
+    pub(super) fn of_file(user: Option<String>, password_file: Option<&str>, origin: &str) -> Result<Self, Failure> {
+        let origin = format!("{origin}: password_file");
+        let password = match password_file.map(PathBuf::from) {
+            Some(path) if !path.is_absolute() => {
+                return Err(Failure::ours(format!("{origin}: write its path from the root")));
+            }
+            path => path.map(|path| Password::File(path, origin)),
+        };
+        Ok(Self { user, password })
     }
 
     /// Adds them to the URL of a service with hosts, unless it has its own, or is for another user.
-    pub(super) fn complete(self, url: ServiceUrl) -> ServiceUrl {
+    pub(super) fn complete(self, url: ServiceUrl) -> Result<ServiceUrl, Failure> {
         let is_for_another = self.user.is_some() && url.user().is_some() && url.user() != self.user.as_deref();
         if url.hosts().is_empty() || is_for_another {
-            return url;
+            return Ok(url);
         }
         let user = self.user.filter(|_| url.user().is_none());
-        let password = self.password.filter(|_| url.password().is_none());
+        let password = self.password.filter(|_| url.password().is_none()).map(Password::text).transpose()?;
         let url = user.into_iter().fold(url, ServiceUrl::with_user);
-        password.into_iter().fold(url, ServiceUrl::with_password)
+        Ok(password.into_iter().fold(url, ServiceUrl::with_password))
+    }
+}
+
+impl Password {
+    fn text(self) -> Result<String, Failure> {
+        match self {
+            Self::Text(password) => Ok(password),
+            Self::File(path, origin) => password_of(&path, &origin),
+        }
     }
 }
 

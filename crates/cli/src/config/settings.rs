@@ -49,7 +49,7 @@ impl Settings {
             Some(origin) => checked(&url, origin, is_option)?,
             None => ServiceUrl::parse(&url)?,
         };
-        let url = Credentials::of_environment(places)?.complete(url);
+        let url = Credentials::of_environment(places)?.complete(url)?;
         let Some((path, locks)) = config else {
             return Ok(Self { url, origin, retry: None, acquire_timeout: None });
         };
@@ -64,7 +64,7 @@ impl Settings {
         let mut url = locks.complete(url);
         // Another service is not to be told what is meant for the file's own.
         if is_of_file {
-            url = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &url, &path)?.complete(url);
+            url = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &path)?.complete(url)?;
         }
         Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
     }

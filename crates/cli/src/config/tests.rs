@@ -250,8 +250,18 @@ fn a_password_file_is_read_only_where_it_is_needed() {
     machine.global.connect = Some("zk://test".to_owned());
     assert_eq!(machine.url(), "zk://test");
     machine.global.connect = None;
-    machine.file("etc/config.toml", &text("file:/srv/locks"));
-    assert_eq!(machine.url(), "file:/srv/locks");
+    for url in ["file:/srv/locks", "zk://bob@prod", "zk://ann:***@prod"] {
+        machine.file("etc/config.toml", &text(&url.replace("***", "own")));
+        assert_eq!(machine.url(), url);
+    }
+    machine.set("LOCKKEEPER_USER", "ann");
+    machine.set("LOCKKEEPER_PASSWORD_FILE", "/nowhere/else");
+    for url in ["file:/srv/locks", "zk://bob@prod", "zk://ann:***@prod"] {
+        machine.set("LOCKKEEPER_URL", url.replace("***", "own"));
+        assert_eq!(machine.url(), url);
+    }
+    machine.set("LOCKKEEPER_URL", "zk://prod");
+    assert!(machine.refusal().contains("/nowhere/else"));
 }
 
 #[test]
