@@ -24,7 +24,7 @@ use super::group::Group;
 use super::signals::{ENDING, Signals};
 use super::stand_by::StandBy;
 use super::terminal::{JobControl, Terminal, stop_job};
-use super::watchdog_end::{LOOK_MS, Leaving, end_group};
+use super::watchdog_end::{Leaving, end_group};
 use super::{OnLoss, Outcome, Stop, Supervision, say};
 
 /// How often a hold with a deadline is asked for its newest one, in milliseconds: far more often than it is renewed.
@@ -317,30 +317,20 @@ impl Runner {
     async fn give_over(&mut self) {
         let _ = kill_process(self.watchdog, Signal::KILL);
         loop {
-            match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
+            match receive(&self.channel).await {
                 // A command that was stopped dies as well.
-                Ok(Some((Message::Stopped { .. }, _))) => {}
-                Ok(Some((message, _))) => _ = self.hear(message),
-                Ok(None) => return,
+                Ok(Some(Message::Stopped { .. })) => {}
+                Ok(Some(message)) => _ = self.hear(message),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
-                }
-                Err(_) => return,
+                Ok(None) | Err(_) => return,
             }
         }
     }
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
-        let leaving = Leaving::of(self.watchdog);
-        let leaving = if self.is_over() {
-            Some(leaving)
-        } else {
-            // Its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
-            drop(leaving);
-            None
-        };
+        // Unless it is over, its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
+        let leaving = Some(Leaving::of(self.watchdog)).filter(|_| self.is_over());
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
         if let (true, Some(group)) = (is_orphaned, self.group) {
             end_group(group).await;
@@ -401,15 +391,23 @@ async fn receive(channel: &UnixStream) -> io::Result<Option<Message>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+    use std::process::Command;
+
+    use rustix::net::SendFlags;
+
     use super::*;
 
-    /// A runner of nothing.
-    fn runner() -> Runner {
-        let (channel, _) = UnixStream::pair().unwrap();
-        Runner {
+    /// A runner without a command, the other end of its channel, and its watchdog, which is killed when this is dropped.
+    fn runner() -> (Runner, OwnedFd, Leaving) {
+        let watchdog = Pid::from_child(&Command::new("sleep").arg("60").spawn().unwrap());
+        let (theirs, ours) = channel::pair().unwrap();
+        let ours = StdUnixStream::from(ours);
+        ours.set_nonblocking(true).unwrap();
+        let runner = Runner {
             program: String::new(),
-            watchdog: getpid(),
-            channel,
+            watchdog,
+            channel: UnixStream::from_std(ours).unwrap(),
             terminal: Terminal::open(),
             safe_until: Box::new(|| SafeUntil::ProcessEnd),
             on_loss: OnLoss::Stop,
@@ -424,12 +422,28 @@ mod tests {
             loss: None,
             failure: None,
             ended: None,
-        }
+        };
+        (runner, theirs, Leaving::of(watchdog))
+    }
+
+    #[tokio::test]
+    async fn a_watchdog_that_is_given_over_is_heard_until_it_is_gone() {
+        let (mut runner, theirs, _leaving) = runner();
+        let says = async {
+            rustix::net::send(&theirs, b"not a message", SendFlags::empty()).unwrap();
+            tokio::task::yield_now().await;
+            channel::send(&theirs, Message::Stopped { signal: Signal::TSTP.as_raw() }, &[]).unwrap();
+            channel::send(&theirs, Message::Launched { pid: 7 }, &[]).unwrap();
+            tokio::task::yield_now().await;
+            drop(theirs);
+        };
+        tokio::join!(runner.give_over(), says);
+        assert_eq!(runner.group.map(|group| group.leader().as_raw_nonzero().get()), Some(7));
     }
 
     #[tokio::test]
     async fn the_first_reason_why_a_command_could_not_be_started_is_told() {
-        let mut runner = runner();
+        let (mut runner, _theirs, _leaving) = runner();
         for errno in [Errno::NOMEM, Errno::PIPE] {
             runner.hear(Message::NotLaunched { errno: errno.raw_os_error() }).unwrap();
         }

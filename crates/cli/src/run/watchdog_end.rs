@@ -10,7 +10,7 @@ use super::say;
 use super::watchdog::STUBBORN_MS;
 
 /// How often a group whose watchdog died is looked at, in milliseconds.
-pub(super) const LOOK_MS: u64 = 5;
+const LOOK_MS: u64 = 5;
 
 /// A watchdog that has closed the lifeline and has nothing left to do. Dropping this waits until it is gone.
 #[derive(Debug)]
