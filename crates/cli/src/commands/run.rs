@@ -87,7 +87,7 @@ struct Supervised {
     /// Why the lock was given up while the command ran, if it was.
     given_up: Option<GivenUp>,
     leaving: Option<Leaving>,
-    /// Whether a loss of the lock was told while the command ran. One that came with the command's end was not.
+    /// Whether a loss of the lock was told, or is told by the outcome. One that came with the command's end was not.
     is_loss_told: bool,
 }
 
@@ -244,8 +244,9 @@ impl Run {
             ended = supervise(supervision, lost, stop) => ended.map_err(failed)?,
             never = socket.serve(|| answer(hold)) => match never {},
         };
-        let (given_up, is_loss_told) = (given_up.get().copied(), loss_told.get().is_some());
-        Ok(Supervised { outcome, given_up, leaving, is_loss_told })
+        // The watchdog may have found out first; then it is told when we end.
+        let is_loss_told = loss_told.get().is_some() || matches!(outcome, Outcome::LockLost(_));
+        Ok(Supervised { outcome, given_up: given_up.get().copied(), leaving, is_loss_told })
     }
 
     /// Waits until the lock is to be given up though it is held.

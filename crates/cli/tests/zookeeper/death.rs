@@ -131,6 +131,7 @@ async fn when_the_runner_is_stopped_for_longer_than_its_timeout_its_command_is_d
     assert_eq!(code, Some(123), "{said}");
     let last = said.lines().last().unwrap();
     assert!(last.starts_with("lockkeeper: job: the lock was lost"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("lockkeeper: job: ")).count(), 1, "told once: {said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
