@@ -12,7 +12,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use cli_support::Place;
-use lockkeeper_conformance::{Random, SEED_VARIABLE};
+use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
 use lockkeeper_faults::long;
 use run_support::{ended, eventually, is_alive, now};
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,10 +36,7 @@ fn names_in(directory: &Path) -> Vec<String> {
 
 /// The moments of the kills, from the seed in the environment or a new one.
 fn moments() -> Random {
-    let seed = match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
-        Err(_) => getrandom::u64().unwrap(),
-    };
+    let seed = seed();
     println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-cli --test leftovers");
     Random::new(seed)
 }

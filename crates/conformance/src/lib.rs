@@ -43,6 +43,6 @@ pub use fixture::{Client, Fault, FaultKind, Fixture, Harm};
 pub use libtest_mimic::Arguments;
 pub use memory::MemoryFixture;
 pub use polls::at_most;
-pub use random::{Random, SEED_VARIABLE};
+pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, Outcome, run, run_case};
 pub use tap::{Pace, Tap};

@@ -5,6 +5,18 @@ use std::env;
 /// The environment variable that gives the seed of a random case.
 pub const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
 
+/// Returns the seed in the environment, or a new one.
+///
+/// # Panics
+///
+/// If [`SEED_VARIABLE`] is set but is not a number: otherwise an ignored seed would be taken for a used one.
+pub fn seed() -> u64 {
+    match env::var(SEED_VARIABLE) {
+        Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
+        Err(_) => getrandom::u64().expect("the system gives randomness"),
+    }
+}
+
 /// A sequence of numbers that its seed determines (splitmix64). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -17,16 +29,13 @@ impl Random {
         Self { state: seed }
     }
 
-    /// Takes the seed from the environment, or a new one, and prints the command that runs the case with it again.
+    /// Takes the [`seed`], and prints the command that runs the case with it again.
     ///
     /// # Panics
     ///
-    /// If the variable is set but is not a number: otherwise an ignored seed would be taken for a used one.
+    /// As [`seed`].
     pub fn announced(case: &str) -> Self {
-        let seed = match env::var(SEED_VARIABLE) {
-            Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
-            Err(_) => getrandom::u64().expect("the system gives randomness"),
-        };
+        let seed = seed();
         let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "PACKAGE".to_owned());
         eprintln!("again: {SEED_VARIABLE}={seed} cargo test -p {package} --test conformance -- --exact \"{case}\"");
         Self::new(seed)

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_conformance::SEED_VARIABLE;
+use lockkeeper_conformance::{SEED_VARIABLE, seed};
 use lockkeeper_faults::{figures, long};
 use tempfile::TempDir;
 
@@ -94,14 +94,6 @@ fn read_logs(report: &mut Report, logs: &Path) -> Result<(), String> {
     let read = |lock| fs::read_to_string(logs.join(format!("lock-{lock}"))).map_err(|error| error.to_string());
     report.logs = (0..LOCKS).map(|lock| judge(&read(lock)?)).collect::<Result<_, String>>()?;
     Ok(())
-}
-
-/// The seed of this run: the environment's, or a new one.
-fn seed() -> u64 {
-    match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
-        Err(_) => getrandom::u64().expect("the system gives randomness"),
-    }
 }
 
 fn folder() -> Result<TempDir, String> {

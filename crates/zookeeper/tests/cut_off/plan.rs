@@ -1,11 +1,10 @@
 //! What is played: how many rounds, what the sessions do before the cut, and who is cut off. All choices follow from
 //! one seed.
 
-use std::env;
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_conformance::{Random, SEED_VARIABLE};
+use lockkeeper_conformance::Random;
 use lockkeeper_faults::long;
 
 /// The ensembles' tick: short, so that a partition is noticed, and a session expires, within seconds.
@@ -84,14 +83,6 @@ impl fmt::Display for Round {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { network, number, victim, traffic, bare_traffic, .. } = self;
         write!(formatter, "network {network} round {number}: {victim:?} cut off, {traffic:?} / bare {bare_traffic:?}")
-    }
-}
-
-/// The seed of this run: the environment's, or a new one.
-pub(crate) fn seed() -> u64 {
-    match env::var(SEED_VARIABLE) {
-        Ok(seed) => seed.parse().expect("the seed in the environment is a whole number"),
-        Err(_) => getrandom::u64().expect("the system gives randomness"),
     }
 }
 

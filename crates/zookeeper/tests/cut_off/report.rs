@@ -4,7 +4,7 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use lockkeeper_conformance::SEED_VARIABLE;
+use lockkeeper_conformance::{SEED_VARIABLE, seed};
 use lockkeeper_core::LossReason;
 use lockkeeper_faults::figures;
 
@@ -23,7 +23,7 @@ pub(crate) struct Report {
 
 /// Plays all rounds, and prints what they show.
 pub(crate) fn play() -> Result<Report, String> {
-    let seed = plan::seed();
+    let seed = seed();
     println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-zookeeper --test cut_off");
     let begun = now();
     let played: Vec<Result<Vec<Outcome>, String>> = thread::scope(|scope| {
