@@ -106,8 +106,8 @@ impl FileBackend {
             let Some(encoded) = file_name.to_str() else { continue };
             let Some(name) = directory::name_of(self.base.queues(), encoded) else { continue };
             if name.as_str().starts_with(prefix) {
-                let population = self.population(&self.base.queues().join(encoded)).map_err(fail)?;
-                names.extend((population.living > 0).then_some(name));
+                let is_in_use = self.is_in_use(&self.base.queues().join(encoded)).map_err(fail)?;
+                names.extend(is_in_use.then_some(name));
             }
         }
         names.sort_unstable();
@@ -121,49 +121,49 @@ impl FileBackend {
         for encoded in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
             shared_files::remove_temporary(self.base.queues(), &encoded);
             let path = self.base.queues().join(&encoded);
-            let has_dead = match directory::name_of(self.base.queues(), &encoded) {
-                Some(_) => self.population(&path).is_ok_and(|population| population.is_to_be_tidied()),
+            let is_to_be_tidied = match directory::name_of(self.base.queues(), &encoded) {
+                Some(_) => self.is_to_be_tidied(&path).unwrap_or(false),
                 // Its maker died before it had its name.
                 None => QueueName::is_digest(&encoded),
             };
-            if has_dead {
+            if is_to_be_tidied {
                 tidying::sweep(&self.looker, &path);
             }
         }
     }
 
-    /// Counts who stands in a lock's directory.
-    fn population(&self, path: &Path) -> Result<Population, Errno> {
-        let opened = match shared_files::open_directory(path) {
-            // It was removed since we listed it, is not a queue at all, or is one that we may not look into.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(Population::default()),
-            opened => opened?,
-        };
-        let listing = directory::list(opened.as_fd())?;
-        let mut population = Population { is_valueless: !listing.has_lasting_value, ..Population::default() };
+    /// Tells whether a living contender stands in a lock's directory.
+    fn is_in_use(&self, path: &Path) -> Result<bool, Errno> {
+        let Some((opened, listing)) = listed(path)? else { return Ok(false) };
         for name in &listing.contenders {
-            match self.looker.look_at(&opened, name)? {
-                Some(Vitality::Alive) => population.living += 1,
-                _ => population.dead += 1,
+            if self.looker.look_at(&opened, name)? == Some(Vitality::Alive) {
+                return Ok(true);
             }
         }
-        Ok(population)
+        Ok(false)
+    }
+
+    /// Tells whether a dead contender stands in a lock's directory, or it is there for nothing.
+    fn is_to_be_tidied(&self, path: &Path) -> Result<bool, Errno> {
+        let Some((opened, listing)) = listed(path)? else { return Ok(false) };
+        for name in &listing.contenders {
+            if self.looker.look_at(&opened, name)? != Some(Vitality::Alive) {
+                return Ok(true);
+            }
+        }
+        Ok(listing.contenders.is_empty() && !listing.has_lasting_value)
     }
 }
 
-/// Who stands in a lock's directory.
-#[derive(Debug, Default)]
-struct Population {
-    living: usize,
-    dead: usize,
-    /// Whether it is there, and has no value that is to stay.
-    is_valueless: bool,
-}
-
-impl Population {
-    fn is_to_be_tidied(&self) -> bool {
-        self.dead > 0 || (self.living == 0 && self.is_valueless)
-    }
+/// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one that
+/// we may not look into.
+fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
+    let opened = match shared_files::open_directory(path) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
+        opened => opened?,
+    };
+    let listing = directory::list(opened.as_fd())?;
+    Ok(Some((opened, listing)))
 }
 
 impl Backend for FileBackend {
