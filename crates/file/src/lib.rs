@@ -39,6 +39,7 @@ mod helpers;
 mod inner;
 mod joining;
 mod pending;
+mod per_runtime;
 mod pipe;
 mod request;
 mod serving;

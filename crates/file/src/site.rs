@@ -12,10 +12,10 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use rustix::fs::{AtFlags, CWD, FlockOperation};
 use rustix::io::Errno;
-use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::per_runtime::PerRuntime;
 use crate::{locked, shared_files};
 
 /// How often holders and waiters look whether their directory was replaced: they are to know within a second.
@@ -26,11 +26,10 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Site {
     directory: OwnedFd,
     path: PathBuf,
-    /// Those who look for all who wait: one for each runtime, since only its own ends with it.
-    lookouts: Mutex<Vec<(Id, Weak<Lookout>)>>,
+    lookouts: Mutex<PerRuntime<Lookout>>,
 }
 
-/// One task that looks now and then, for as long as a waiter has this.
+/// One task that looks now and then for all who wait in its runtime, for as long as one of them has this.
 #[derive(Debug)]
 struct Lookout {
     /// Whether the path leads elsewhere.
@@ -72,8 +71,8 @@ impl Site {
         !shared_files::leads_to(&self.path, &self.directory).unwrap_or(true)
     }
 
-    /// Waits until a look shows that the path leads elsewhere. All who wait in one runtime share one that looks, whose
-    /// first look comes after one interval.
+    /// Waits until a look shows that the path leads elsewhere. All who wait in one runtime share one that looks at each
+    /// interval: the first look of the first of them comes after one, that of another within one.
     pub(crate) async fn replaced(self: &Arc<Self>, clock: &Arc<dyn Clock>) {
         let lookout = self.lookout(clock);
         if lookout.found.clone().wait_for(|found| *found).await.is_err() {
@@ -84,18 +83,15 @@ impl Site {
 
     /// Returns the one that looks in this runtime.
     fn lookout(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Arc<Lookout> {
-        let runtime = Handle::current();
         let mut lookouts = locked(&self.lookouts);
         // One that has found something says no more; by now the path may lead back.
-        lookouts.retain(|(_, lookout)| lookout.upgrade().is_some_and(|lookout| !*lookout.found.borrow()));
-        let known = lookouts.iter().find(|(id, _)| *id == runtime.id());
-        if let Some(lookout) = known.and_then(|(_, lookout)| lookout.upgrade()) {
+        if let Some(lookout) = lookouts.here().filter(|lookout| !*lookout.found.borrow()) {
             return lookout;
         }
         let (sender, found) = watch::channel(false);
-        let task = runtime.spawn(look_out(Arc::downgrade(self), clock.clone(), sender)).abort_handle();
+        let task = tokio::spawn(look_out(Arc::downgrade(self), clock.clone(), sender)).abort_handle();
         let lookout = Arc::new(Lookout { found, task });
-        lookouts.push((runtime.id(), Arc::downgrade(&lookout)));
+        lookouts.set_here(&lookout);
         lookout
     }
 }

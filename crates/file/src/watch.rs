@@ -7,19 +7,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
-use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
 use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
+use crate::per_runtime::PerRuntime;
 
 /// How often we look when the kernel gives no inotify instance or watch.
 ///
@@ -34,8 +34,7 @@ const EVENTS_BYTES: usize = 4096;
 /// that is further behind is told that there were more.
 const CLOSED_MAX: usize = 64;
 
-/// A session's inotify instances: one for each runtime that waits, since a runtime only sees readiness of what it
-/// registered itself.
+/// A session's inotify instances: one for each runtime that waits.
 #[derive(Debug)]
 pub(crate) struct Watches {
     instances: Mutex<Instances>,
@@ -44,7 +43,7 @@ pub(crate) struct Watches {
 
 #[derive(Debug, Default)]
 struct Instances {
-    by_runtime: Vec<(Id, Weak<Instance>)>,
+    by_runtime: PerRuntime<Instance>,
     /// The one that was used last.
     kept: Option<Arc<Instance>>,
 }
@@ -179,17 +178,14 @@ impl Watches {
     }
 
     fn here(&self) -> Result<Arc<Instance>, Errno> {
-        let runtime = Handle::current().id();
         let mut instances = locked(&self.instances);
-        instances.by_runtime.retain(|(_, instance)| instance.strong_count() > 0);
-        let known = instances.by_runtime.iter().find(|(id, _)| *id == runtime);
-        if let Some(instance) = known.and_then(|(_, instance)| instance.upgrade()) {
+        if let Some(instance) = instances.by_runtime.here() {
             return Ok(instance);
         }
         let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let inotify = Receiver::from_owned_fd_unchecked(opened).map_err(|error| errno_of(&error))?;
         let instance = Arc::new(Instance { inotify, subjects: Mutex::default() });
-        instances.by_runtime.push((runtime, Arc::downgrade(&instance)));
+        instances.by_runtime.set_here(&instance);
         instances.kept = Some(instance.clone());
         Ok(instance)
     }
