@@ -16,7 +16,7 @@
 //! | `queues/<name>/.value-<part>` | the value of a queue; a semaphore's goes with its last contender |
 //! | `queues/<name>/.new-…` | what is being prepared, or was when its maker died |
 //!
-//! Recipes (what a mutex is) live in `lockkeeper-core`; this crate provides queues and knows no recipe.
+//! Recipes (what a mutex is) live in `lockkeeper-recipes`; this crate provides queues and knows no recipe.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");

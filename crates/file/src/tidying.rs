@@ -2,7 +2,7 @@
 //! being prepared in these by processes that died.
 //!
 //! The last to leave a lock removes its directory. A killed process cannot; then the next process that uses the lock
-//! does. For a name that is never used again, it is a process that saw the death ([`end_place`]) or that looks at all
+//! does. For a name that is never used again, it is a process that saw the death ([`end_place`]) or that tidies all
 //! locks. All of it happens under the lock's flock, which an entry takes too, and no process waits for it.
 
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ enum Reaped {
 /// and removes what the process could not remove, including the lock's directory if no other contender stands there.
 ///
 /// It does not wait for other processes. What cannot be removed now does no harm, and stays for the next process that
-/// uses the lock or looks at all locks.
+/// uses the lock or tidies all locks.
 pub fn end_place(lifeline: OwnedFd) {
     let target = rustix::fs::readlink(path_of(&lifeline), Vec::new());
     // From here on the place is free, and the next in line is granted the lock.
