@@ -124,7 +124,8 @@ mod tests {
     fn summaries_of_several_harnesses_add_up() {
         let output = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\n\
             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
-            test result: \u{1b}[32mok\u{1b}[0m. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 2s\n";
+            test result: \u{1b}[32mok\u{1b}[0m. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
+            finished in 2s\n";
         assert_eq!(totals(output, "").to_string(), "41 passed, 1 failed, 0 skipped");
     }
 

@@ -84,7 +84,8 @@ impl HeldLocks {
         match self.0.iter().find(is_held) {
             None => Ok(()),
             Some(_) => Err(Failure::ours(format!(
-                "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it could wait for itself without end"
+                "{name} ({service}) is held by the `lockkeeper run` that this one runs under; it could wait for itself \
+                 without end"
             ))),
         }
     }

@@ -36,8 +36,8 @@ impl StdinEnd {
         mask.thread_block().map_err(|errno| failed(errno.into()))?;
         if has_ended_already().map_err(|errno| failed(errno.into()))? {
             return Err(Failure::ours(
-                "stdin is closed or empty, and `hold` holds the lock until it ends: give it a pipe or a FIFO that stays \
-                 open, as `lockkeeper help hold` shows",
+                "stdin is closed or empty, and `hold` holds the lock until it ends: give it a pipe or a FIFO that \
+                 stays open, as `lockkeeper help hold` shows",
             ));
         }
         let (sender, end) = oneshot::channel();

@@ -175,8 +175,8 @@ pub(crate) async fn narrate(keeper: &Keeper, name: &str, voice: &Voice) {
     std::future::pending::<()>().await;
 }
 
-/// Begins a look a beat after the start and after each answer, and passes on what came of it, or after each beat that it
-/// goes on. Ends when `tell` breaks off.
+/// Begins a look a beat after the start and after each answer, and passes on what came of it, or after each beat that
+/// it goes on. Ends when `tell` breaks off.
 async fn look_each_beat<Look: Future>(
     clock: &dyn Clock,
     mut look: impl FnMut() -> Look,

@@ -23,7 +23,8 @@ const KILLS: u32 = 1_000;
 /// How many run at the same time.
 const AT_ONCE: usize = 8;
 
-/// When a run is killed after its start, in microseconds: before it holds its lock, while it does, or after it has ended.
+/// When a run is killed after its start, in microseconds: before it holds its lock, while it does, or after it has
+/// ended.
 const KILL_WITHIN_US: u64 = 60_000;
 
 /// The names in a directory, in order.

@@ -14,8 +14,8 @@ use run_support::{ended, eventually, is_alive, lockkeeper, now, send, state};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
-/// After how long a watchdog that has not confirmed a signal is not waited for, where the grace is 100 ms: that, a second
-/// and a little more.
+/// After how long a watchdog that has not confirmed a signal is not waited for, where the grace is 100 ms: that, a
+/// second and a little more.
 const TAKES_OVER_AFTER: Duration = Duration::from_millis(1_300);
 
 #[test]

@@ -113,7 +113,8 @@ impl Drop for Family {
     }
 }
 
-/// In the table, a stranger's child stands as a descendant of the watchdog's number: a bystander has the child's number.
+/// In the table, a stranger's child stands as a descendant of the watchdog's number: a bystander has the child's
+/// number.
 #[test]
 fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
     if !is_possible("no_other_process_is_harmed_that_has_the_numbers_of_ours") {

@@ -52,7 +52,8 @@ impl Shell {
         self.terminal.press("\n");
     }
 
-    /// Continues the job in front; the shell shows its command line, which ends with `end`, and then gives it the terminal.
+    /// Continues the job in front; the shell shows its command line, which ends with `end`, and then gives it the
+    /// terminal.
     fn continue_job(&mut self, end: &str) {
         self.begin("fg");
         self.terminal.expect(&format!("{end}\r\n"));

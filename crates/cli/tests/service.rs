@@ -71,7 +71,8 @@ fn after_a_loss_the_command_is_run_anew_under_the_next_grant() {
     assert!(tokens[0] < tokens[1], "{tokens:?}");
     let ended = service.end(child, Signal::TERM);
     assert_eq!(ended.code, Some(143), "{ended:?}");
-    let told = "lockkeeper: x: the lock was lost (an operator broke the lock), and the command was ended; queueing again in 1s";
+    let told = "lockkeeper: x: the lock was lost (an operator broke the lock), and the command was ended; \
+                queueing again in 1s";
     assert!(ended.stderr.lines().any(|line| line == told), "{ended:?}");
     assert_eq!(service.place.contenders("x"), 0);
 }

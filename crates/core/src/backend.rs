@@ -51,8 +51,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Names the queues that exist and whose names begin with `prefix`, in the order of their names.
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
 
-    /// Removes what killed processes have left, where the service does not do so by itself and this user may. What cannot
-    /// be removed stays, and does no harm.
+    /// Removes what killed processes have left, where the service does not do so by itself and this user may. What
+    /// cannot be removed stays, and does no harm.
     fn tidy(&self) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
     }

@@ -57,7 +57,8 @@ impl fmt::Debug for Ticket {
 /// over it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Mode {
-    /// A mutex: the lock, alone. [`MutexRole`](crate::MutexRole) tells what it is to a read/write lock of the same name.
+    /// A mutex: the lock, alone. [`MutexRole`](crate::MutexRole) tells what it is to a read/write lock of the same
+    /// name.
     Mutex,
     /// A share of a read/write lock.
     Read,

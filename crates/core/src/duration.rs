@@ -17,8 +17,8 @@ const UNITS: [(&str, u128); 6] = [
 /// The most decimals of a number: nanoseconds, of seconds.
 const DECIMALS_MAX: usize = 9;
 
-/// Reads a duration: numbers with at most nine decimals, each with one of `ms`, `s`, `m` or `min`, `h`, `d`, the greatest
-/// unit first; or one number without a unit, which is seconds.
+/// Reads a duration: numbers with at most nine decimals, each with one of `ms`, `s`, `m` or `min`, `h`, `d`, the
+/// greatest unit first; or one number without a unit, which is seconds.
 ///
 /// It is for what a user types. For a setting in a file or a URL there is [`parse_duration_with_unit`].
 ///

@@ -1,7 +1,7 @@
 //! Something that many callers need and one task opens, such as a session.
 //!
-//! No caller owns the opening. A task does it, in the runtime of the first caller. It goes on when that caller has given
-//! up, and all callers that wait for it by then get its outcome. It ends when the [`Opener`] is shut or dropped.
+//! No caller owns the opening. A task does it, in the runtime of the first caller. It goes on when that caller has
+//! given up, and all callers that wait for it by then get its outcome. It ends when the [`Opener`] is shut or dropped.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -39,8 +39,8 @@ impl Openable for Arc<dyn Session> {
     }
 }
 
-/// Opens one thing for all callers, and the next one when that is of no use any more. For keepers, and for backends that
-/// open a connection for looks.
+/// Opens one thing for all callers, and the next one when that is of no use any more. For keepers, and for backends
+/// that open a connection for looks.
 pub struct Opener<T> {
     shared: Arc<Shared<T>>,
 }
@@ -79,14 +79,16 @@ impl<T: Openable> Opener<T> {
         Self { shared: Arc::new(Shared { slot, is_shut, on_open: Box::new(on_open) }) }
     }
 
-    /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller that
-    /// comes after an opening has failed begins another one.
+    /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller
+    /// that comes after an opening has failed begins another one.
     ///
-    /// `open`, the first poll of its future and [`Openable::is_open`] run under this opener's lock, and must not call it.
+    /// `open`, the first poll of its future and [`Openable::is_open`] run under this opener's lock, and must not call
+    /// it.
     ///
     /// # Errors
     ///
-    /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once it is shut and nothing is open.
+    /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once it is shut and nothing is
+    /// open.
     pub async fn get(&self, open: impl Fn() -> BoxFuture<Result<T>> + Send + Sync) -> Result<T> {
         for _ in 0..OPENINGS_MAX {
             let mut outcome = match self.shared.way(&open)? {

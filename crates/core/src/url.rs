@@ -219,13 +219,14 @@ fn is_scheme(text: &str) -> bool {
 fn refuse_strays(path: &str, query: &str) -> Result<()> {
     if path.contains('@') || query.contains('@') {
         return Err(invalid(
-            "the service URL has an `@` behind its hosts; percent-encode what belongs to a password, a path or a setting \
-             (`@` as %40, `/` as %2F, `?` as %3F), or give user and password apart from the URL",
+            "the service URL has an `@` behind its hosts; percent-encode what belongs to a password, a path or a \
+             setting (`@` as %40, `/` as %2F, `?` as %3F), or give user and password apart from the URL",
         ));
     }
     if path.contains(',') {
         return Err(invalid(
-            "the service URL has a `,` in its path; the path stands once, behind the last host (a `,` in it is written %2C)",
+            "the service URL has a `,` in its path; the path stands once, behind the last host (a `,` in it is \
+             written %2C)",
         ));
     }
     Ok(())

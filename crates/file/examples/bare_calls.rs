@@ -1,7 +1,7 @@
 //! Prints what an uncontended lock costs, beside the bare system calls that it cannot do without.
 //!
-//! `cargo run --release -p lockkeeper-file --example bare_calls [DIRECTORY]`. All run in turns in the same directory; the
-//! bare calls are the making, opening, renaming and unlinking of a named pipe under a flock.
+//! `cargo run --release -p lockkeeper-file --example bare_calls [DIRECTORY]`. All run in turns in the same directory;
+//! the bare calls are the making, opening, renaming and unlinking of a named pipe under a flock.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 

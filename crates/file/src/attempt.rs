@@ -1,5 +1,5 @@
-//! One attempt to do something in a lock's queues: the directory is opened, its flock taken and given back, and all of it
-//! starts over if the directory was removed meanwhile.
+//! One attempt to do something in a lock's queues: the directory is opened, its flock taken and given back, and all of
+//! it starts over if the directory was removed meanwhile.
 
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
 

@@ -65,9 +65,9 @@ impl FileBackend {
     ///
     /// # Errors
     ///
-    /// Permanent, and naming the directory: of kind [`Refused`](lockkeeper_core::ErrorKind::Refused) if it cannot be made,
-    /// of kind [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) if it lies on a file system that is not known to
-    /// be a local one (ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs).
+    /// Permanent, and naming the directory: of kind [`Refused`](lockkeeper_core::ErrorKind::Refused) if it cannot be
+    /// made, of kind [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) if it lies on a file system that is not
+    /// known to be a local one (ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs).
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         let base = Arc::new(Base::open(directory, clock)?);
         let boot = boot_id()?;
@@ -155,8 +155,8 @@ impl FileBackend {
     }
 }
 
-/// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one that
-/// we may not look into.
+/// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
+/// that we may not look into.
 fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
     let opened = match shared_files::open_directory(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),

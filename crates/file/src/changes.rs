@@ -4,6 +4,7 @@
 //! the close is done; so the pipe is then watched until it has ended. There is one inotify watch for each queue that is
 //! waited for. A pipe is opened only if a process has just closed or knocked at it.
 
+use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -122,7 +123,7 @@ impl Attention<'_> {
             tokio::select! {
                 rumour = news(&mut ears.lock) => break rumour,
                 rumour = news(&mut ears.queues) => break rumour,
-                () = std::future::poll_fn(|context| poll_suspects(session, suspects, context)) => break Rumour::default(),
+                () = poll_fn(|context| poll_suspects(session, suspects, context)) => break Rumour::default(),
                 () = clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)) => {}
             }
         };

@@ -42,9 +42,9 @@ enum Choice {
 /// Finds the directory to use when no service is named; `configured` is the value of `$LOCKKEEPER_DIR`.
 ///
 /// Without one it is `/var/lib/lockkeeper` for root, and `.local/state/lockkeeper` in the user's home by the password
-/// database, or by `$HOME` if the database does not know the user. A home that is missing, that the user cannot write, or
-/// that lies on a file system that cannot carry locks counts as none; no home gives `/var/tmp/lockkeeper-<uid>`, which is
-/// made here, open to its user alone.
+/// database, or by `$HOME` if the database does not know the user. A home that is missing, that the user cannot write,
+/// or that lies on a file system that cannot carry locks counts as none; no home gives `/var/tmp/lockkeeper-<uid>`,
+/// which is made here, open to its user alone.
 ///
 /// # Errors
 ///
@@ -77,7 +77,8 @@ fn choose(surroundings: Surroundings<'_>, is_fit: impl FnOnce(&Path) -> bool) ->
             return Ok(Choice::Plain(directory.to_owned()));
         }
         let message = format!(
-            "LOCKKEEPER_DIR is {configured:?}, and has to be an absolute path; --connect file:DIR takes a relative one, too"
+            "LOCKKEEPER_DIR is {configured:?}, and has to be an absolute path; --connect file:DIR takes a relative \
+             one, too"
         );
         return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message));
     }

@@ -157,7 +157,8 @@ pub(crate) enum Locked {
     Removed,
 }
 
-/// An open directory of a lock, to enter its queues. The flock belongs to this opening, so it is for one thread at a time.
+/// An open directory of a lock, to enter its queues. The flock belongs to this opening, so it is for one thread at a
+/// time.
 #[derive(Debug)]
 pub(crate) struct QueueDirectory {
     site: Arc<Site>,
@@ -235,8 +236,8 @@ impl QueueDirectory {
         shared_files::unlock(&self.enter);
     }
 
-    /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the directory was
-    /// removed.
+    /// Lists the queue; under its lock, since the position of the listing is shared. Fails with `NOENT` if the
+    /// directory was removed.
     pub(crate) fn list(&self) -> Result<Listing, Errno> {
         list_standing(self.directory().as_fd())
     }

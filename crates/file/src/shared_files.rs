@@ -256,8 +256,8 @@ pub(crate) fn temporary_name() -> Result<String, Errno> {
     Ticket::mint().map(|ticket| format!("{TEMPORARY_PREFIX}{ticket}")).map_err(|_| Errno::IO)
 }
 
-/// Tells whether a name is one that [`temporary_name`] mints. Others that begin so are not ours: the directory may be one
-/// that its user has other files in.
+/// Tells whether a name is one that [`temporary_name`] mints. Others that begin so are not ours: the directory may be
+/// one that its user has other files in.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|ticket| entry_name::parse_ticket(ticket).is_some())
 }

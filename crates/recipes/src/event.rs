@@ -164,7 +164,8 @@ fn trace(event: &Event) {
             tracing::debug!(target: "lockkeeper", %lock, ?waited, "not acquired");
         }
         Event::Revoked { lock, token, revocation } => {
-            tracing::info!(target: "lockkeeper", %lock, %token, why = revocation.why, within = ?revocation.within, "revoked");
+            let (why, within) = (&revocation.why, revocation.within);
+            tracing::info!(target: "lockkeeper", %lock, %token, why, ?within, "revoked");
         }
         Event::Released { lock, token, held, lost } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
@@ -207,7 +208,11 @@ fn trace_session(event: &Event) {
             match timeout.is_clipped() {
                 false => tracing::info!(target: "lockkeeper", service, ?granted, "session opened"),
                 true => {
-                    tracing::warn!(target: "lockkeeper", service, ?granted, ?asked, "session opened with another timeout");
+                    tracing::warn!(
+                        target: "lockkeeper",
+                        service, ?granted, ?asked,
+                        "session opened with another timeout"
+                    );
                 }
             }
         }

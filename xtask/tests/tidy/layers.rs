@@ -106,7 +106,8 @@ fn breaches(packages: &[Package]) -> Vec<String> {
             };
             if !importer.may_import(imported, dependency.kind) {
                 found.push(format!(
-                    "{} (layer {}) must not import {} (layer {}) as a {} dependency: move what they share to a lower layer",
+                    "{} (layer {}) must not import {} (layer {}) as a {} dependency: move what they share to a lower \
+                     layer",
                     importer.package, importer.layer, imported.package, imported.layer, dependency.kind
                 ));
             }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::exit::NOT_ACQUIRED;
+
 /// A lock, what is taken of it, and for how long.
 #[derive(Args, Debug)]
 pub(crate) struct ClaimArgs {
@@ -27,7 +29,7 @@ pub(crate) struct ClaimArgs {
     #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
     /// The exit code when the lock is not acquired in time, as in `-E 0`
-    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::NOT_ACQUIRED, allow_negative_numbers = true)]
+    #[arg(short = 'E', long, value_name = "N", default_value_t = NOT_ACQUIRED, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
     /// Give the lock up when it has been held for this long, as in `--max-hold 1h`, and end with 123
     #[arg(long, value_name = "DUR", value_parser = max_hold, allow_negative_numbers = true)]

@@ -91,7 +91,13 @@ Exit codes: 0 it is free, 124 the time was up, 125 lockkeeper failed.")]
         /// The lock's name, as in nightly-backup
         name: String,
         /// How long at most, as in 500ms, 2.5s, 1m30s or plain seconds
-        #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
+        #[arg(
+            short,
+            long,
+            value_name = "DUR",
+            value_parser = lockkeeper::parse_duration,
+            allow_negative_numbers = true
+        )]
         wait: Option<Duration>,
     },
     /// Tell, inside of `run`, whether the lock is still held

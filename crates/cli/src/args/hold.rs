@@ -20,8 +20,8 @@ Example, in a script that holds the lock for some of its steps:
   wait
   rm lock.in lock.out
 
-What the script starts has descriptor 3 too, and keeps the lock as long as it lives. Start with 3 closed what goes on in \
-the background: `cmd 3>&- &`.
+What the script starts has descriptor 3 too, and keeps the lock as long as it lives. Start with 3 closed what goes on \
+in the background: `cmd 3>&- &`.
 
 The token is printed in one line on stdout once the lock is held. It is given back when stdin ends, at HUP, INT and \
 TERM, and when a request to give the lock up comes (`lockkeeper revoke`). When the lock is lost, a line `lost REASON` \

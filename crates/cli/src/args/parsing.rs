@@ -69,7 +69,8 @@ mod tests {
     fn options_stand_before_or_after_the_name_and_the_command_keeps_its_own() {
         for line in [
             "lockkeeper run nightly -x -w 2.5s -E 7 --grace 10 --on-loss warn -q -- sh -c -n --json",
-            "lockkeeper run -x -q --wait 2500ms --conflict-exit-code 7 --on-loss=warn --grace 10s nightly -- sh -c -n --json",
+            "lockkeeper run -x -q --wait 2500ms --conflict-exit-code 7 --on-loss=warn --grace 10s nightly \
+             -- sh -c -n --json",
         ] {
             let args = run(line);
             assert_eq!(args.claim.name, "nightly");

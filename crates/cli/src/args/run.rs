@@ -44,8 +44,8 @@ Exit codes:
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) claim: ClaimArgs,
-    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given, 5s,
-    /// or half of what the session's timeout leaves where that is less
+    /// How long the command may take to end after TERM, before KILL, when the lock is lost, as in 10s; if not given,
+    /// 5s, or half of what the session's timeout leaves where that is less
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) grace: Option<Duration>,
     /// What happens to the command when the lock is lost, as in `--on-loss warn`
@@ -54,8 +54,8 @@ pub(crate) struct RunArgs {
     /// What happens to the command when a request to give the lock up comes, as in `--on-revoke ignore`
     #[arg(long, value_enum, default_value_t = OnRevoke::Stop)]
     pub(crate) on_revoke: OnRevoke,
-    /// Queue again and run the command anew after the lock was lost or given up or the command failed, as in `--restart`;
-    /// it is over when the command ends with 0, or a signal is meant to end it
+    /// Queue again and run the command anew after the lock was lost or given up or the command failed, as in
+    /// `--restart`; it is over when the command ends with 0, or a signal is meant to end it
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) restart: bool,
     /// Keep the lock at least this long, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that

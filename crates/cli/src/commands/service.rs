@@ -1,4 +1,5 @@
-//! What the commands share: the keeper that the settings name, the runtime that its calls need, and how an answer is printed.
+//! What the commands share: the keeper that the settings name, the runtime that its calls need, and how an answer is
+//! printed.
 
 use std::time::Duration;
 

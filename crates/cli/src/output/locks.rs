@@ -169,7 +169,9 @@ mod tests {
             "contenders": [
                 {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
                  "session": "s1", "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "revocation": null,
-                 "owner": {"host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"}},
+                 "owner": {
+                     "host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"
+                 }},
                 {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
                  "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "revocation": null},
             ],

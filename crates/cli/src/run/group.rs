@@ -76,7 +76,8 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// There is no process table of our namespace; then the group alone is known, by its number, and its strays are not.
+    /// There is no process table of our namespace; then the group alone is known, by its number, and its strays are
+    /// not.
     pub(super) fn alive(self) -> io::Result<Vec<Process>> {
         Ok(self.select(processes::all()?))
     }

@@ -40,8 +40,8 @@ const LOSS_WAIT_AFTER_MS: u64 = 50;
 /// it has nothing more to do: that one is waited for while the lock is given back.
 ///
 /// When the lock is lost, or to be given up because `stop` says so, all of the command's processes are dead before this
-/// returns. When the command ends by itself, what it has left in the background is left alone. From the call on, signals
-/// are the command's.
+/// returns. When the command ends by itself, what it has left in the background is left alone. From the call on,
+/// signals are the command's.
 ///
 /// Must be polled by the thread that has called it, as a `current_thread` runtime does: a background process that takes
 /// the terminal back must have blocked SIGTTOU, and a mask belongs to a thread.
@@ -312,8 +312,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends a watchdog that cannot be listened to any more, and hears what it and the launcher have said, which tells the
-    /// command's group, until both are gone.
+    /// Ends a watchdog that cannot be listened to any more, and hears what it and the launcher have said, which tells
+    /// the command's group, until both are gone.
     async fn give_over(&mut self) {
         let _ = kill_process(self.watchdog, Signal::KILL);
         loop {
@@ -329,7 +329,7 @@ impl Runner {
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
-        // Unless it is over, its sockets are closed, so it is ending or dead; once it is dead, the command has come to us.
+        // Unless it is over, its sockets are closed: it is ending or dead. Once it is dead, the command has come to us.
         let leaving = Some(Leaving::of(self.watchdog)).filter(|_| self.is_over());
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
         if let (true, Some(group)) = (is_orphaned, self.group) {
@@ -398,7 +398,7 @@ mod tests {
 
     use super::*;
 
-    /// A runner without a command, the other end of its channel, and its watchdog, which is killed when this is dropped.
+    /// A runner without a command, the other end of its channel, and its watchdog; dropping that kills it.
     fn runner() -> (Runner, OwnedFd, Leaving) {
         let watchdog = Pid::from_child(&Command::new("sleep").arg("60").spawn().unwrap());
         let (theirs, ours) = channel::pair().unwrap();

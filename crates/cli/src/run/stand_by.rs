@@ -18,8 +18,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_proce
 use super::channel;
 use super::watchdog;
 
-/// How long a watchdog in waiting may take to see off its launcher and to end, in milliseconds: a thousand times what it
-/// takes. One that a debugger keeps from it would take for ever.
+/// How long a watchdog in waiting may take to see off its launcher and to end, in milliseconds: a thousand times what
+/// it takes. One that a debugger keeps from it would take for ever.
 const END_MAX_MS: u64 = 1_000;
 
 /// A watchdog that waits for the message to start a command.
@@ -30,8 +30,8 @@ pub(crate) struct StandBy {
     watchdog: Waiting,
 }
 
-/// A watchdog that has started nothing, and so ends by itself with its channel; dropping this waits for that, unless the
-/// watchdog is taken from it.
+/// A watchdog that has started nothing, and so ends by itself with its channel; dropping this waits for that, unless
+/// the watchdog is taken from it.
 #[derive(Debug)]
 pub(super) struct Waiting(Option<Pid>);
 

@@ -9,8 +9,8 @@ use crate::command::Family;
 /// How many locks the runs want.
 pub(crate) const LOCKS: usize = 2;
 
-/// The longest time that a command holds its lock by itself, in milliseconds: short, so that there are many grants, and long
-/// beside a start, so that most are struck while they hold.
+/// The longest time that a command holds its lock by itself, in milliseconds: short, so that there are many grants, and
+/// long beside a start, so that most are struck while they hold.
 const HOLD_MS_MAX: u64 = 60;
 
 /// The latest strike after a run was started, in milliseconds: as long as a run usually waits among eight.

@@ -59,7 +59,7 @@ impl Report {
         self.wrong.extend(outcome.wrong.clone());
     }
 
-    /// When all runs are over, each lock must be free `within` this time; and once it is, none of its commands is there.
+    /// When all runs are over, each lock must be free `within` this time, and by then none of its commands is there.
     pub(crate) fn all_is_free(&mut self, locks: &Path, logs: &Path, within: &str) {
         for lock in 0..self.logs.len() {
             let name = format!("lock-{lock}");
@@ -69,7 +69,7 @@ impl Report {
                 Ok(status) if status.success() => {}
                 other => self.wrong.push(format!("{name} is not free within {within}: {other:?}")),
             }
-            // A command is promised to be gone before its lock is free, unless its runner and watchdog were both killed.
+            // A command is promised to be gone before that, unless its runner and watchdog were both killed.
             let is_beside = self.logs[lock].last.is_some_and(|run| self.both_killed.contains(&run));
             let patience = if is_beside { BESIDE_MAX } else { Duration::ZERO };
             if let Err(error) = try_lock_within(&logs.join(&name), patience) {
@@ -106,7 +106,8 @@ impl Report {
         overlaps.chain(stale).chain(self.wrong.iter().cloned()).collect()
     }
 
-    /// The overlaps over a run whose runner and watchdog were both killed, which exclusion does not cover, or the others.
+    /// The overlaps over a run whose runner and watchdog were both killed, which exclusion does not cover, or the
+    /// others.
     fn overlaps(&self, is_excused: bool) -> Vec<Overlap> {
         let over_both = |overlap: &Overlap| overlap.over.is_some_and(|over| self.both_killed.contains(&over));
         let overlaps = self.logs.iter().flat_map(|log| log.overlaps.iter().copied());
@@ -133,8 +134,8 @@ impl fmt::Display for Report {
         let longest = beside.iter().filter_map(|overlap| overlap.lasted).max().unwrap_or_default();
         writeln!(
             f,
-            "  of {granted} commands whose runner and watchdog were both killed, {} were still on their way out beside the next, \
-             {:.1} ms at most",
+            "  of {granted} commands whose runner and watchdog were both killed, {} were still on their way out beside \
+             the next, {:.1} ms at most",
             beside.len(),
             longest.as_secs_f64() * 1e3
         )?;

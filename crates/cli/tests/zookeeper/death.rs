@@ -1,5 +1,5 @@
-//! Runners that are killed, stopped, or have their place taken away: their command is dead before the next one starts, and
-//! the next one starts in time.
+//! Runners that are killed, stopped, or have their place taken away: their command is dead before the next one starts,
+//! and the next one starts in time.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -21,8 +21,8 @@ const BEFORE: u32 = 5;
 /// How many are served in order.
 const IN_ORDER: usize = 20;
 
-/// Reads, waits for the disk and writes: without exclusion, hardly any of fifty survives. The command with the number `$2`
-/// waits until the killed server serves again.
+/// Reads, waits for the disk and writes: without exclusion, hardly any of fifty survives. The command with the number
+/// `$2` waits until the killed server serves again.
 const COUNT: &str = r#"
     read number < counter
     if [ "$number" = "$1" ]; then while [ ! -e restarted ]; do sleep 0.01; done; fi

@@ -1,4 +1,5 @@
-//! Starting Curator's driver: real Curator from Debian's `libcurator-recipes-java`, compiled once into the target directory.
+//! Starting Curator's driver: real Curator from Debian's `libcurator-recipes-java`, compiled once into the target
+//! directory.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

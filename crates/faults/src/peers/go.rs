@@ -1,5 +1,5 @@
-//! Starting go-zookeeper's driver: the library from Debian's `golang-github-samuel-go-zookeeper-dev`, compiled once into
-//! the target directory.
+//! Starting go-zookeeper's driver: the library from Debian's `golang-github-samuel-go-zookeeper-dev`, compiled once
+//! into the target directory.
 //!
 //! The library has a mutex without a time limit and nothing else. This one of 2018 reads what follows the last dash of
 //! every name as a number: it knows Curator's names, and fails on kazoo's.

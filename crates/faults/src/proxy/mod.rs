@@ -2,8 +2,8 @@
 //!
 //! - [`Proxy`] is the handle: behaviour is changed at run time, for connections under way too.
 //! - [`Operation`], [`FrameRecord`]: what passed, per operation and direction, with its time.
-//! - `accept` owns the port, `connection` moves the bytes, `conversation` matches replies to requests, `frames` takes the
-//!   byte stream apart, `state` is the plan that all follow.
+//! - `accept` owns the port, `connection` moves the bytes, `conversation` matches replies to requests, `frames` takes
+//!   the byte stream apart, `state` is the plan that all follow.
 //!
 //! It forwards whole frames, in order, and never makes up or repeats one. A stream that does not look like ZooKeeper's
 //! protocol (a four-letter word) is passed on as it comes, with the same delays, and not counted.

@@ -27,8 +27,8 @@
 //! The sessions of all blocking keepers of a process live on one thread, `lockkeeper`, that the first keeper starts and
 //! that ends with the last user: keeper, lock or guard. Proof writes go on there while the callers work.
 //!
-//! A call blocks its thread and needs no runtime around it. Within an async task it works too, but keeps other tasks from
-//! that thread, and all tasks on a thread are the same owner; async code should use the locks of the crate's root.
+//! A call blocks its thread and needs no runtime around it. Within an async task it works too, but keeps other tasks
+//! from that thread, and all tasks on a thread are the same owner; async code should use the locks of the crate's root.
 //!
 //! # Errors
 //!

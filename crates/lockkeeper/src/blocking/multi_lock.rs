@@ -93,8 +93,8 @@ impl MultiLock {
         self.lock_within(Wait::AtMost(timeout))
     }
 
-    /// Waits until all locks are taken, for as long as `wait` says in all; `None` if the time was over first, and then it
-    /// holds no more than before.
+    /// Waits until all locks are taken, for as long as `wait` says in all; `None` if the time was over first, and then
+    /// it holds no more than before.
     pub fn lock_within(&self, wait: Wait) -> Result<Option<MultiGuard>> {
         let (thread, locks) = (this_thread(), self.locks.clone());
         let held = self.users[0].call(async move { thread.lock_all_within(&locks, wait).await })?;

@@ -70,7 +70,8 @@ impl Semaphore {
         self.acquire_many_within(permits, Wait::Forever).map(granted)
     }
 
-    /// Waits for this many permits, for as long as `wait` says; `None` if the time was over first, and then none is held.
+    /// Waits for this many permits, for as long as `wait` says; `None` if the time was over first, and then none is
+    /// held.
     pub fn acquire_many_within(&self, permits: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
         let semaphore = self.semaphore.clone();
         let granted = self.user.call(async move { semaphore.acquire_many_within(permits, wait).await })?;

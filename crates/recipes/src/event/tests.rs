@@ -107,7 +107,10 @@ fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_no_hol
         drop(guards.1);
         let is_lost = |event: &Event| matches!(event, Event::Lost { reason: LossReason::Expired, .. });
         assert_eq!(heard.count(is_lost), 2);
-        let is_safe = |event: &Event| matches!(event, Event::Jeopardy { service, safe_for: Some(left) } if service == "memory:" && *left == 10 * SECOND);
+        let is_safe = |event: &Event| match event {
+            Event::Jeopardy { service, safe_for } => service == "memory:" && *safe_for == Some(10 * SECOND),
+            _ => false,
+        };
         assert_eq!(heard.count(is_safe), 1);
     });
     assert_eq!(

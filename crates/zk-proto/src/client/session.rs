@@ -23,7 +23,8 @@ use crate::watch::{WatchId, WatchRegistry};
 ///
 /// - *getters*, named by nouns: [`state`](Self::state), [`safe_until`](Self::safe_until), …
 /// - *commands* of the application: [`submit`](Self::submit), [`submit_ahead`](Self::submit_ahead),
-///   [`postpone_all`](Self::postpone_all), [`add_auth`](Self::add_auth), [`engage`](Self::engage), [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
+///   [`postpone_all`](Self::postpone_all), [`add_auth`](Self::add_auth), [`engage`](Self::engage),
+///   [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
 /// - *inputs*, named `handle_*`, which take the time: [`handle_connected`](Self::handle_connected),
 ///   [`handle_bytes`](Self::handle_bytes), [`handle_disconnected`](Self::handle_disconnected),
 ///   [`handle_timeout`](Self::handle_timeout);

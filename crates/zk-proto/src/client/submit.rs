@@ -71,8 +71,8 @@ impl ClientSession {
         Ok(id)
     }
 
-    /// Puts requests that were not sent behind all others, in the order given and with another deadline; answers whether
-    /// none of them was sent. Otherwise nothing changes.
+    /// Puts requests that were not sent behind all others, in the order given and with another deadline; answers
+    /// whether none of them was sent. Otherwise nothing changes.
     ///
     /// Not while the session is being closed, for nothing is sent behind that.
     pub fn postpone_all(&mut self, ids: &[RequestId], deadline: Option<Timestamp>) -> bool {

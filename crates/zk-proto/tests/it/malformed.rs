@@ -74,7 +74,11 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_byte_never_panics(request in arbitrary::request(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn a_flipped_byte_never_panics(
+        request in arbitrary::request(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
         let mut bytes = body(&encode_request(1, &request, FRAME_BYTES_DEFAULT_MAX).unwrap()).to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -142,7 +142,11 @@ impl Inner {
 
     pub(super) fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
         if self.is_news(queue) {
-            tracing::warn!(target: "lockkeeper", lock = %queue, name, count, "passed over nodes that are not contenders");
+            tracing::warn!(
+                target: "lockkeeper",
+                lock = %queue, name, count,
+                "passed over nodes that are not contenders"
+            );
         }
     }
 

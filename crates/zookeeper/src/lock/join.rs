@@ -244,8 +244,8 @@ impl Join {
         if refusal.is(ErrorCode::NoChildrenForEphemerals) {
             let path = self.path.shown();
             let message = format!(
-                "{path}, or a node above it, is ephemeral: another program's lock of one node, below which no queue can be; \
-                 lock another path"
+                "{path}, or a node above it, is ephemeral: another program's lock of one node, below which no queue \
+                 can be; lock another path"
             );
             let error = Error::permanent(ErrorKind::ForeignContender, Operation::Join, message);
             return error.at(&self.queue).caused_by(refusal);

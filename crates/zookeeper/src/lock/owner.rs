@@ -164,7 +164,10 @@ mod tests {
         let token = FencingToken::new(77, 0).unwrap();
         let data = ContenderData::of(&frozen, Duration::ZERO, Some(token), 0);
         let asked = data.with_request(&Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30))));
-        let text = r#"{"host":"web-3","pid":1,"command":"x","since":0,"frozen":"schema change","grant":77,"revoke":{"why":"deploy","within_ms":30000}}"#;
+        let text = concat!(
+            r#"{"host":"web-3","pid":1,"command":"x","since":0,"frozen":"schema change","grant":77,"#,
+            r#""revoke":{"why":"deploy","within_ms":30000}}"#
+        );
         assert_eq!(String::from_utf8(asked.to_bytes()).unwrap(), text);
         let read = ContenderData::read(text.as_bytes()).unwrap();
         assert_eq!((read.frozen.as_deref(), read.token(99)), (Some("schema change"), Some(token)));

@@ -130,7 +130,8 @@ impl fmt::Display for Report {
             let terms: usize = self.of(fault).map(|played| played.account.terms.len()).sum();
             writeln!(
                 f,
-                "  {fault:?}: {} rounds, {terms} terms, another led after {:.2} s to {:.2} s ({late} late); least margin {:.3} s",
+                "  {fault:?}: {} rounds, {terms} terms, another led after {:.2} s to {:.2} s ({late} late); \
+                 least margin {:.3} s",
                 hand_overs.len(),
                 hand_overs.iter().min().copied().unwrap_or_default().as_secs_f64(),
                 hand_overs.iter().max().copied().unwrap_or_default().as_secs_f64(),

@@ -263,9 +263,8 @@ fn a_server_that_has_lost_the_session_ends_the_connection_or_the_session() {
     pair.pump();
     pair.refuse(1, ErrorCode::SessionMoved);
     let events = pair.events();
-    assert!(
-        matches!(&events[0], Event::Reply(reply) if reply.outcome == Err(RequestError::Refused(ErrorCode::SessionMoved)))
-    );
+    let moved = Err(RequestError::Refused(ErrorCode::SessionMoved));
+    assert!(matches!(&events[0], Event::Reply(reply) if reply.outcome == moved));
     assert!(matches!(&events[1], Event::Disconnected { reason: DisconnectReason::SessionMoved, .. }));
 
     for (error, loss) in [
