@@ -19,8 +19,10 @@ use rustix::process::{
 };
 use rustix::termios::tcsetpgrp;
 
-use super::FAILED;
 use super::channel::{self, Foreground, Message, Variables};
+
+/// The exit code of a process of ours that fails: that of the command line for a failure of ours.
+pub(super) const FAILED: u8 = 125;
 
 /// The watchdog's side of a launcher.
 pub(super) struct Launcher {

@@ -40,7 +40,6 @@ mod watchdog;
 mod watchdog_end;
 
 use std::ffi::OsString;
-use std::io;
 use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
@@ -51,9 +50,6 @@ pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
 pub(crate) use watchdog_end::Leaving;
 
-/// The exit code of a process of ours that fails: that of the command line for a failure of ours.
-const FAILED: u8 = 125;
-
 /// Runs this process as the watchdog if its first argument says so.
 ///
 /// `main` calls it first of all, so that a watchdog pays neither for parsing options nor for an asynchronous runtime.
@@ -61,18 +57,6 @@ const FAILED: u8 = 125;
 pub(crate) fn hidden_step(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let is_watchdog = arguments.nth(1)? == watchdog::STEP;
     is_watchdog.then(|| ExitCode::from(watchdog::run(&arguments.collect::<Vec<_>>())))
-}
-
-fn step_ended(result: io::Result<()>) -> u8 {
-    match result {
-        Ok(()) => 0,
-        // The process that started it is gone, and no other needs the message.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILED,
-        Err(error) => {
-            say(&format!("a step of `lockkeeper run`, which only it can start, failed: {error}"));
-            FAILED
-        }
-    }
 }
 
 /// Writes one line of ours to stderr, with a prefix, since the command writes there too.

@@ -56,7 +56,7 @@ impl StandBy {
                         drop(theirs);
                         watchdog::run(command)
                     }
-                    Err(error) => super::step_ended(Err(error.into())),
+                    Err(error) => watchdog::exit_code(Err(error.into())),
                 };
                 std::process::exit(code.into())
             }

@@ -25,7 +25,7 @@ use super::alarm::Alarm;
 use super::channel::{self, Cause, End, Foreground, Message};
 use super::ending::{Progress, Situation, Step, decide};
 use super::group::{Group, WATCHDOG_NAME, say_unseen, stubborn};
-use super::launcher::Launcher;
+use super::launcher::{FAILED, Launcher};
 use super::processes::Process;
 use super::say;
 use super::signals::ENDING;
@@ -41,7 +41,20 @@ pub(super) const STUBBORN_MS: u64 = 2_000;
 
 /// Watches over the command `command`; stdin is the channel to the runner. Returns the exit code.
 pub(super) fn run(command: &[OsString]) -> u8 {
-    super::step_ended(start(command))
+    exit_code(start(command))
+}
+
+/// Returns the exit code of a watchdog that has ended so, and says what failed.
+pub(super) fn exit_code(result: io::Result<()>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        // The process that started it is gone, and no other needs the message.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILED,
+        Err(error) => {
+            say(&format!("a step of `lockkeeper run`, which only it can start, failed: {error}"));
+            FAILED
+        }
+    }
 }
 
 fn start(command: &[OsString]) -> io::Result<()> {
