@@ -56,13 +56,11 @@ impl Driver {
     /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
         let _ending = Ending(self.link.clone());
-        // The way to be dialled again, since nothing was wrong with it.
-        let mut again = None;
         while !self.link.is_over() {
-            if again.is_none() && self.hosts.is_round_over() && self.find_ways().await.is_none() {
+            if self.hosts.is_round_over() && self.find_ways().await.is_none() {
                 break;
             }
-            if let Some(way) = again.take().or_else(|| self.hosts.next()) {
+            if let Some(way) = self.hosts.next() {
                 let Some(dialled) = self.dial(&way).await else {
                     break;
                 };
@@ -73,8 +71,7 @@ impl Driver {
                             self.lookups = Lookups::default();
                         }
                         if self.link.is_renewing() {
-                            self.hosts.arrived(&way);
-                            again = Some(way);
+                            self.hosts.try_again(way);
                         }
                     }
                     Err(error) => self.fail(&way, error.into()),

@@ -108,6 +108,15 @@ impl Hosts {
         }
         lasted >= STEADY
     }
+
+    /// Has a way of this round tried next, once more: nothing was wrong with it.
+    pub(crate) fn try_again(&mut self, way: Server) {
+        if let Some(at) = self.ways.iter().position(|tried| *tried == way) {
+            self.ways.remove(at);
+            self.next -= usize::from(at < self.next);
+        }
+        self.ways.insert(self.next, way);
+    }
 }
 
 /// Where the attempts of all sessions of one service stopped, so that the next one begins there. An attempt that was
@@ -289,6 +298,25 @@ mod tests {
         ours.broke(&all[1], STEADY);
         ours.begin_round(all.clone());
         assert_eq!(ours.next().as_ref(), all.get(2));
+    }
+
+    #[test]
+    fn a_way_that_is_tried_again_is_next_and_all_others_begin_behind_it_until_it_is_good_again() {
+        for lasted in [STEADY / 2, STEADY] {
+            let trail = trail(3);
+            let mut ours = hosts(2, &trail);
+            let all = addresses(&ours);
+            ours.begin_round(all.clone());
+            assert_eq!(ours.next().as_ref(), all.first());
+            ours.arrived(&all[0]);
+            ours.broke(&all[0], lasted);
+            ours.try_again(all[0].clone());
+            assert_eq!(ours.ways().len(), all.len(), "no way gets less time for it");
+            assert_eq!(ours.next().as_ref(), all.first());
+            let mut theirs = hosts(2, &trail);
+            theirs.begin_round(all.clone());
+            assert_eq!(theirs.next().as_ref(), all.get(1), "{lasted:?}");
+        }
     }
 
     #[test]

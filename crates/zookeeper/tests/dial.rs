@@ -1,5 +1,6 @@
 //! How the client uses ways to its servers other than TCP, under time that the test controls.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -131,27 +132,29 @@ async fn servers_that_refuse_are_asked_as_often_as_the_retry_policy_says_and_no_
 }
 
 /// One name with these addresses, of which those that end in 1 swallow what is sent to them, those that end in 2
-/// refuse, and the others lead to a server.
+/// refuse, and the others lead to a server until they go silent.
 #[derive(Clone, Debug)]
 struct ManyAddresses {
     server: Arc<EmbeddedServer>,
     addresses: Vec<IpAddr>,
-    dialled: Arc<Mutex<Vec<IpAddr>>>,
+    dialled: Arc<Mutex<Vec<u8>>>,
+    silent: Arc<Mutex<BTreeSet<u8>>>,
 }
 
 impl ManyAddresses {
     async fn new(last_bytes: &[u8]) -> Self {
         let server = Arc::new(EmbeddedServer::builder().without_listener().start().await.unwrap());
         let addresses = last_bytes.iter().map(|&last| IpAddr::from([10, 0, 0, last])).collect();
-        Self { server, addresses, dialled: Arc::default() }
+        Self { server, addresses, dialled: Arc::default(), silent: Arc::default() }
     }
 
     fn dialled(&self) -> Vec<u8> {
-        let last_byte = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.octets()[3],
-            IpAddr::V6(_) => unreachable!("there are none"),
-        };
-        std::mem::take(&mut *self.dialled.lock().unwrap()).into_iter().map(last_byte).collect()
+        std::mem::take(&mut *self.dialled.lock().unwrap())
+    }
+
+    /// From now on this address opens no connection; those that stand go on.
+    fn silence(&self, last_byte: u8) {
+        self.silent.lock().unwrap().insert(last_byte);
     }
 }
 
@@ -163,11 +166,13 @@ impl Dial for ManyAddresses {
     }
 
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let address = server.address.expect("it was resolved").ip();
-        self.dialled.lock().unwrap().push(address);
-        let dialled: io::Result<Box<dyn Stream>> = match self.dialled.lock().unwrap().last() {
-            Some(IpAddr::V4(address)) if address.octets()[3] % 10 == 1 => return Box::pin(std::future::pending()),
-            Some(IpAddr::V4(address)) if address.octets()[3] % 10 == 2 => Err(io::ErrorKind::ConnectionRefused.into()),
+        let Some(IpAddr::V4(address)) = server.address.map(|address| address.ip()) else { panic!("{server}") };
+        let last_byte = address.octets()[3];
+        self.dialled.lock().unwrap().push(last_byte);
+        let is_silent = last_byte % 10 == 1 || self.silent.lock().unwrap().contains(&last_byte);
+        let dialled: io::Result<Box<dyn Stream>> = match last_byte % 10 {
+            _ if is_silent => return Box::pin(std::future::pending()),
+            2 => Err(io::ErrorKind::ConnectionRefused.into()),
             _ => Ok(Box::new(self.server.connect_duplex())),
         };
         Box::pin(std::future::ready(dialled))
@@ -201,6 +206,22 @@ async fn a_timeout_shorter_than_one_address_takes_leaves_the_next_address_to_the
     let another = backend.session().await.unwrap();
     assert_eq!(dial.dialled(), [3]);
     drop((session, another));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_silent_when_a_connection_to_it_is_renewed_is_dialled_once_and_then_the_next_one() {
+    let dial = ManyAddresses::new(&[3, 4]).await;
+    let clock = Arc::new(TestClock::new());
+    let backend = Arc::new(ZooKeeperBackend::with(config("many"), Arc::new(dial.clone()), clock.clone()));
+    let mutex = Keeper::builder(backend.clone()).clock(clock).build().mutex("door").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(dial.dialled(), [3]);
+    dial.silence(3);
+    // The process stands still, and needs a new connection to be believed soon.
+    tokio::time::advance(Duration::from_secs(12)).await;
+    mutex.lock().await.unwrap().release().await.unwrap();
+    assert_eq!(dial.dialled(), [3, 4]);
 }
 
 #[tokio::test(start_paused = true)]
