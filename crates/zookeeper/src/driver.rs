@@ -77,7 +77,7 @@ impl Driver {
                     Err(error) => self.fail(&way, error.into()),
                 }
             }
-            let is_round_over = self.hosts.is_round_over() && self.lookups.len() == 0;
+            let is_round_over = self.hosts.is_round_over() && self.lookups.is_empty();
             if self.link.is_opening() && is_round_over && !self.is_round_silent {
                 // Whether and when to try again is for the retry policy of the caller of the session.
                 break;
@@ -92,7 +92,7 @@ impl Driver {
     /// Finds more ways when all are tried: those of the next name that is resolved, or else a new round of all of them;
     /// `None` if the session is over meanwhile.
     async fn find_ways(&mut self) -> Option<()> {
-        if self.lookups.len() == 0 {
+        if self.lookups.is_empty() {
             return self.begin_round().await;
         }
         let mut lookups = std::mem::take(&mut self.lookups);
