@@ -88,6 +88,12 @@ impl ClientError {
         Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, message)
     }
 
+    /// Says that a read was given up before there was an answer.
+    pub(crate) fn unanswered_in_time(operation: OpCode, path: &str) -> Self {
+        let message = "not answered before the deadline";
+        Self::new(ClientErrorKind::Deadline, Advice::Transient, operation, path, message)
+    }
+
     pub(crate) fn unexpected(operation: OpCode, path: &str) -> Self {
         let message = "the server answered another question";
         Self::new(ClientErrorKind::Protocol, Advice::Permanent, operation, path, message)

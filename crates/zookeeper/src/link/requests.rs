@@ -21,7 +21,7 @@ type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<Requ
 impl Link {
     /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
     pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, Some(self.operation_time_max), None)
+        self.submit_call(request, path, Some(self.operation_time_max()), None)
     }
 
     /// Sends a request that is never given up while the session lives.
@@ -59,7 +59,7 @@ impl Link {
             check_length(request).map_err(|error| refuse(SubmitError::TooLarge(error), request))?;
         }
         let now = self.now();
-        let deadline = Some(now.after(self.operation_time_max));
+        let deadline = Some(now.after(self.operation_time_max()));
         let submitted = self.with(|state| {
             let mut ids = Vec::with_capacity(requests.len());
             for (request, _) in &requests {
@@ -88,7 +88,7 @@ impl Link {
     /// Puts requests behind all others, in their order, as if they were made now, if none of them is written yet; answers
     /// whether it was so. Otherwise it changes nothing.
     pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
-        let deadline = self.now().after(self.operation_time_max);
+        let deadline = self.now().after(self.operation_time_max());
         !ids.is_empty() && self.state().machine.postpone_all(ids, Some(deadline))
     }
 
@@ -99,7 +99,7 @@ impl Link {
             // The waiting caller may have given up.
             let _ = notice.send(happening);
         });
-        let call = self.submit_call(request, path, Some(self.operation_time_max), Some(on_fire));
+        let call = self.submit_call(request, path, Some(self.operation_time_max()), Some(on_fire));
         let fired = Fired::new(self.clone(), call.watch(), event);
         (call, fired)
     }

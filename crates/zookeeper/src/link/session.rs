@@ -66,8 +66,7 @@ pub(crate) struct Link {
     clock: Arc<dyn Clock>,
     chroot: Chroot,
     timeout_wanted: Duration,
-    /// How long one request may take.
-    pub(super) operation_time_max: Duration,
+    operation_time_max: Duration,
     anchor: AnchorConfig,
 }
 
@@ -123,6 +122,11 @@ impl Link {
 
     pub(crate) fn status_now(&self) -> Status {
         *self.status.borrow()
+    }
+
+    /// Returns how long one request may take.
+    pub(crate) fn operation_time_max(&self) -> Duration {
+        self.operation_time_max
     }
 
     /// Returns the session's number once there is one.

@@ -18,7 +18,7 @@ use crate::lock::inner::Inner;
 use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data;
-use crate::lock::shared_list::SharedList;
+use crate::lock::shared_list::ListShare;
 use crate::lock::wanted::{Wanted, request};
 
 /// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection
@@ -40,7 +40,7 @@ pub(super) struct Sent {
     /// Whether all of them are made.
     is_whole: bool,
     make: Call,
-    list: Arc<SharedList>,
+    list: ListShare,
 }
 
 /// Our nodes, in the order in which they were asked for.
@@ -167,7 +167,7 @@ impl Join {
     }
 
     /// Reads the answers of one attempt.
-    async fn read(&self, made: Answer, list: &SharedList) -> Result<Made, Failure> {
+    async fn read(&self, made: Answer, list: &ListShare) -> Result<Made, Failure> {
         let nodes = match made.result? {
             Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
             // Servers before 3.8.2 send no Stat here; the transaction is the one that the answer is about.

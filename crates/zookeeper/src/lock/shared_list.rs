@@ -2,14 +2,15 @@
 //! yet. That list is then put off behind everything asked for before, and its answer serves both.
 //!
 //! So a list shows what each of those that share it had to see, and ten thousand joins at once cost a few lists. The
-//! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled.
+//! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled. Each caller waits
+//! for as long as one request may take, however long the list goes on for those that came later.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lockkeeper_core::Part;
-use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_zk_proto::client::{QUEUED_REQUESTS_MAX, RequestId};
 use lockkeeper_zk_proto::message::{OpCode, Request};
 use tokio::sync::SetOnce;
@@ -36,6 +37,15 @@ const LISTS_SWEPT_MIN: usize = 256;
 pub(super) struct SharedList {
     gathering: Mutex<Gathering>,
     listing: SetOnce<Result<Arc<Listing>, ClientError>>,
+    /// The queue's path, for errors.
+    path: Box<str>,
+}
+
+/// One caller's share in a list.
+pub(super) struct ListShare {
+    list: Arc<SharedList>,
+    clock: Arc<dyn Clock>,
+    give_up_at: BootInstant,
 }
 
 /// The answers and steps of a list so far.
@@ -46,21 +56,16 @@ struct Gathering {
     answers: Vec<Option<Answer>>,
     /// Whether all requests were handed over; or why one was not.
     handed_over: Option<Result<(), ClientError>>,
-    /// When the last caller that shares it asked for it.
+    /// When the last caller that shares the list asked for it.
     asked_at: BootInstant,
 }
 
 impl SharedList {
     /// A list that so many requests make.
-    fn of(freshness: Freshness, requests: usize, asked_at: BootInstant) -> Self {
+    fn of(path: &str, freshness: Freshness, requests: usize, asked_at: BootInstant) -> Self {
         let answers = (0..requests).map(|_| None).collect();
         let gathering = Gathering { freshness, answers, handed_over: None, asked_at };
-        Self { gathering: Mutex::new(gathering), listing: SetOnce::new() }
-    }
-
-    /// Waits for the list.
-    pub(super) async fn listing(&self) -> Result<Arc<Listing>, ClientError> {
-        self.listing.wait().await.clone()
+        Self { gathering: Mutex::new(gathering), listing: SetOnce::new(), path: path.into() }
     }
 
     /// Notes an answer or another step of the list; the last step completes the list.
@@ -85,18 +90,31 @@ impl SharedList {
     }
 }
 
+impl ListShare {
+    /// Waits for the list, and no longer than one request may take.
+    pub(super) async fn listing(&self) -> Result<Arc<Listing>, ClientError> {
+        tokio::select! {
+            biased;
+            listing = self.list.listing.wait() => listing.clone(),
+            // A list that is there already needs no timer.
+            () = async { self.clock.sleep_until(self.give_up_at).await } => {
+                Err(ClientError::unanswered_in_time(OpCode::GetChildren, &self.list.path))
+            }
+        }
+    }
+}
+
 /// Delivers one answer to a list; if it is dropped before, it says that there is none.
 struct Teller {
     list: Option<Arc<SharedList>>,
     at: usize,
     operation: OpCode,
-    path: Box<str>,
 }
 
 impl Teller {
-    fn tell(&mut self, answer: impl FnOnce(&Self) -> Answer) {
+    fn tell(&mut self, answer: impl FnOnce(OpCode, &str) -> Answer) {
         if let Some(list) = self.list.take() {
-            let (at, answer) = (self.at, answer(self));
+            let (at, answer) = (self.at, answer(self.operation, &list.path));
             list.note(|gathering| gathering.answers[at] = Some(answer));
         }
     }
@@ -104,7 +122,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        self.tell(|this| Answer::none(ClientError::session_lost(this.operation, &this.path)));
+        self.tell(|operation, path| Answer::none(ClientError::session_lost(operation, path)));
     }
 }
 
@@ -159,8 +177,12 @@ impl SharedLists {
         path: &QueuePath,
         part: Part,
         freshness: Freshness,
-    ) -> Arc<SharedList> {
+    ) -> ListShare {
         let now = link.clock().now();
+        let share = |list| {
+            let give_up_at = now.saturating_add(link.operation_time_max());
+            ListShare { list, clock: link.clock().clone(), give_up_at }
+        };
         let queue = path.on_server();
         let mut known = self.known();
         let key = (queue, part, freshness);
@@ -171,13 +193,13 @@ impl SharedLists {
             list.gathering().asked_at = now;
             if last.sharers < last.sharers_max && link.postpone_all(&last.requests) {
                 last.sharers += 1;
-                return list;
+                return share(list);
             }
             sharers_max = SHARERS_MAX.min(2 * last.sharers_max);
         }
         let (list, requests) = send(link, layout, path, part, freshness, now);
         known.note(key, Last { list: Arc::downgrade(&list), requests, sharers: 1, sharers_max });
-        list
+        share(list)
     }
 
     /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
@@ -200,12 +222,11 @@ fn send(
     let needs_line = !layout.is_one_node(Part::Line, part);
     let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
-    let list = Arc::new(SharedList::of(freshness, requests.len(), now));
+    let list = Arc::new(SharedList::of(path.shown(), freshness, requests.len(), now));
     let told = |(at, request): (usize, Request)| {
-        let mut teller =
-            Teller { list: Some(list.clone()), at, operation: request.opcode(), path: path.shown().into() };
+        let mut teller = Teller { list: Some(list.clone()), at, operation: request.opcode() };
         let on_reply = move |outcome: Outcome| {
-            teller.tell(|this| Answer::of(outcome, this.operation, &this.path));
+            teller.tell(|operation, path| Answer::of(outcome, operation, path));
             Then::Done
         };
         (request, Box::new(on_reply) as OnReply)
@@ -226,6 +247,12 @@ impl fmt::Debug for SharedList {
     }
 }
 
+impl fmt::Debug for ListShare {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("ListShare").field(&self.list).field(&self.give_up_at).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +263,7 @@ mod tests {
         let mut known = Known::default();
         let mut sweeps = 0;
         let mut note = |known: &mut Known, number: usize| {
-            let list = Arc::new(SharedList::of(Freshness::Behind, 1, BootInstant::from_nanos(0)));
+            let list = Arc::new(SharedList::of("/a", Freshness::Behind, 1, BootInstant::from_nanos(0)));
             let last = Last { list: Arc::downgrade(&list), requests: Vec::new(), sharers: 1, sharers_max: 1 };
             let sweep_at = known.sweep_at;
             known.note((number.to_string(), Part::Line, Freshness::Behind), last);

@@ -16,7 +16,7 @@ use crate::link::{Call, Fired};
 use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
 use crate::lock::listing::{Freshness, Listing, Reading, children};
 use crate::lock::paths::QueuePath;
-use crate::lock::shared_list::SharedList;
+use crate::lock::shared_list::ListShare;
 
 /// A list that sets a watch under way, and along with it one of the lock's own node if the queue lies elsewhere.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Inner {
     /// Sends a list, or puts one off behind all that was asked for before this call.
     ///
     /// A list after a sync leaves with its sync in one segment, so that it costs one round trip too.
-    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> Arc<SharedList> {
+    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> ListShare {
         self.lists.ask(&self.link, self.naming.layout, path, part, freshness)
     }
 
@@ -89,7 +89,7 @@ impl Inner {
         &self,
         path: &QueuePath,
         part: Part,
-        first: Arc<SharedList>,
+        first: ListShare,
     ) -> Result<Arc<Listing>, ClientError> {
         let mut list = first;
         for _ in 1..LOOK_ATTEMPTS_MAX {

@@ -20,7 +20,7 @@ use crate::lock::paths::QueuePath;
 use crate::lock::place::{Entry, Place};
 use crate::lock::queue_data::QueueData;
 use crate::lock::removal;
-use crate::lock::shared_list::SharedList;
+use crate::lock::shared_list::ListShare;
 
 /// The first pause before a deletion that was refused is tried again.
 const PAUSE_BASE: Duration = Duration::from_millis(500);
@@ -184,7 +184,7 @@ async fn find_until_certain(
     path: &QueuePath,
     part: Part,
     ticket: Ticket,
-    first: Arc<SharedList>,
+    first: ListShare,
     report: &mut Report,
 ) -> Option<String> {
     let mut look = first;
