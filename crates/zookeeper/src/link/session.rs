@@ -31,7 +31,7 @@ const WORTH_DIVISOR: u32 = 5;
 pub(crate) enum Phase {
     /// There is no connection, or none on which requests go out.
     Offline,
-    /// Neither, because a new one was asked for; nothing is wrong as long as none fails.
+    /// There is no connection, because a new one was asked for. No attempt at it has failed yet.
     Renewing,
     /// Requests go out; watches of the connection before are being set again.
     Online,
@@ -244,7 +244,7 @@ impl Link {
         let mut state = self.state();
         let result = act(&mut state);
         state.route_events(&self.status, &self.bond);
-        state.publish(&self.bond);
+        state.publish(self.status_now().phase, &self.bond);
         result
     }
 }
@@ -344,10 +344,13 @@ impl Link {
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
         self.with(|state| {
-            if std::mem::take(&mut state.is_renewing) {
-                self.status
-                    .send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Offline) == Phase::Renewing);
-            }
+            self.status.send_if_modified(|status| {
+                let was_renewing = status.phase == Phase::Renewing;
+                if was_renewing {
+                    status.phase = Phase::Offline;
+                }
+                was_renewing
+            });
             state.last_failure = Some(format!("{server}: {}", failure.why));
             state.failures.insert(server.clone(), failure);
         });
@@ -367,7 +370,7 @@ impl Link {
 
     /// Whether there is no connection because a new one was asked for.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.state().is_renewing
+        self.status_now().phase == Phase::Renewing
     }
 
     /// Whether no server has made the session yet, and no caller has ended it.
@@ -400,5 +403,30 @@ pub(super) fn instant(timestamp: Timestamp) -> BootInstant {
 impl fmt::Debug for Link {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Link").field("status", &self.status_now()).field("bond", &self.bond).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_attempt_ends_a_renewal_and_changes_no_other_phase() {
+        let config = Config::from_url(&"zk://h1".parse().unwrap()).unwrap();
+        for (before, after) in [
+            (Phase::Renewing, Phase::Offline),
+            (Phase::Offline, Phase::Offline),
+            (Phase::Online, Phase::Online),
+            (Phase::Over, Phase::Over),
+        ] {
+            let link = Link::new(&config, Arc::new(SystemClock));
+            link.status.send_replace(Status { phase: before, epoch: 1 });
+            let status = link.status();
+            link.note_failure(&config.servers()[0], std::io::Error::other("no way").into());
+            assert_eq!(link.status_now(), Status { phase: after, epoch: 1 });
+            assert_eq!(status.has_changed().unwrap(), before != after, "{before:?}");
+        }
     }
 }

@@ -74,8 +74,6 @@ pub(super) struct State {
     /// No task moves bytes any more.
     pub(super) is_done: bool,
     pub(super) is_refused: bool,
-    /// Whether there is no connection because a new one was asked for: that is no trouble until an attempt fails.
-    pub(super) is_renewing: bool,
     /// Why the last connection failed.
     pub(super) trouble: Option<Failure>,
     /// Why each way could not be used last.
@@ -102,7 +100,6 @@ impl State {
             closing_since: None,
             is_done: false,
             is_refused: false,
-            is_renewing: false,
             trouble: None,
             failures: BTreeMap::new(),
             last_failure: None,
@@ -132,7 +129,6 @@ impl State {
             match event {
                 Event::Connected { epoch, .. } => {
                     self.last_write_at = None;
-                    self.is_renewing = false;
                     self.trouble = None;
                     self.last_failure = None;
                     status.send_replace(Status { phase: Phase::Online, epoch: epoch.number() });
@@ -141,9 +137,11 @@ impl State {
                     status.send_replace(Status { phase: Phase::Restored, epoch: epoch.number() });
                 }
                 Event::Disconnected { epoch, reason, .. } => {
-                    self.is_renewing = reason == DisconnectReason::Renewed;
-                    self.trouble = (!self.is_renewing).then(|| reason.into());
-                    let phase = if self.is_renewing { Phase::Renewing } else { Phase::Offline };
+                    let (phase, trouble) = match reason {
+                        DisconnectReason::Renewed => (Phase::Renewing, None),
+                        _ => (Phase::Offline, Some(reason.into())),
+                    };
+                    self.trouble = trouble;
                     status.send_replace(Status { phase, epoch: epoch.number() });
                 }
                 Event::Reply(reply) => self.route_reply(reply),
@@ -193,8 +191,8 @@ impl State {
 
     /// Tells the bond until when it may be believed, if that has changed enough to wake all callers that wait for a
     /// loss. An earlier deadline than the true one does no harm.
-    pub(super) fn publish(&mut self, bond: &SessionBond) {
-        let is_online = self.machine.state().is_online() || self.is_renewing;
+    pub(super) fn publish(&mut self, phase: Phase, bond: &SessionBond) {
+        let is_online = self.machine.state().is_online() || phase == Phase::Renewing;
         let safe_until = match (self.is_resting, self.machine.safe_until()) {
             // Nothing is held by it, so nothing could be believed for too long.
             (true, _) => SafeUntil::ProcessEnd,
