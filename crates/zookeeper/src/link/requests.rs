@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_zk_proto::client::{ClientSession, RequestId, SubmitError};
-use lockkeeper_zk_proto::message::{Auth, Effect, OpCode, Request};
+use lockkeeper_zk_proto::message::{Auth, OpCode, Request};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
@@ -13,7 +13,7 @@ use crate::error::ClientError;
 use crate::link::call::{Call, Fired};
 use crate::link::length::check_length;
 use crate::link::session::Link;
-use crate::link::state::{Happening, OnFire, OnReply, Outcome, Pending, Then};
+use crate::link::state::{Happening, OnFire, OnReply, Outcome, State, Then};
 
 /// One of the machine's ways of taking a request on.
 type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<RequestId, SubmitError>;
@@ -47,46 +47,40 @@ impl Link {
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
-    /// As [`call`](Self::call), for requests that go out one behind the other, with answers that are told where they arrive,
-    /// as [`submit`](Self::submit) does. All are taken on, or none.
+    /// As [`call`](Self::call), for requests that go out one behind the other, with answers that are told where they
+    /// arrive, as [`submit`](Self::submit) does. All are taken on, or none.
     pub(crate) fn submit_all(
         &self,
         mut requests: Vec<(Request, OnReply)>,
         path: &str,
     ) -> Result<Vec<RequestId>, ClientError> {
-        let refuse = |error, request: &Request| ClientError::of_submission(error, request.opcode(), path);
         for (request, _) in &requests {
-            check_length(request).map_err(|error| refuse(SubmitError::TooLarge(error), request))?;
+            check(request, path)?;
         }
-        let now = self.now();
-        let deadline = Some(now.after(self.operation_time_max()));
-        let submitted = self.with(|state| {
+        let time_max = self.operation_time_max();
+        self.take_on(|state, now| {
             let mut ids = Vec::with_capacity(requests.len());
             for (request, _) in &requests {
-                match state.machine.submit(request, deadline) {
+                match state.machine.submit(request, Some(now.after(time_max))) {
                     Ok(id) => ids.push(id),
                     Err(error) => {
                         // Nothing was sent in between.
                         for id in ids {
                             state.machine.cancel(id);
                         }
-                        return Err(refuse(error, request));
+                        return Err(ClientError::of_submission(error, request.opcode(), path));
                     }
                 }
             }
-            for (id, (request, on_reply)) in ids.iter().zip(requests.drain(..)) {
-                let is_write = request.opcode().effect() == Effect::Write;
-                let pending = Pending { on_reply, on_fire: None, submitted_at: now, is_write };
-                state.pending.insert(id.number(), pending);
+            for (&id, (request, on_reply)) in ids.iter().zip(requests.drain(..)) {
+                state.expect_reply(id, request.opcode(), now, on_reply, None);
             }
             Ok(ids)
-        });
-        self.wake.notify_one();
-        submitted
+        })
     }
 
-    /// Puts requests behind all others, in their order, as if they were made now, if none of them is written yet; answers
-    /// whether it was so. Otherwise it changes nothing.
+    /// Puts requests behind all others, in their order, as if they were made now, if none of them is written yet;
+    /// answers whether it was so. Otherwise it changes nothing.
     pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
         let deadline = self.now().after(self.operation_time_max());
         !ids.is_empty() && self.state().machine.postpone_all(ids, Some(deadline))
@@ -120,15 +114,12 @@ impl Link {
     /// Authenticates, on this connection and each later one.
     pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> Call {
         let (answer, answered) = oneshot::channel();
-        let on_reply = tell(answer);
-        let now = self.now();
-        let submitted = self.with(|state| {
-            let id = state.machine.add_auth(auth)?;
-            state.pending.insert(id.number(), Pending { on_reply, on_fire: None, submitted_at: now, is_write: false });
+        let submitted = self.take_on(|state, now| {
+            let added = state.machine.add_auth(auth);
+            let id = added.map_err(|error| ClientError::of_submission(error, OpCode::Auth, ""))?;
+            state.expect_reply(id, OpCode::Auth, now, tell(answer), None);
             Ok(id)
         });
-        self.wake.notify_one();
-        let submitted = submitted.map_err(|error| ClientError::of_submission(error, OpCode::Auth, ""));
         Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
     }
 
@@ -154,19 +145,21 @@ impl Link {
         on_fire: Option<OnFire>,
         submit: Submit,
     ) -> Result<RequestId, ClientError> {
-        if let Err(error) = check_length(request) {
-            return Err(ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path));
-        }
-        let now = self.now();
-        let submitted = self.with(|state| {
-            let deadline = deadline.map(|deadline| now.after(deadline));
-            let id = submit(&mut state.machine, request, deadline)?;
-            let is_write = request.opcode().effect() == Effect::Write;
-            state.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at: now, is_write });
+        check(request, path)?;
+        self.take_on(|state, now| {
+            let submitted = submit(&mut state.machine, request, deadline.map(|deadline| now.after(deadline)));
+            let id = submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))?;
+            state.expect_reply(id, request.opcode(), now, on_reply, on_fire);
             Ok(id)
-        });
+        })
+    }
+
+    /// Hands requests to the machine, and wakes the driver to send them.
+    fn take_on<T>(&self, submit: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+        let now = self.now();
+        let submitted = self.with(|state| submit(state, now));
         self.wake.notify_one();
-        submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))
+        submitted
     }
 
     /// Takes a request back if it was not sent; otherwise its answer is dropped.
@@ -185,6 +178,12 @@ impl Link {
             self.wake.notify_one();
         }
     }
+}
+
+/// Refuses a request that servers would not take.
+fn check(request: &Request, path: &str) -> Result<(), ClientError> {
+    check_length(request)
+        .map_err(|error| ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path))
 }
 
 /// Sends an answer to the caller that waits for it.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_zk_proto::client::{
-    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, SessionConfig,
+    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, RequestId, SessionConfig,
 };
-use lockkeeper_zk_proto::message::{EventKind, Response};
+use lockkeeper_zk_proto::message::{Effect, EventKind, OpCode, Response};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
@@ -50,11 +50,11 @@ pub(crate) type OnFire = Box<dyn FnOnce(Happening) + Send>;
 
 /// A caller that waits for an answer, and perhaps for an event after it.
 pub(super) struct Pending {
-    pub(super) on_reply: OnReply,
-    pub(super) on_fire: Option<OnFire>,
+    on_reply: OnReply,
+    on_fire: Option<OnFire>,
     /// Not later than it was sent.
-    pub(super) submitted_at: Timestamp,
-    pub(super) is_write: bool,
+    submitted_at: Timestamp,
+    is_write: bool,
 }
 
 pub(super) struct State {
@@ -105,6 +105,19 @@ impl State {
             last_failure: None,
             published: None,
         }
+    }
+
+    /// Notes which caller waits for the reply to a request that the machine has taken on.
+    pub(super) fn expect_reply(
+        &mut self,
+        id: RequestId,
+        operation: OpCode,
+        submitted_at: Timestamp,
+        on_reply: OnReply,
+        on_fire: Option<OnFire>,
+    ) {
+        let is_write = operation.effect() == Effect::Write;
+        self.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at, is_write });
     }
 
     /// Takes all callers that wait for an answer or an event.
