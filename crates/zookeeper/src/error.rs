@@ -46,20 +46,8 @@ struct Inner {
     operation: OpCode,
     path: String,
     message: String,
-    source: Option<Cause>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
-
-/// What a failure of the connection says, for the source of an error.
-#[derive(Debug)]
-struct Cause(String);
-
-impl fmt::Display for Cause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Cause {}
 
 impl ClientError {
     pub(crate) fn new(
@@ -75,7 +63,7 @@ impl ClientError {
 
     /// Says that no server could be used, which were tried, and why if it was the same everywhere.
     pub(crate) fn unreachable(kind: ClientErrorKind, advice: Advice, message: String, why: Option<String>) -> Self {
-        let (operation, path, source) = (OpCode::CreateSession, String::new(), why.map(Cause));
+        let (operation, path, source) = (OpCode::CreateSession, String::new(), why.map(Into::into));
         Self { inner: Arc::new(Inner { kind, advice, operation, path, message, source }) }
     }
 
@@ -232,26 +220,26 @@ const fn kind_of(code: ErrorCode) -> ErrorKind {
 impl fmt::Display for ClientError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { operation, path, message, source, .. } = &*self.inner;
-        if *operation == OpCode::CreateSession {
-            formatter.write_str(message)?;
-            return match source {
-                Some(cause) if formatter.alternate() => write!(formatter, ": {cause}"),
-                Some(_) | None => Ok(()),
-            };
+        if *operation != OpCode::CreateSession {
+            let operation = format!("{operation:?}");
+            let (first, rest) = operation.split_at(1);
+            write!(formatter, "{}{rest}", first.to_ascii_lowercase())?;
+            if !path.is_empty() {
+                write!(formatter, " {path}")?;
+            }
+            formatter.write_str(": ")?;
         }
-        let operation = format!("{operation:?}");
-        let (first, rest) = operation.split_at(1);
-        write!(formatter, "{}{rest}", first.to_ascii_lowercase())?;
-        if !path.is_empty() {
-            write!(formatter, " {path}")?;
+        formatter.write_str(message)?;
+        match source {
+            Some(cause) if formatter.alternate() => write!(formatter, ": {cause}"),
+            Some(_) | None => Ok(()),
         }
-        write!(formatter, ": {message}")
     }
 }
 
 impl std::error::Error for ClientError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.inner.source.as_ref().map(|cause| cause as _)
+        self.inner.source.as_ref().map(|cause| &**cause as _)
     }
 }
 
@@ -267,6 +255,19 @@ mod tests {
         let core = error.into_core(Operation::Join, None);
         assert_eq!((core.kind(), core.advice()), (ErrorKind::Refused, Advice::Permanent));
         assert_eq!(format!("{core:#}"), "join: access refused: create2 /a/b: the server answered NoAuth (-102)");
+    }
+
+    #[test]
+    fn the_alternate_form_of_any_error_adds_its_cause() {
+        for (operation, path, expected) in
+            [(OpCode::CreateSession, "", "no session: no way"), (OpCode::Delete, "/a", "delete /a: no session: no way")]
+        {
+            let (kind, advice) = (ClientErrorKind::ConnectionLost, Advice::Transient);
+            let (path, message, source) = (path.to_owned(), "no session".to_owned(), Some("no way".into()));
+            let error = ClientError { inner: Arc::new(Inner { kind, advice, operation, path, message, source }) };
+            assert_eq!(format!("{error:#}"), expected);
+            assert_eq!(format!("{error}: no way"), expected);
+        }
     }
 
     #[test]
