@@ -44,7 +44,8 @@ pub struct Server {
     pub name: String,
     /// Its port.
     pub port: u16,
-    /// The address to be dialled; `None` before the name was resolved, and where a [`Dial`] resolves no names.
+    /// The address to be dialled, with the same port; `None` before the name was resolved, and where a [`Dial`] resolves
+    /// no names.
     pub address: Option<SocketAddr>,
 }
 
@@ -54,9 +55,10 @@ impl Server {
         Self { name: name.into(), port, address: None }
     }
 
-    /// Returns the same server behind this address.
+    /// Returns the same server behind this address, whose port becomes the server's.
     #[must_use]
-    pub fn at(&self, address: SocketAddr) -> Self {
+    pub fn at(&self, mut address: SocketAddr) -> Self {
+        address.set_port(self.port);
         Self { address: Some(address), ..self.clone() }
     }
 
@@ -71,13 +73,13 @@ impl fmt::Display for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
         write!(formatter, "{open}{}{close}:{}", self.name, self.port)?;
-        match self.address {
-            Some(address) if self.name.parse() != Ok(address.ip()) => write!(formatter, " at {}", address.ip())?,
-            Some(_) | None => return Ok(()),
-        }
-        match self.address {
-            Some(SocketAddr::V6(address)) if address.scope_id() != 0 => write!(formatter, "%{}", address.scope_id()),
-            _ => Ok(()),
+        let Some(address) = self.address.filter(|address| self.name.parse() != Ok(address.ip())) else {
+            return Ok(());
+        };
+        write!(formatter, " at {}", address.ip())?;
+        match address {
+            SocketAddr::V6(address) if address.scope_id() != 0 => write!(formatter, "%{}", address.scope_id()),
+            SocketAddr::V4(_) | SocketAddr::V6(_) => Ok(()),
         }
     }
 }
@@ -279,6 +281,19 @@ mod tests {
         let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
         assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
         assert!(!format!("{config:?}").contains("cret"));
+    }
+
+    #[test]
+    fn a_server_is_dialled_at_the_port_that_it_is_shown_with() {
+        for (name, address, shown) in [
+            ("h1", "10.0.0.1:999", "h1:2182 at 10.0.0.1"),
+            ("10.0.0.1", "10.0.0.1:999", "10.0.0.1:2182"),
+            ("::1", "[::1]:999", "[::1]:2182"),
+            ("h1", "[fe80::1%3]:999", "h1:2182 at fe80::1%3"),
+        ] {
+            let server = Server::new(name, 2182).at(address.parse().unwrap());
+            assert_eq!((server.to_string().as_str(), server.address.unwrap().port()), (shown, 2182));
+        }
     }
 
     #[test]
