@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Election, Leadership, Requeue};
+use super::{Election, Leadership};
 use crate::Hold;
 use crate::contend::STEADY;
 use crate::event::Event;
@@ -22,6 +22,17 @@ pub(super) enum Status {
     Leading(Hold),
     /// It is over: with an error, or because it was closed.
     Ended(Option<Error>),
+}
+
+/// Whether a selector stands for election again after it has led.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Requeue {
+    /// Always, at the tail.
+    #[doc(alias = "autoRequeue")]
+    Always,
+    /// When [`LeaderSelector::requeue`](crate::LeaderSelector::requeue) asks for it.
+    #[default]
+    WhenAsked,
 }
 
 /// The orders to a campaigner; two are counters, since each change is one order.

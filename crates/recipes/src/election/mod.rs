@@ -16,7 +16,8 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
+pub use campaign::Requeue;
 pub use changes::LeaderChanges;
 pub use latch::{CloseMode, LatchChanges, LatchEvent, LeaderLatch};
 pub use recipe::{Election, Leadership};
-pub use selector::{LeaderSelector, Requeue};
+pub use selector::LeaderSelector;

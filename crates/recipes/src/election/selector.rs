@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Election;
-use super::campaign::{Campaigner, Status};
+use super::campaign::{Campaigner, Requeue, Status};
 use crate::Hold;
 use lockkeeper_core::Result;
 
@@ -40,17 +40,6 @@ use lockkeeper_core::Result;
 pub struct LeaderSelector {
     election: Election,
     campaigner: Campaigner,
-}
-
-/// Whether a selector stands for election again after it has led.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Requeue {
-    /// Always, at the tail.
-    #[doc(alias = "autoRequeue")]
-    Always,
-    /// When [`LeaderSelector::requeue`] asks for it.
-    #[default]
-    WhenAsked,
 }
 
 impl LeaderSelector {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::OwnerKey;
 use crate::guard::{Guard, kind};
 use crate::lock::Lock;
 use crate::shared::Shared;
@@ -52,7 +51,7 @@ impl Counted for kind::Write {
 pub(super) struct Places {
     locks: Mutex<BTreeMap<LockKey, Entry>>,
     /// The owner of the enclosing `run`, whose holds count too.
-    outer: Option<OwnerKey>,
+    outer: Option<Arc<Self>>,
 }
 
 /// One lock of one keeper.
@@ -84,7 +83,7 @@ pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
 
 impl Places {
     /// Starts the places of an owner inside another one.
-    pub(super) fn inside(outer: OwnerKey) -> Self {
+    pub(super) fn inside(outer: Arc<Self>) -> Self {
         Self { locks: Mutex::default(), outer: Some(outer) }
     }
 
@@ -97,7 +96,7 @@ impl Places {
             if let Some(held) = entry.and_then(|place| unpoisoned(Kind::slot(&place)).upgrade()) {
                 return Some(held);
             }
-            places = &places.outer.as_ref()?.places;
+            places = places.outer.as_ref()?;
         }
     }
 

@@ -18,7 +18,7 @@ impl OwnerKey {
     /// Makes the owner of a `run` that begins here.
     pub(crate) fn of_this_run() -> Self {
         match RUNNING.try_with(Self::clone) {
-            Ok(outer) => Self { places: Arc::new(Places::inside(outer)) },
+            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places)) },
             // No `run` is around us.
             Err(_) => Self::new(),
         }
