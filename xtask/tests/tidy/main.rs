@@ -3,6 +3,7 @@
 //! Each failure says what is wrong, where, and the cure. A rule that could pass by looking at nothing also has a test
 //! with a planted breach.
 
+mod circles;
 mod crates;
 mod layers;
 mod readme;
