@@ -44,8 +44,8 @@ pub struct Server {
     pub name: String,
     /// Its port.
     pub port: u16,
-    /// The address to be dialled, with the same port; `None` before the name was resolved, and where a [`Dial`] resolves
-    /// no names.
+    /// The address to be dialled, with the same port; `None` before the name was resolved, and where a [`Dial`]
+    /// resolves no names.
     pub address: Option<SocketAddr>,
 }
 

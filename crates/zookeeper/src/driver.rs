@@ -108,8 +108,8 @@ impl Driver {
         Some(())
     }
 
-    /// Begins a round with the ways that are known first, after a pause if there was a round before; `None` if the session is
-    /// over meanwhile.
+    /// Begins a round with the ways that are known first, after a pause if there was a round before; `None` if the
+    /// session is over meanwhile.
     async fn begin_round(&mut self) -> Option<()> {
         let (pause, limit) = (self.hosts.pause(), self.share.dial_max(self.hosts.servers().len()));
         let (clock, dial, servers) = (self.clock.clone(), self.dial.clone(), self.hosts.servers().to_vec());
@@ -238,8 +238,8 @@ impl Driver {
     }
 }
 
-/// Writes all of `output` and sees it off: a stream that encrypts may hold back what it took. Dropped halfway, it leaves in
-/// `output` what was not taken, and can be begun anew.
+/// Writes all of `output` and flushes it: a stream that encrypts may hold back what it took. Dropped halfway, it leaves
+/// in `output` what was not taken, and can be begun anew.
 async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
     writer.write_all_buf(output).await?;
     writer.flush().await

@@ -99,8 +99,8 @@ impl Hosts {
         self.trail.arrived(way);
     }
 
-    /// Takes note that a connection broke after so long; answers whether it was of use. Then this round is over, and the
-    /// next one is the first again, and begins behind it.
+    /// Takes note that a connection broke after so long; answers whether it was of use. Then this round is over, and
+    /// the next one is the first again, and begins behind it.
     pub(crate) fn broke(&mut self, way: &Server, lasted: Duration) -> bool {
         self.trail.left(way);
         if lasted >= STEADY {

@@ -11,7 +11,8 @@ use crate::alarm::Alarm;
 use crate::config::Server;
 use crate::dial::Dial;
 
-/// How long the others have beside the first name that is resolved, so that a round has its order where all are as fast.
+/// How long the others have beside the first name that is resolved, so that a round has its order where all are as
+/// fast.
 const BESIDE_MAX: Duration = Duration::from_millis(100);
 
 /// The addresses of one server, or why there are none.

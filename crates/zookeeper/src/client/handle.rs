@@ -163,8 +163,8 @@ impl Client {
 
     /// Waits until the session is over. Every request under way has then failed, or will.
     ///
-    /// A lost connection does not end the wait at once: it ends when a server says that the session is over, or when there
-    /// was no connection for as long as its timeout.
+    /// A lost connection does not end the wait at once: it ends when a server says that the session is over, or when
+    /// there was no connection for as long as its timeout.
     pub async fn over(&self) {
         self.link().until(|_| false).await;
     }

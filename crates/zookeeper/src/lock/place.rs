@@ -259,8 +259,8 @@ impl Places {
         }
     }
 
-    /// Whether some place of ours in this part of a lock, by whichever name, made before `made_before`, is missing in a list
-    /// of it.
+    /// Whether some place of ours in this part of a lock, by whichever name, made before `made_before`, is missing in a
+    /// list of it.
     pub(super) fn misses_any(
         &self,
         path: &QueuePath,

@@ -1,5 +1,5 @@
-//! A session as locks see it: the waist's methods. What its parts share is in `inner`; each of the larger operations has
-//! its own file.
+//! A session as locks see it: the waist's methods. What its parts share is in `inner`; each of the larger operations
+//! has its own file.
 
 use std::fmt;
 use std::sync::Arc;

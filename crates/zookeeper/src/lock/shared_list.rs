@@ -2,8 +2,8 @@
 //! yet. That list is then put off behind everything asked for before, and its answer serves both.
 //!
 //! So a list shows what each of those that share it had to see, and ten thousand joins at once cost a few lists. The
-//! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled. Each caller waits
-//! for as long as one request may take, however long the list goes on for those that came later.
+//! answer is taken where it arrives, so that it does not matter which of the waiting callers is polled. Each caller
+//! waits for as long as one request may take, however long the list goes on for those that came later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,8 +29,8 @@ const SHARERS_MIN: usize = 64;
 /// How many share a list at most, however often one after the other was needed: no more joins than this are unwritten.
 const SHARERS_MAX: usize = QUEUED_REQUESTS_MAX;
 
-/// At how many lists those are forgotten that are answered, at least: from then on at twice as many as were left the last
-/// time, so that what it takes is spread over the calls between.
+/// The least number of lists at which those that are answered are forgotten. From then on it is twice as many as were
+/// left the last time, so that what it takes is spread over the calls between.
 const LISTS_SWEPT_MIN: usize = 256;
 
 /// A list under way, with a sync before it or not, and with a list of the lock's own node if the queue lies elsewhere.
