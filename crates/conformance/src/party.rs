@@ -134,6 +134,16 @@ impl Party {
         assert!(arrived.is_ok(), "{seen} contenders instead of {count} after {SOON:?}");
     }
 
+    /// Waits until this client has begun so many waits for a departure.
+    pub(crate) async fn until_waits(&self, count: u64) {
+        let begun = async {
+            while self.tap.waits() < count {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        };
+        soon("the waits", begun).await;
+    }
+
     pub(crate) async fn contenders(&self, lock: &str) -> usize {
         let contenders = self.keeper.contenders(lock).await;
         contenders.expect("the queue can be looked at").len()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ContenderId, ContenderInfo, Enqueued, Entry, Mode, Owner, Part, QueueName, QueueView, Session, Ticket,
+    Backend, ContenderId, ContenderInfo, Enqueued, Entry, Freshness, Mode, Owner, Part, QueueName, QueueView, Session,
+    Ticket,
 };
 
 use crate::fixture::{Client, Fault, Fixture};
@@ -43,12 +44,12 @@ impl Speaker {
 
     pub(crate) async fn take_entry(&self, queue: &QueueName, entry: Entry) -> Taken {
         let ticket = entry.ticket;
-        let joined = soon("the place", self.session.enqueue(queue, entry)).await.expect("the place is given");
+        let joined = soon("the place", self.session.enqueue_one(queue, entry)).await.expect("the place is given");
         Taken { ticket, joined }
     }
 
     pub(crate) async fn view(&self, queue: &QueueName) -> QueueView {
-        soon("the view", self.session.view(queue)).await.expect("the queue can be looked at")
+        soon("the view", self.session.view(queue, Freshness::Latest)).await.expect("the queue can be looked at")
     }
 
     pub(crate) async fn ids(&self, queue: &QueueName) -> Vec<ContenderId> {

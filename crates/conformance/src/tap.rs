@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error, Expected,
-    QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Version,
-    Withdrawal,
+    Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
+    ValueVersion, Version, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -34,6 +33,7 @@ pub struct Tap {
 #[derive(Debug, Default)]
 struct Counts {
     joins: AtomicU64,
+    waits: AtomicU64,
     departures: AtomicU64,
     changes: AtomicU64,
     looks: AtomicU64,
@@ -48,6 +48,11 @@ impl Tap {
     /// Returns how many joins were sent.
     pub fn joins(&self) -> u64 {
         self.counts.joins.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many waits for a departure were begun.
+    pub fn waits(&self) -> u64 {
+        self.counts.waits.load(Ordering::SeqCst)
     }
 
     /// Returns how many waits for a departure were answered: how many wake-ups there were.
@@ -128,27 +133,13 @@ impl Session for TapSession {
         self.inner.timeout()
     }
 
-    fn notice(&self) -> Option<Duration> {
-        self.inner.notice()
-    }
-
     fn is_held_up(&self, queue: &QueueName) -> bool {
         self.inner.is_held_up(queue)
     }
 
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
         self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
-        self.tap.paced(self.inner.view(queue))
-    }
-
-    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
-        self.tap.paced(self.inner.view_after_departure(queue))
-    }
-
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        self.tap.counts.joins.fetch_add(1, Ordering::SeqCst);
-        self.tap.paced(self.inner.enqueue(queue, entry))
+        self.tap.paced(self.inner.view(queue, freshness))
     }
 
     fn departure(
@@ -159,6 +150,7 @@ impl Session for TapSession {
         seen: Version,
     ) -> BoxFuture<Result<Departure>> {
         let (answer, counts) = (self.inner.departure(queue, mine, ahead, seen), self.tap.counts.clone());
+        counts.waits.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(Box::pin(async move {
             let answer = answer.await;
             counts.departures.fetch_add(1, Ordering::SeqCst);
@@ -166,9 +158,9 @@ impl Session for TapSession {
         }))
     }
 
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         self.tap.counts.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
-        self.tap.paced(self.inner.enqueue_all(queue, entries))
+        self.tap.paced(self.inner.enqueue(queue, entries))
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use crate::capabilities::Capabilities;
 use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
 use crate::token::FencingToken;
-use crate::view::{QueueView, Version};
+use crate::view::{Freshness, QueueView, Version};
 
 /// The most entries that are taken in at once: what fits into one request of every service with room to spare.
 pub const ENTRIES_MAX: usize = 1_000;
@@ -111,16 +111,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     fn bond(&self) -> &SessionBond;
 
     /// Returns how long the service keeps this session without a sign of life; `None` where sessions have no timeout.
-    fn timeout(&self) -> Option<SessionTimeout> {
-        None
-    }
-
-    /// Returns how long before its deadline a holder under this session is certain to be warned that renewals fail. It
-    /// answers before anything is held, as [`Standing::notice`](crate::Standing::notice) does afterwards. `None` where
-    /// there is no deadline.
-    fn notice(&self) -> Option<Duration> {
-        None
-    }
+    fn timeout(&self) -> Option<SessionTimeout>;
 
     /// Tells whether an unanswered request to a queue waits for another process that is just entering it, and not for
     /// the service. Then a caller with no time left knows that the lock was not free.
@@ -128,32 +119,26 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Lists a queue, without the contenders that are known to be dead.
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>>;
+    /// Lists a queue, as [fresh](Freshness) as is asked for, without the contenders that are known to be dead.
+    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>>;
 
-    /// Lists a queue in which this session stands, right after it was told of a departure there.
-    ///
-    /// It shows that departure, and every contender that is ahead of us or was a moment ago. It may show less than
-    /// [`Session::view`] where that is cheaper: not the contenders that joined since, behind us.
-    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.view(queue)
-    }
-
-    /// Takes a place at the tail of a queue.
+    /// Takes places at the tail of a queue, one for each entry: all of them or none; at most [`ENTRIES_MAX`].
     ///
     /// The order is the order in which the service takes the entries in; entries of one session into one queue stand in
     /// the order of the calls. Nothing new ever appears ahead of a contender once seen. Tokens grow along the queue,
-    /// and over its whole life.
+    /// and over its whole life. Each answer shows the queue with all of the entries in it. No client sees a part of them
+    /// before the rest, except after withdrawals.
     ///
     /// # Errors
     ///
-    /// Transient if it did not take effect, unknown if it may have: then the ticket finds it again. After a connection
-    /// loss it looks for the ticket under the same session, else it fails.
+    /// Transient if it did not take effect, unknown if it may have: then the tickets find the entries again. After a
+    /// connection loss it looks for the tickets under the same session, else it fails.
+    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if there are too many.
     ///
     /// # Cancellation
     ///
-    /// The entry may be made all the same; [`Session::withdraw`] with its ticket undoes it at any time.
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>>;
+    /// The entries may be made all the same; [`Session::withdraw`] with their tickets undoes it at any time.
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>>;
 
     /// Waits until the contender `ahead` leaves the queue, or until another look is needed for another reason.
     ///
@@ -168,38 +153,17 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         seen: Version,
     ) -> BoxFuture<Result<Departure>>;
 
-    /// Takes places at the tail of a queue for several entries, all of them or none; at most [`ENTRIES_MAX`].
-    ///
-    /// Each answer shows the queue with all of them in it. No client sees a part of them before the rest, except after
-    /// withdrawals. Otherwise it is [`Session::enqueue`], with each of the tickets.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported), permanent, where the service cannot do it.
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
-        let _ = entries;
-        unsupported(Operation::Join, queue)
-    }
-
     /// Waits until a queue looks otherwise than `seen`, and shows it.
-    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        let _ = seen;
-        unsupported(Operation::Wait, queue)
-    }
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>>;
 
     /// Sends a request to a contender of any client; `false` if it is not there, or has another token.
-    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
-        let _ = (contender, request);
-        unsupported(Operation::Request, queue)
-    }
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>>;
 
     /// Reads the value of a queue; `None` if it has none.
     ///
     /// A queue has at most one value of at most [`VALUE_BYTES_MAX`] bytes, which lives until it is removed. The value
     /// of a semaphore's permits may go when no contender holds a permit or waits for one.
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        unsupported(Operation::Value, queue)
-    }
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>>;
 
     /// Writes the value of a queue, or removes it, if it is as `expected`; returns the new state if it was. Of writers
     /// that expect the same state one succeeds.
@@ -214,16 +178,10 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         queue: &QueueName,
         expected: Expected,
         value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        let _ = (expected, value);
-        unsupported(Operation::Value, queue)
-    }
+    ) -> BoxFuture<Result<Option<ValueVersion>>>;
 
     /// Waits until the value of a queue is in another state than `seen`, and reads it.
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        let _ = seen;
-        unsupported(Operation::Value, queue)
-    }
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>>;
 
     /// Takes an entry out of its queue, whether or not its join was ever answered.
     ///
@@ -237,9 +195,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Stops tracking an entry that outlives its session: it stands until it is broken, costs this session nothing, and
     /// its standing reports nothing any more. Has no effect on any other entry.
-    fn keep(&self, queue: &QueueName, ticket: Ticket) {
-        let _ = (queue, ticket);
-    }
+    fn keep(&self, queue: &QueueName, ticket: Ticket);
 
     /// Ends the session, and with it every contender made under it, after all earlier calls on this session. Dropping
     /// the future does not stop it.
@@ -251,9 +207,12 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     fn close(&self) -> BoxFuture<Result<()>>;
 }
 
-fn unsupported<T: Send + 'static>(operation: Operation, queue: &QueueName) -> BoxFuture<Result<T>> {
-    let error = Error::permanent(ErrorKind::Unsupported, operation, "this service cannot do it");
-    Box::pin(std::future::ready(Err(error.at(queue))))
+impl dyn Session {
+    /// Takes one place at the tail of a queue: [`Session::enqueue`] of one entry, at the call as that.
+    pub fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        let one = self.enqueue(queue, vec![entry]);
+        Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
+    }
 }
 
 /// A withdrawal under way: a future that is ready when the withdrawal is certain. Dropping it stops nothing.

@@ -42,5 +42,5 @@ pub use opener::{Openable, Opener};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
-pub use view::{MutexRole, QueueView, Version};
+pub use view::{Freshness, MutexRole, QueueView, Version};
 pub use wait::Wait;

@@ -1,7 +1,7 @@
 //! What may still be believed of a session, and of one place in a queue.
 
+use std::any::Any;
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -80,8 +80,12 @@ impl Liveness {
 
 /// What may be believed of one place in a queue: the backend's answer, looked up at the call.
 ///
-/// Once an answer was [`Liveness::Lost`], every later one is too. Dropping the future of a wait changes nothing.
-pub trait Standing: fmt::Debug + Send + Sync + 'static {
+/// Once an answer was [`Liveness::Lost`], every later one is too. Dropping the future of a wait changes nothing. What a
+/// service offers beyond this, its crate finds by the type, as `&dyn Any`.
+pub trait Standing: Any + fmt::Debug + Send + Sync {
+    /// Returns the liveness of the session that the place depends on.
+    fn bond(&self) -> &SessionBond;
+
     /// Returns what may be believed now.
     fn liveness(&self) -> Liveness;
 
@@ -104,19 +108,6 @@ pub trait Standing: fmt::Debug + Send + Sync + 'static {
 
     /// Notes the grant of the place, where it can be shown to onlookers at no cost.
     fn granted(&self) {}
-
-    /// Returns a file descriptor that keeps the place while it is open in any process, where the service supports this.
-    fn lifeline(&self) -> Option<OwnedFd> {
-        None
-    }
-
-    /// Returns the least time between now and the deadline while renewals succeed. A holder is certain to be warned
-    /// this early that a renewal has failed. `None` where there is no deadline.
-    ///
-    /// It follows from the timeout that the service has granted, and may shrink when that does.
-    fn notice(&self) -> Option<Duration> {
-        None
-    }
 }
 
 /// The liveness of one session, shared by all that was made under it.
@@ -131,21 +122,41 @@ pub struct SessionBond {
 struct BondState {
     clock: Arc<dyn Clock>,
     safe_until_nanos: AtomicU64,
+    /// [`SessionBond::NO_NOTICE`] where there is no deadline.
+    notice_nanos: AtomicU64,
     /// Wakes waiters for a loss, at each change; the value tells whether the connection to the service is open.
     connected: watch::Sender<bool>,
     lost: OnceLock<LossReason>,
 }
 
 impl SessionBond {
+    const NO_NOTICE: u64 = u64::MAX;
+
     /// Makes the bond of a session that was just proven alive.
     pub fn new(clock: Arc<dyn Clock>, safe_until: SafeUntil) -> Self {
         let state = BondState {
             clock,
             safe_until_nanos: AtomicU64::new(safe_until.to_nanos()),
+            notice_nanos: AtomicU64::new(Self::NO_NOTICE),
             connected: watch::Sender::new(true),
             lost: OnceLock::new(),
         };
         Self { state: Arc::new(state) }
+    }
+
+    /// States the [`SessionBond::notice`]: what follows from the timeout that the service has granted.
+    pub fn set_notice(&self, notice: Duration) {
+        let nanos = u64::try_from(notice.as_nanos()).unwrap_or(u64::MAX).min(Self::NO_NOTICE - 1);
+        self.state.notice_nanos.store(nanos, Ordering::Release);
+    }
+
+    /// Returns the least time between now and the deadline while renewals succeed. A holder under this session is certain
+    /// to be warned this early that a renewal has failed. `None` where there is no deadline.
+    ///
+    /// It may shrink when the service grants a shorter timeout.
+    pub fn notice(&self) -> Option<Duration> {
+        let nanos = self.state.notice_nanos.load(Ordering::Acquire);
+        (nanos != Self::NO_NOTICE).then(|| Duration::from_nanos(nanos))
     }
 
     /// Moves the deadline, unless it has passed: then the session has lapsed, also if the service still keeps it.

@@ -9,6 +9,17 @@ use crate::view_index::{INDEXED_MIN, Index};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Version(pub u64);
 
+/// How fresh a view must be.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Freshness {
+    /// It shows all writes, of every client, that were acknowledged before the call, or a later state.
+    Latest,
+    /// It is of a session that stands in the queue and was just told of a departure there. It shows that departure, and
+    /// every contender that is ahead of us or was a moment ago. Where that is cheaper, it may leave out the contenders
+    /// that joined since, behind us.
+    AfterDeparture,
+}
+
 /// What a mutex is to a read/write lock of the same name.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum MutexRole {

@@ -58,7 +58,7 @@ async fn place_turn(session: &dyn Session, queue: &QueueName, owner: &Arc<Owner>
     let started = Instant::now();
     for _ in 0..LOCKS_PER_TURN {
         let ticket = Ticket::mint()?;
-        session.enqueue(queue, Entry::new(ticket, Mode::Mutex, owner.clone())).await?;
+        session.enqueue_one(queue, Entry::new(ticket, Mode::Mutex, owner.clone())).await?;
         session.withdraw(queue, ticket).await?;
     }
     Ok(started.elapsed() / LOCKS_PER_TURN)

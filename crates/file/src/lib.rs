@@ -55,6 +55,7 @@ mod watch;
 
 pub use backend::FileBackend;
 pub use default_directory::default_directory;
+pub use standing::lifeline;
 pub use tidying::end_place;
 
 /// Locks a mutex whose data no panic can leave half changed.

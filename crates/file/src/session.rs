@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, LossReason, Operation,
-    QueueName, QueueView, Request, Result, Session, SessionBond, Standing, Ticket, Value, ValueVersion, Version,
-    Withdrawal,
+    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, LossReason,
+    Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Standing, Ticket, Value,
+    ValueVersion, Version, Withdrawal,
 };
 
 use crate::base::Base;
@@ -86,16 +86,15 @@ impl Session for FileSession {
         self.inner.table().is_held_up(queue)
     }
 
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+    fn timeout(&self) -> Option<SessionTimeout> {
+        None
+    }
+
+    fn view(&self, queue: &QueueName, _freshness: Freshness) -> BoxFuture<Result<QueueView>> {
         ready(self.inner.view(queue))
     }
 
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        let one = self.enqueue_all(queue, vec![entry]);
-        Box::pin(async move { Ok(one.await?.pop().expect("one entry was made")) })
-    }
-
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         match check(&entries).and_then(|()| self.check_access()) {
             Ok(()) if entries.is_empty() => ready(Ok(Vec::new())),
             Ok(()) => self.join(queue, entries),

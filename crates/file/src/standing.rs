@@ -1,6 +1,7 @@
 //! What may be believed of one place: it stands while its pipe is where the queue's path leads, under its name, and its
 //! session is not closed.
 
+use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +91,19 @@ impl Place {
     }
 }
 
+/// Returns a file descriptor that keeps the place while it is open in any process, so that a lock can be handed to a process
+/// that outlives this one; `None` for a place of another service, one that is lost, and one that outlives every process.
+pub fn lifeline(standing: &dyn Standing) -> Option<OwnedFd> {
+    let standing: &dyn Any = standing;
+    let place = &standing.downcast_ref::<FileStanding>()?.place;
+    if place.liveness().is_held() { place.pipe.lifeline() } else { None }
+}
+
 impl Standing for FileStanding {
+    fn bond(&self) -> &SessionBond {
+        &self.place.bond
+    }
+
     fn liveness(&self) -> Liveness {
         self.place.liveness()
     }
@@ -128,10 +141,6 @@ impl Standing for FileStanding {
                 None => std::future::pending().await,
             }
         })
-    }
-
-    fn lifeline(&self) -> Option<OwnedFd> {
-        self.place.pipe.lifeline()
     }
 }
 

@@ -31,7 +31,7 @@ enum Reaped {
     Valued,
 }
 
-/// Ends the place of a process that is dead: closes the [lifeline](lockkeeper_core::Standing::lifeline) that kept it,
+/// Ends the place of a process that is dead: closes the [lifeline](crate::lifeline) that kept it,
 /// and removes what the process could not remove, including the lock's directory if no other contender stands there.
 ///
 /// It does not wait for other processes. What cannot be removed now does no harm, and stays for the next process that

@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::{Backend, BoxFuture, ErrorKind, Liveness, LossReason, Owner, SafeUntil, StoppedHolder, Version};
+use lockkeeper_core::{
+    Backend, BoxFuture, ErrorKind, Freshness, Liveness, LossReason, Owner, SafeUntil, StoppedHolder, Version,
+};
 use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
 use support::{Place, backend, entry, lock, queue, session, soon};
@@ -54,7 +56,7 @@ async fn contenders_stand_in_the_order_in_which_they_joined_and_numbers_grow() {
     assert!(first.number() < second.number() && second.number() < third.number());
     let seen: Vec<_> = third.joined.view.contenders.iter().map(|contender| contender.id.clone()).collect();
     assert_eq!(seen, [&first, &second, &third].map(|place| place.joined.id.clone()));
-    assert_eq!(ours.view(&queue(Q)).await.unwrap().contenders, third.joined.view.contenders);
+    assert_eq!(ours.view(&queue(Q), Freshness::Latest).await.unwrap().contenders, third.joined.view.contenders);
 }
 
 #[tokio::test]
@@ -79,7 +81,7 @@ async fn an_inherited_write_end_does_not_keep_a_lock_that_was_given_up() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = lock(&ours, &queue(Q)).await.unwrap();
-    let lifeline = held.joined.standing.lifeline().expect("files have one");
+    let lifeline = lockkeeper_file::lifeline(&*held.joined.standing).expect("files have one");
     let heir = Heir(std::process::Command::new("sleep").arg("1000").stdin(lifeline).spawn().unwrap());
     let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
     let waiting = tokio::spawn(async move { waiter.granted().await });
@@ -104,7 +106,7 @@ async fn every_watcher_of_one_contender_sees_that_it_left() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = lock(&ours, &queue(Q)).await.unwrap();
-    let _lifeline = held.joined.standing.lifeline().unwrap();
+    let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
     let watchers: Vec<_> =
         (0..100).map(|_| tokio::spawn(theirs.departure(&queue(Q), None, &held.joined.id, Version(0)))).collect();
     tokio::task::yield_now().await;
@@ -168,7 +170,7 @@ async fn a_closed_session_loses_its_places_and_admits_no_entry() {
     ours.close().await.unwrap();
     assert_eq!(soon(lost).await.unwrap(), LossReason::Closed);
     assert_eq!(held.joined.standing.liveness(), Liveness::Lost(LossReason::Closed));
-    assert_eq!(ours.enqueue(&queue(Q), entry()).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(ours.enqueue_one(&queue(Q), entry()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert!(!queue_directory(directory.path()).exists());
 }
 
@@ -203,8 +205,8 @@ async fn an_entry_that_has_to_wait_blocks_no_other_and_leaves_nothing_when_withd
     let in_the_way = stand_in_the_way(directory.path());
     let (withdrawn, kept) = (entry(), entry());
     let ticket = withdrawn.ticket;
-    let mut first = ours.enqueue(&queue(Q), withdrawn);
-    let second = ours.enqueue(&queue(Q), kept);
+    let mut first = ours.enqueue_one(&queue(Q), withdrawn);
+    let second = ours.enqueue_one(&queue(Q), kept);
     assert!(poll_once(&mut first).is_pending());
     // Another queue goes on meanwhile.
     lock(&ours, &queue("other")).await.unwrap().leave().await.unwrap();
@@ -222,9 +224,9 @@ async fn entries_that_have_to_wait_enter_in_the_order_of_the_calls() {
     let ours = session(directory.path());
     lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
     let in_the_way = stand_in_the_way(directory.path());
-    let mut waiting: Vec<_> = (0..50).map(|_| ours.enqueue(&queue(Q), entry())).collect();
+    let mut waiting: Vec<_> = (0..50).map(|_| ours.enqueue_one(&queue(Q), entry())).collect();
     drop(in_the_way);
-    waiting.push(ours.enqueue(&queue(Q), entry()));
+    waiting.push(ours.enqueue_one(&queue(Q), entry()));
     let mut last = None;
     for entering in waiting {
         let token = Some(soon(entering).await.unwrap().token);
@@ -243,7 +245,7 @@ fn a_runtime_ends_at_once_while_an_entry_has_to_wait() {
     let ticket = runtime.block_on(async {
         let entry = entry();
         let ticket = entry.ticket;
-        tokio::spawn(ours.enqueue(&queue(Q), entry));
+        tokio::spawn(ours.enqueue_one(&queue(Q), entry));
         ticket
     });
     // It would hang here if the entry had a thread of the runtime.
@@ -282,7 +284,7 @@ async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
     let inspected = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
     assert_eq!(inspected.len(), 1);
     assert!(dead.exists(), "an onlooker changes nothing");
-    assert_eq!(ours.view(&queue(Q)).await.unwrap().contenders.len(), 1);
+    assert_eq!(ours.view(&queue(Q), Freshness::Latest).await.unwrap().contenders.len(), 1);
     assert!(!dead.exists());
     make();
     let mut behind = Place::join(&ours, &queue(Q)).await.unwrap();
@@ -439,6 +441,6 @@ fn a_lifeline_is_not_handed_to_programs_by_accident() {
     let session = session(directory.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let held = runtime.block_on(lock(&session, &queue(Q))).unwrap();
-    let lifeline = held.joined.standing.lifeline().unwrap();
+    let lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
     assert!(rustix::io::fcntl_getfd(lifeline.as_fd()).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
 }

@@ -183,7 +183,7 @@ fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
 }
 
 #[cfg(feature = "file")]
-pub use lockkeeper_file::end_place;
+pub use lockkeeper_file::{end_place, lifeline};
 
 #[cfg(feature = "file")]
 fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {

@@ -1,7 +1,6 @@
 //! The answer to whether a lock is still held, for the work under it.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -126,7 +125,7 @@ impl Hold {
     ///
     /// While renewals go well, [`Hold::safe_for`] does not fall below it.
     pub fn notice(&self) -> Option<Duration> {
-        self.state.standing.notice()
+        self.state.standing.bond().notice()
     }
 
     /// Waits until the lock is no longer held, and returns the reason; [`LossReason::Released`] if its guard gave it
@@ -173,10 +172,9 @@ impl Hold {
         revocation
     }
 
-    /// Returns a file descriptor that keeps the lock while it is open in any process, where the service supports this.
-    /// It hands the lock to a process that may outlive this one.
-    pub fn lifeline(&self) -> Option<OwnedFd> {
-        if self.is_held() { self.state.standing.lifeline() } else { None }
+    /// Returns the place that is held, as its service sees it, for what one service alone offers.
+    pub fn standing(&self) -> &dyn Standing {
+        &*self.state.standing
     }
 }
 

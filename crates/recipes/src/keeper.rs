@@ -86,7 +86,7 @@ impl Keeper {
     /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed) if this
     /// keeper was closed.
     pub async fn notice(&self) -> Result<Option<Duration>> {
-        Ok(self.shared.session().await?.notice())
+        Ok(self.shared.session().await?.bond().notice())
     }
 
     /// Shows the holders and the waiters, first contender first; empty if there are none.

@@ -163,7 +163,7 @@ impl Keeper {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lockkeeper::Error> {
     /// use std::time::Duration;
-    /// use lockkeeper::LockKind;
+    /// use lockkeeper::{LockKind, Wait};
     ///
     /// # let keeper = lockkeeper::Keeper::memory();
     /// keeper.freeze("nightly", LockKind::Mutex, "moving disks", Wait::AtMost(Duration::from_secs(60))).await?;

@@ -12,7 +12,9 @@ use crate::holds::{OnList, Presence};
 use crate::lock::{Lock, granted};
 use crate::{Election, Mutex, RwLock, decide};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName, Result, Wait};
+use lockkeeper_core::{
+    ContenderId, ContenderInfo, Error, ErrorKind, Freshness, Mode, Operation, QueueName, Result, Wait,
+};
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///
@@ -87,7 +89,7 @@ impl<Kind> Waiting<Kind> {
         let Some(place) = &self.place else {
             return Err(self.gone());
         };
-        let view = place.session().view(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let view = place.session().view(self.name(), Freshness::Latest).await.map_err(|error| error.at(self.name()))?;
         view.position(&place.joined.id).ok_or_else(|| self.gone())
     }
 

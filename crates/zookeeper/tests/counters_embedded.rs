@@ -91,7 +91,7 @@ async fn near_the_end_of_counting_joining_is_refused_with_the_cure_and_the_cure_
     let (last, _) = world.ann.take(&door, Mode::Mutex).await;
     let refused = entry(Mode::Mutex);
     let ticket = refused.ticket;
-    let error = soon("the refusal", world.ann.session.enqueue(&door, refused)).await.unwrap_err();
+    let error = soon("the refusal", world.ann.session.enqueue_one(&door, refused)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached);
     assert!(format!("{error:#}").contains("delete the node /lockkeeper/door"), "{error}");
     world.ann.leave(&door, ticket).await;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, Mode};
+use lockkeeper_core::{Freshness, Liveness, Mode};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation};
 use lockkeeper_zookeeper::NewNode;
 use support::waist::{Waist, entry, line};
@@ -66,7 +66,7 @@ async fn joins_under_way_share_a_list_and_stand_in_the_order_of_their_calls() {
     let (ticket, _) = ann.take(&line("door"), Mode::Mutex).await;
     ann.leave(&line("door"), ticket).await;
     bench.proxy.forget();
-    let mut joining: Vec<_> = (0..CALLS).map(|_| ann.session.enqueue(&line("door"), entry(Mode::Mutex))).collect();
+    let mut joining: Vec<_> = (0..CALLS).map(|_| ann.session.enqueue_one(&line("door"), entry(Mode::Mutex))).collect();
     // A join that is polled once and never again keeps no other join from the answer.
     let mut stalled = joining.remove(1);
     assert!(poll_fn(|context| Poll::Ready(stalled.as_mut().poll(context).is_pending())).await);
@@ -94,7 +94,7 @@ async fn looks_under_way_share_a_list_that_shows_all_that_was_there_before_each(
     ann.view(&line("door")).await;
     bench.proxy.forget();
     let lists = || bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
-    let looks = || (0..CALLS / 2).map(|_| ann.session.view(&line("door"))).collect::<Vec<_>>();
+    let looks = || (0..CALLS / 2).map(|_| ann.session.view(&line("door"), Freshness::Latest)).collect::<Vec<_>>();
     bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
     let before = looks();
     until("the first lists", async || lists() == LISTS_OF_HALF).await;

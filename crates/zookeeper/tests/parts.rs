@@ -169,7 +169,7 @@ async fn several_places_are_one_transaction_and_one_list_and_their_tokens_are_it
     ann.take(&permits, Mode::Permit).await;
     bench.proxy.forget();
     let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
-    let joined = soon("the places", ann.session.enqueue_all(&permits, entries)).await.unwrap();
+    let joined = soon("the places", ann.session.enqueue(&permits, entries)).await.unwrap();
     assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 0);
     assert_eq!(lists(&bench), 2);
     let operator = client(bench.server.address()).await;
@@ -193,7 +193,7 @@ async fn several_places_whose_reply_is_lost_are_found_and_not_asked_for_twice() 
     // Nothing of ours stands yet, so that no proof is under way that would lose its reply instead.
     let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
     let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
-    let joined = soon("the places", ann.session.enqueue_all(&permits, entries)).await;
+    let joined = soon("the places", ann.session.enqueue(&permits, entries)).await;
     lost.happened(support::SOON).await.unwrap();
     let joined = joined.unwrap();
     assert_eq!(joined.len(), 3);
@@ -223,7 +223,7 @@ async fn a_read_beside_a_write_has_its_number_and_its_token_also_when_its_reply_
         assert_eq!(ids, [write.id.clone(), read.id.clone()]);
         let mut refused = entry(Mode::Mutex);
         refused.rank = Rank::With(write.id.clone());
-        let error = ann.session.enqueue(&line("door"), refused).await.unwrap_err();
+        let error = ann.session.enqueue_one(&line("door"), refused).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         ann.leave(&line("door"), ticket).await;
         bench.until_ephemerals(1).await;
@@ -276,7 +276,7 @@ async fn a_read_beside_a_write_that_was_just_deleted_is_not_made() {
     operator.delete(&format!("/lockkeeper/door/{}", write.id), None).await.unwrap();
     let mut read = entry(Mode::Read);
     read.rank = Rank::With(write.id.clone());
-    let sent = ann.session.enqueue(&line("door"), read);
+    let sent = ann.session.enqueue_one(&line("door"), read);
     bench.proxy.set_flow(Direction::ToClient, Flow::Pass);
     let error = soon("the refusal", sent).await.unwrap_err();
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent), "{error}");

@@ -130,7 +130,7 @@ async fn a_permit_is_broken_by_its_own_token_and_its_holder_learns_why() {
     let (ann, eve) = (Waist::open(bench.server.address(), "").await, Waist::open(bench.server.address(), "").await);
     let permits = queue("pool", Part::Permits);
     let entries = (0..2).map(|_| support::waist::entry(Mode::Permit)).collect();
-    let joined = ann.session.enqueue_all(&permits, entries).await.unwrap();
+    let joined = ann.session.enqueue(&permits, entries).await.unwrap();
     let first = joined[0].token;
     let breaking = |token| eve.session.request(&permits, &joined[1].id, Request::Break { token });
     assert!(!breaking(first).await.unwrap(), "that is the other's");

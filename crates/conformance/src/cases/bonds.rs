@@ -75,7 +75,7 @@ async fn withdrawn(fixture: &dyn Fixture) {
     release(granted(waiting).await).await;
     let unseen = persistent();
     let ticket = unseen.ticket;
-    drop(ann.session.enqueue(&line("door"), unseen));
+    drop(ann.session.enqueue_one(&line("door"), unseen));
     ann.withdraw(&line("door"), ticket).await;
     assert_eq!(ann.ids(&line("door")).await, []);
 }

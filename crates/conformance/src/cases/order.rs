@@ -90,6 +90,8 @@ async fn shared_without_a_look(fixture: &dyn Fixture) {
     for _ in 0..WAITERS {
         readers.push(ann.queue_up_to_read("records").await);
     }
+    // What is known of the queue is shared by those that wait, so all of them wait first.
+    ann.until_waits(1 + WAITERS as u64).await;
     release(first).await;
     let second = granted(second).await;
     assert!(readers.iter().all(|reader| !reader.is_finished()), "a writer holds");

@@ -73,7 +73,7 @@ async fn anchor_gone(fixture: &dyn Fixture) {
     let anchor = ann.take(&door, Mode::Write).await;
     ann.withdraw(&door, anchor.ticket).await;
     let other = ann.take(&door, Mode::Write).await;
-    let sent = ann.session.enqueue(&door, entry_beside(Mode::Read, &anchor.joined.id));
+    let sent = ann.session.enqueue_one(&door, entry_beside(Mode::Read, &anchor.joined.id));
     let error = soon("the refusal", sent).await.expect_err("there is no place to share");
     assert_eq!(error.advice(), Advice::Permanent, "{error:?}");
     assert_eq!(ann.ids(&door).await, [other.joined.id]);
@@ -87,7 +87,7 @@ async fn withdrawn(fixture: &dyn Fixture) {
     let seen = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
     let unseen = entry_beside(Mode::Read, &anchor.joined.id);
     let ticket = unseen.ticket;
-    drop(ann.session.enqueue(&door, unseen));
+    drop(ann.session.enqueue_one(&door, unseen));
     ann.withdraw(&door, ticket).await;
     assert_eq!(ann.ids(&door).await, [anchor.joined.id.clone(), seen.joined.id.clone()]);
     ann.withdraw(&door, seen.ticket).await;
@@ -102,7 +102,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
     let beside = entry_beside(Mode::Read, &anchor.joined.id);
     let ticket = beside.ticket;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    match soon("an answer", ann.session.enqueue(&door, beside)).await {
+    match soon("an answer", ann.session.enqueue_one(&door, beside)).await {
         // A service that finds the ticket again can still answer.
         Ok(joined) => {
             assert_eq!(ids_of(&joined.view), [anchor.joined.id.clone(), joined.id]);

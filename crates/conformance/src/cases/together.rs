@@ -50,7 +50,7 @@ async fn stand_together(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     let before = ann.take(&permits(), Mode::Permit).await;
     let (entries, sent) = entries(TOGETHER);
-    let answer = soon("the places", ann.session.enqueue_all(&permits(), entries)).await;
+    let answer = soon("the places", ann.session.enqueue(&permits(), entries)).await;
     let joined = answer.expect("the places are given");
     let after = bob.take(&permits(), Mode::Permit).await;
     assert_eq!(joined.len(), TOGETHER);
@@ -87,7 +87,7 @@ async fn never_in_part(fixture: &dyn Fixture) {
         let mut all = Vec::new();
         for _ in 0..ROUNDS {
             let (entries, sent) = entries(TOGETHER);
-            let joined = speaker.session.enqueue_all(&permits(), entries).await.expect("the places are given");
+            let joined = speaker.session.enqueue(&permits(), entries).await.expect("the places are given");
             assert!(joined.iter().all(|one| one.view.contenders.len().is_multiple_of(TOGETHER)));
             all.extend(sent);
         }
@@ -102,7 +102,7 @@ async fn never_in_part(fixture: &dyn Fixture) {
 async fn too_many(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let (entries, _) = entries(ENTRIES_MAX + 1);
-    let error = soon("the refusal", ann.session.enqueue_all(&permits(), entries)).await.expect_err("it is too many");
+    let error = soon("the refusal", ann.session.enqueue(&permits(), entries)).await.expect_err("it is too many");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Permanent), "{error:?}");
     assert_eq!(tickets(&ann).await, []);
 }
@@ -110,10 +110,10 @@ async fn too_many(fixture: &dyn Fixture) {
 async fn withdrawn(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let (seen, seen_tickets) = entries(3);
-    let answer = soon("the places", ann.session.enqueue_all(&permits(), seen)).await;
+    let answer = soon("the places", ann.session.enqueue(&permits(), seen)).await;
     answer.expect("the places are given");
     let (unseen, unseen_tickets) = entries(3);
-    drop(ann.session.enqueue_all(&permits(), unseen));
+    drop(ann.session.enqueue(&permits(), unseen));
     withdraw_all(&ann, unseen_tickets).await;
     assert_eq!(tickets(&ann).await.len(), 3);
     ann.withdraw(&permits(), seen_tickets[1]).await;
@@ -127,7 +127,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let (entries, sent) = entries(TOGETHER);
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    match soon("an answer", ann.session.enqueue_all(&permits(), entries)).await {
+    match soon("an answer", ann.session.enqueue(&permits(), entries)).await {
         // A service that finds the tickets again can still answer.
         Ok(joined) => assert_eq!((joined.len(), tickets(&ann).await.len()), (TOGETHER, TOGETHER)),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error:?}"),
@@ -139,7 +139,7 @@ async fn reply_lost(fixture: &dyn Fixture) {
 async fn session_ends(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     let (entries, _) = entries(TOGETHER);
-    let answer = soon("the places", ann.session.enqueue_all(&permits(), entries)).await;
+    let answer = soon("the places", ann.session.enqueue(&permits(), entries)).await;
     let joined = answer.expect("the places are given");
     soon("the close", ann.session.close()).await.expect("the service is told");
     bob.until_ids(&permits(), &[]).await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ContenderId, Departure, Enqueued, Entry, Liveness, LossReason, Mode, Owner, QueueName, Session, Ticket,
+    Backend, ContenderId, Departure, Enqueued, Entry, Freshness, Liveness, LossReason, Mode, Owner, QueueName, Session,
+    Ticket,
 };
 
 use crate::case::Case;
@@ -45,12 +46,12 @@ async fn session(fixture: &dyn Fixture) -> (Arc<dyn Backend>, Arc<dyn Session>) 
 }
 
 async fn join(session: &Arc<dyn Session>, ticket: Ticket) -> Enqueued {
-    let joining = session.enqueue(&door(), entry(ticket));
+    let joining = session.enqueue_one(&door(), entry(ticket));
     soon("the place", joining).await.expect("the place is given")
 }
 
 async fn ids(session: &Arc<dyn Session>) -> Vec<ContenderId> {
-    let view = soon("the view", session.view(&door())).await.expect("the queue can be looked at");
+    let view = soon("the view", session.view(&door(), Freshness::Latest)).await.expect("the queue can be looked at");
     view.contenders.iter().map(|contender| contender.id.clone()).collect()
 }
 
@@ -74,7 +75,7 @@ async fn until_ids(session: &Arc<dyn Session>, expected: &[ContenderId]) {
 async fn order_of_calls(fixture: &dyn Fixture) {
     let (_backend, session) = session(fixture).await;
     let tickets = [ticket(), ticket(), ticket(), ticket()];
-    let mut joining: Vec<_> = tickets.iter().map(|&ticket| session.enqueue(&door(), entry(ticket))).collect();
+    let mut joining: Vec<_> = tickets.iter().map(|&ticket| session.enqueue_one(&door(), entry(ticket))).collect();
     // Polled backwards: the order of the polls does not matter.
     let mut joined = Vec::new();
     while let Some(last) = joining.pop() {
@@ -92,7 +93,7 @@ async fn order_of_calls(fixture: &dyn Fixture) {
 async fn takes_effect_when_made(fixture: &dyn Fixture) {
     let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
     let ticket = ticket();
-    let unpolled = session.enqueue(&door(), entry(ticket));
+    let unpolled = session.enqueue_one(&door(), entry(ticket));
     soon("the entry of an unpolled call", async {
         while ids(&onlooker).await.is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -111,7 +112,7 @@ async fn shows_entries(fixture: &dyn Fixture) {
     let behind = join(&second, other).await;
     assert_eq!(ahead.view.contenders.len(), 1);
     assert_eq!(behind.view.contenders.len(), 2);
-    let view = soon("the view", second.view(&door())).await.expect("the queue can be looked at");
+    let view = soon("the view", second.view(&door(), Freshness::Latest)).await.expect("the queue can be looked at");
     assert_eq!(view.version, behind.view.version, "it is the same connection");
     let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
     assert_eq!(shown, [(&ahead.id, Some(one)), (&behind.id, Some(other))]);
@@ -125,7 +126,7 @@ async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
     let (_backend, session) = session(fixture).await;
     let (seen, unseen) = (ticket(), ticket());
     join(&session, seen).await;
-    drop(session.enqueue(&door(), entry(unseen)));
+    drop(session.enqueue_one(&door(), entry(unseen)));
     withdraw(&session, unseen).await;
     assert_eq!(ids(&session).await.len(), 1);
     withdraw(&session, seen).await;
@@ -187,7 +188,7 @@ async fn closed(fixture: &dyn Fixture) {
     assert_eq!(soon("the loss", session.bond().lost()).await, LossReason::Closed);
     assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Closed));
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Closed);
-    assert!(soon("the refusal", session.enqueue(&door(), entry(ticket()))).await.is_err());
+    assert!(soon("the refusal", session.enqueue_one(&door(), entry(ticket()))).await.is_err());
     until_ids(&onlooker, &[]).await;
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, Bond, BoxFuture, Capabilities, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry,
-    Expected, FencingToken, Mode, Part, QueueName, QueueView, Rank, Request, Result, Session, SessionBond, Ticket,
-    Value, ValueVersion, Version, Withdrawal,
+    Expected, FencingToken, Freshness, Mode, Part, QueueName, QueueView, Rank, Request, Result, Session, SessionBond,
+    SessionTimeout, Ticket, Value, ValueVersion, Version, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -160,43 +160,31 @@ impl Session for BuggySession {
         self.inner.bond()
     }
 
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        let (viewing, backend) = (self.inner.view(&self.backend.stored_as(queue)), self.backend.clone());
+    fn timeout(&self) -> Option<SessionTimeout> {
+        self.inner.timeout()
+    }
+
+    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+        let viewing = self.inner.view(&self.backend.stored_as(queue), freshness);
+        let backend = self.backend.clone();
         Box::pin(async move { Ok(backend.seen(viewing.await?, None)) })
     }
 
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        self.joins.fetch_add(1, Ordering::SeqCst);
-        let (queue, bug, ticket) = (self.backend.stored_as(queue), self.bug(), entry.ticket);
-        let (token, entry) = (self.token(&entry), self.spoilt(entry));
-        if bug == Bug::JoinsTwice {
-            let ticket = Ticket::mint().expect("the system gives randomness");
-            drop(self.inner.enqueue(&queue, Entry::new(ticket, entry.mode, entry.owner.clone())));
-        }
-        let joining = if bug == Bug::JoinsWhenPolled {
-            let inner = self.inner.clone();
-            Box::pin(async move { inner.enqueue(&queue, entry).await })
-        } else {
-            self.inner.enqueue(&queue, entry)
-        };
-        let (backend, answered) = (self.backend.clone(), self.answered.clone());
-        Box::pin(async move {
-            let answer = joining.await?;
-            answered.lock().expect("no task panics here").insert(ticket);
-            Ok(joined(&backend, answer, token))
-        })
-    }
-
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         self.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
         let (queue, backend, answered) = (self.backend.stored_as(queue), self.backend.clone(), self.answered.clone());
         let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();
         let tokens: Vec<_> = entries.iter().map(|entry| self.token(entry)).collect();
-        let entries = entries.into_iter().map(|entry| self.spoilt(entry)).collect();
+        let entries: Vec<Entry> = entries.into_iter().map(|entry| self.spoilt(entry)).collect();
         let joining = match self.bug() {
             Bug::TakesSomeOfMany => together::some_of(&self.inner, &queue, entries),
             Bug::TakesManyInSteps => together::in_steps(self.inner.clone(), queue, entries),
-            _ => self.inner.enqueue_all(&queue, entries),
+            Bug::JoinsTwice => together::one_twice(&self.inner, &queue, entries),
+            Bug::JoinsWhenPolled => {
+                let inner = self.inner.clone();
+                Box::pin(async move { inner.enqueue(&queue, entries).await })
+            }
+            _ => self.inner.enqueue(&queue, entries),
         };
         Box::pin(async move {
             let answers = joining.await?;
@@ -209,13 +197,13 @@ impl Session for BuggySession {
         let (queue, backend, inner) = (self.backend.stored_as(queue), self.backend.clone(), self.inner.clone());
         let changed = match self.bug() {
             Bug::MissesChanges => {
-                let now = inner.view(&queue);
+                let now = inner.view(&queue, Freshness::Latest);
                 Box::pin(async move {
                     let now = now.await?;
                     inner.changed(&queue, &now).await
                 })
             }
-            Bug::TellsOfChangesTooSoon => inner.view(&queue),
+            Bug::TellsOfChangesTooSoon => inner.view(&queue, Freshness::Latest),
             _ => inner.changed(&queue, seen),
         };
         Box::pin(async move { Ok(backend.seen(changed.await?, None)) })
@@ -279,6 +267,10 @@ impl Session for BuggySession {
             }),
             _ => departure,
         }
+    }
+
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        self.inner.keep(&self.backend.stored_as(queue), ticket);
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_conformance::at_most;
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, Standing};
+use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
 
 use super::Bug;
 
@@ -24,6 +24,10 @@ impl BuggyStanding {
 }
 
 impl Standing for BuggyStanding {
+    fn bond(&self) -> &SessionBond {
+        self.inner.bond()
+    }
+
     fn liveness(&self) -> Liveness {
         match self.inner.liveness() {
             Liveness::Lost(reason) if self.overlooks(reason) => Liveness::Held { safe_until: SafeUntil::ProcessEnd },

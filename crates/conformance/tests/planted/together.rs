@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{BoxFuture, ENTRIES_MAX, Enqueued, Entry, QueueName, Result, Session};
+use lockkeeper_core::{BoxFuture, ENTRIES_MAX, Enqueued, Entry, QueueName, Result, Session, Ticket};
 
 /// How long the later ones come after the first: time enough for the first to be seen alone.
 const STEP: Duration = Duration::from_millis(2);
@@ -15,9 +15,22 @@ pub(super) fn some_of(
     entries: Vec<Entry>,
 ) -> BoxFuture<Result<Vec<Enqueued>>> {
     if entries.len() > ENTRIES_MAX {
-        drop(inner.enqueue(queue, entries[0].clone()));
+        drop(inner.enqueue_one(queue, entries[0].clone()));
     }
-    inner.enqueue_all(queue, entries)
+    inner.enqueue(queue, entries)
+}
+
+/// Takes the place of the first one twice, under another ticket.
+pub(super) fn one_twice(
+    inner: &Arc<dyn Session>,
+    queue: &QueueName,
+    entries: Vec<Entry>,
+) -> BoxFuture<Result<Vec<Enqueued>>> {
+    if let Some(Entry { mode, owner, .. }) = entries.first() {
+        let ticket = Ticket::mint().expect("the system gives randomness");
+        drop(inner.enqueue_one(queue, Entry::new(ticket, *mode, owner.clone())));
+    }
+    inner.enqueue(queue, entries)
 }
 
 /// Takes one after the other.
@@ -29,7 +42,7 @@ pub(super) fn in_steps(
     Box::pin(async move {
         let mut joined = Vec::new();
         for entry in entries {
-            joined.push(inner.enqueue(&queue, entry).await?);
+            joined.push(inner.enqueue_one(&queue, entry).await?);
             tokio::time::sleep(STEP).await;
         }
         Ok(joined)

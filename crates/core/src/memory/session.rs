@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
+use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::contender::{
@@ -19,7 +19,7 @@ use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
 use crate::name::QueueName;
 use crate::standing::{Liveness, SessionBond, Standing};
-use crate::view::{QueueView, Version};
+use crate::view::{Freshness, QueueView, Version};
 
 /// One client of a memory service.
 #[derive(Debug)]
@@ -100,17 +100,16 @@ impl Session for MemorySession {
         &self.bond
     }
 
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
+    fn timeout(&self) -> Option<SessionTimeout> {
+        None
+    }
+
+    fn view(&self, queue: &QueueName, _freshness: Freshness) -> BoxFuture<Result<QueueView>> {
         let queue = queue.clone();
         self.service.request(self.number, Operation::View, move |state, version| state.queues.view(&queue, version))
     }
 
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        let one = self.enqueue_all(queue, vec![entry]);
-        Box::pin(async move { Ok(one.await?.pop().expect("one entry was sent")) })
-    }
-
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         if entries.len() > ENTRIES_MAX {
             return refuse(limit(Operation::Join, format!("one call may take at most {ENTRIES_MAX} places")));
         }
@@ -211,6 +210,9 @@ impl Session for MemorySession {
         let queue = queue.clone();
         self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket))
     }
+
+    /// An entry costs its session nothing here.
+    fn keep(&self, _queue: &QueueName, _ticket: Ticket) {}
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.service.hang_up(self.number);
@@ -325,6 +327,10 @@ impl MemoryStanding {
 }
 
 impl Standing for MemoryStanding {
+    fn bond(&self) -> &SessionBond {
+        &self.bond
+    }
+
     fn liveness(&self) -> Liveness {
         match (self.bond.liveness(), *self.departed.borrow()) {
             (lost @ Liveness::Lost(_), _) => lost,
@@ -376,9 +382,9 @@ mod tests {
         let queue = QueueName::new("book").unwrap();
         let entry = || Entry::new(Ticket::mint().unwrap(), Mode::Read, Arc::new(Owner::this_process()));
         let beside_nobody = Entry { rank: Rank::With(ContenderId::new("absent")), ..entry() };
-        let refused = session.enqueue_all(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
+        let refused = session.enqueue(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Removed);
-        assert!(session.view(&queue).await.unwrap().contenders.is_empty());
+        assert!(session.view(&queue, Freshness::Latest).await.unwrap().contenders.is_empty());
         assert!(backend.queues("").await.unwrap().is_empty());
     }
 }

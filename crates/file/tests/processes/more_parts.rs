@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, Bond, Expected, Mode, Part as PartOf, QueueName, QueueView, Request, Revocation, Session, Version,
+    Backend, Bond, Expected, Freshness, Mode, Part as PartOf, QueueName, QueueView, Request, Revocation, Session,
+    Version,
 };
 
 use crate::parts::{Part, QUEUE, listen, say};
@@ -20,7 +21,7 @@ fn permits() -> QueueName {
 pub(crate) async fn watch(part: &Part) {
     let session = session(&part.directory);
     let entries = (0..part.number).map(|_| permit()).collect();
-    session.enqueue_all(&permits(), entries).await.unwrap();
+    session.enqueue(&permits(), entries).await.unwrap();
     let mut seen = QueueView::new(Version(0), []);
     loop {
         seen = session.changed(&permits(), &seen).await.unwrap();
@@ -91,7 +92,7 @@ pub(crate) async fn freeze(part: &Part) {
     let mut entry = entry();
     entry.bond = Bond::Persistent { reason: "moving".into() };
     let ticket = entry.ticket;
-    session.enqueue(&queue(QUEUE), entry).await.unwrap();
+    session.enqueue_one(&queue(QUEUE), entry).await.unwrap();
     say(&ticket.bits().to_string());
     listen();
 }
@@ -109,7 +110,7 @@ pub(crate) async fn ask_in_vain(part: &Part) {
 /// Waits, as an observer, until the first in the queue has left.
 pub(crate) async fn wait_for_first(part: &Part) {
     let session = backend(&part.directory).session().await.unwrap();
-    let view = session.view(&queue(QUEUE)).await.unwrap();
+    let view = session.view(&queue(QUEUE), Freshness::Latest).await.unwrap();
     let departure = session.departure(&queue(QUEUE), None, &view.contenders[0].id, view.version);
     let changed = session.changed(&queue(QUEUE), &view);
     say("waiting");
@@ -137,10 +138,10 @@ pub(crate) async fn storm_of_all(part: &Part) {
         let session = session(&part.directory);
         let entries: Vec<_> = (0..3).map(|_| permit()).collect();
         let tickets: Vec<_> = entries.iter().map(|entry| entry.ticket).collect();
-        session.enqueue_all(&permits(), entries).await.unwrap();
+        session.enqueue(&permits(), entries).await.unwrap();
         count(&session).await;
         log.write_all(b"+").unwrap();
-        let seen = session.view(&permits()).await.unwrap();
+        let seen = session.view(&permits(), Freshness::Latest).await.unwrap();
         if let Some(last) = seen.contenders.last() {
             let why = Revocation::new(None, None);
             session.request(&permits(), &last.id, Request::Yield(why)).await.unwrap();

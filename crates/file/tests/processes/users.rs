@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lockkeeper_core::{Backend, Bond, ContenderId, Request, Revocation, Ticket};
+use lockkeeper_core::{Backend, Bond, ContenderId, Freshness, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
@@ -73,7 +73,7 @@ pub(crate) fn readers_only_look() {
     // Waiters' messages are for observers, too.
     let mut entry = entry();
     entry.bond = Bond::Persistent { reason: "moving".into() };
-    let ice = block_on(session.enqueue(&queue(QUEUE), entry)).unwrap();
+    let ice = block_on(session.enqueue_one(&queue(QUEUE), entry)).unwrap();
     let why = Request::Yield(Revocation::new(Some("please".to_owned()), None));
     assert!(block_on(session.request(&queue(QUEUE), &ice.id, why)).unwrap());
     stage.other_user("ask-in-vain").hear_that("frozen Some(\"moving\") asked Some(\"please\") refused");
@@ -109,7 +109,7 @@ pub(crate) fn others_ask_and_thaw() {
     let ticket = Ticket::from_bits(ice.hear().parse().unwrap());
     drop(ice);
     block_on(session.withdraw(&queue(QUEUE), ticket)).unwrap();
-    assert!(block_on(session.view(&queue(QUEUE))).unwrap().contenders.is_empty());
+    assert!(block_on(session.view(&queue(QUEUE), Freshness::Latest)).unwrap().contenders.is_empty());
     // We ask and break the other user's contender, whose files we take for ours, and the other way round.
     let theirs = stage.other_user("be-asked");
     let id = ContenderId::new(theirs.hear());

@@ -54,7 +54,7 @@ async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
     let (maker, other) = (session(directory.path()), session(directory.path()));
     for breaks in [false, true] {
         let ice = join(&maker, &lock(), frozen("")).await;
-        assert!(ice.standing.lifeline().is_none(), "no process keeps it");
+        assert!(lockkeeper_file::lifeline(&*ice.standing).is_none(), "no process keeps it");
         let lost = tokio::spawn(ice.standing.lost());
         tokio::task::yield_now().await;
         if breaks {
@@ -84,7 +84,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
 #[tokio::test]
 async fn a_reason_that_is_too_long_is_refused_and_nothing_made() {
     let directory = tempdir().unwrap();
-    let error = soon(session(directory.path()).enqueue(&lock(), frozen(&"x".repeat(5000)))).await.unwrap_err();
+    let error = soon(session(directory.path()).enqueue_one(&lock(), frozen(&"x".repeat(5000)))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached);
     assert_eq!(names_in(directory.path()), Vec::<String>::new());
 }

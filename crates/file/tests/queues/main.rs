@@ -51,5 +51,5 @@ fn frozen(reason: &str) -> Entry {
 }
 
 async fn join(session: &Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Enqueued {
-    support::soon(session.enqueue(queue, entry)).await.unwrap()
+    support::soon(session.enqueue_one(queue, entry)).await.unwrap()
 }

@@ -64,7 +64,7 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = hold(&ours, &lock()).await.unwrap();
     // The holder's process does not end, and another one has the write end as well.
-    let _lifeline = held.joined.standing.lifeline().unwrap();
+    let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let standing = held.joined.standing.clone();
     let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });

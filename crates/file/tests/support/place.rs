@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Departure, Enqueued, QueueName, Result, Session, Ticket};
+use lockkeeper_core::{Departure, Enqueued, Freshness, QueueName, Result, Session, Ticket};
 
 use super::entry;
 
@@ -20,7 +20,7 @@ impl Place {
     pub(crate) async fn join(session: &Arc<dyn Session>, queue: &QueueName) -> Result<Self> {
         let entry = entry();
         let ticket = entry.ticket;
-        let joined = session.enqueue(queue, entry).await?;
+        let joined = session.enqueue_one(queue, entry).await?;
         Ok(Self { session: session.clone(), queue: queue.clone(), ticket, joined })
     }
 
@@ -38,7 +38,7 @@ impl Place {
             if departure == Departure::Gone && position == 1 {
                 return Ok(());
             }
-            self.joined.view = self.session.view(&self.queue).await?;
+            self.joined.view = self.session.view(&self.queue, Freshness::Latest).await?;
         }
     }
 

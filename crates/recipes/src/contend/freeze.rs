@@ -11,7 +11,9 @@ use super::place::Place;
 use super::refusal::{kind_mismatch, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
-use lockkeeper_core::{Bond, ContenderId, Entry, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket};
+use lockkeeper_core::{
+    Bond, ContenderId, Entry, Freshness, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
+};
 
 /// Asks to hold a lock beyond the life of our session.
 #[derive(Debug)]
@@ -37,7 +39,10 @@ impl Attempt for Freeze {
         while let Some(ahead) = self.ahead(&id, &view)? {
             let departure = session.departure(&self.queue, None, &ahead, view.version).await;
             departure.map_err(|error| onlooker_error(&self.queue, error))?;
-            view = session.view(&self.queue).await.map_err(|error| onlooker_error(&self.queue, error))?;
+            view = session
+                .view(&self.queue, Freshness::Latest)
+                .await
+                .map_err(|error| onlooker_error(&self.queue, error))?;
         }
         if self.queue.part() == Part::Gate {
             // No contender passes the gate now; it waits for those that did before.
@@ -78,7 +83,7 @@ impl Freeze {
         let bond = Bond::Persistent { reason: self.reason.clone() };
         let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
         entry.bond = bond;
-        let joined = session.enqueue(&self.queue, entry).await;
+        let joined = session.enqueue_one(&self.queue, entry).await;
         let joined = joined.map_err(|error| onlooker_error(&self.queue, error))?;
         Ok((joined.id, joined.view))
     }
@@ -95,7 +100,7 @@ impl Freeze {
 
     async fn permits(&self, session: &Arc<dyn Session>) -> Result<AllGone> {
         let queue = self.queue.with_part(Part::Permits);
-        let view = session.view(&queue).await.map_err(|error| onlooker_error(&queue, error))?;
+        let view = session.view(&queue, Freshness::Latest).await.map_err(|error| onlooker_error(&queue, error))?;
         let contenders = view.contenders.iter().map(|contender| contender.id.clone()).collect();
         Ok(AllGone { queue, contenders })
     }
@@ -145,7 +150,7 @@ async fn find(
     queue: &QueueName,
     ticket: Ticket,
 ) -> Result<Option<(ContenderId, QueueView)>> {
-    let view = session.view(queue).await.map_err(|error| onlooker_error(queue, error))?;
+    let view = session.view(queue, Freshness::Latest).await.map_err(|error| onlooker_error(queue, error))?;
     let id = view.contenders.iter().find(|contender| contender.ticket == Some(ticket)).map(|ours| ours.id.clone());
     Ok(id.map(|id| (id, view)))
 }

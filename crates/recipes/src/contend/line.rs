@@ -10,7 +10,8 @@ use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Enqueued, Entry, Mode, Part, QueueName, QueueView, Rank, Result, Session, Ticket,
+    BoxFuture, ContenderId, Departure, Enqueued, Entry, Freshness, Mode, Part, QueueName, QueueView, Rank, Result,
+    Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -48,7 +49,7 @@ impl OnePlace<'_> {
     /// Looks whether the place would be granted at once, and if so returns the session of that look.
     pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
-        let view = session.view(self.queue).await.map_err(|error| error.at(self.queue))?;
+        let view = session.view(self.queue, Freshness::Latest).await.map_err(|error| error.at(self.queue))?;
         match decide::kind_mismatch(self.mode, &view) {
             Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
             None => Ok(decide::is_free(self.mode, &view).then_some(session)),
@@ -99,7 +100,7 @@ fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, mode: Mod
     let place = Place::arm(session, queue.clone(), ticket);
     let mut entry = Entry::new(ticket, mode, shared.owner.clone());
     entry.rank = rank;
-    let sent = place.session.enqueue(queue, entry);
+    let sent = place.session.enqueue_one(queue, entry);
     Ok((place, sent))
 }
 
@@ -147,7 +148,8 @@ impl Joined {
     /// Looks whether it is granted now.
     pub(super) async fn is_granted_now(&self) -> Result<bool> {
         check_standing(&self.queue, &*self.joined.standing)?;
-        let view = self.place.session.view(&self.queue).await.map_err(|error| error.at(&self.queue))?;
+        let view =
+            self.place.session.view(&self.queue, Freshness::Latest).await.map_err(|error| error.at(&self.queue))?;
         match self.decide(&view)? {
             Decision::Granted => Ok(true),
             Decision::NotInQueue => Err(removed(&self.queue)),
@@ -170,7 +172,9 @@ impl Joined {
         let standing = self.joined.standing.clone();
         if view.contenders.is_empty() {
             // The first view came with the place, and an earlier wait that was dropped has used it.
-            view = until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue)).await?;
+            view =
+                until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue, Freshness::Latest))
+                    .await?;
         }
         let mut known: Option<Arc<Front>> = None;
         loop {
@@ -206,7 +210,8 @@ impl Joined {
                 break;
             }
             let was_told = matches!(departure, Ok(Departure::Gone));
-            let look = || if was_told { session.view_after_departure(&self.queue) } else { session.view(&self.queue) };
+            let freshness = if was_told { Freshness::AfterDeparture } else { Freshness::Latest };
+            let look = || session.view(&self.queue, freshness);
             view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
         }
         Ok(())

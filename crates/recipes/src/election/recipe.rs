@@ -31,6 +31,8 @@ impl Leadership {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lockkeeper::Error> {
 /// # let keeper = lockkeeper::Keeper::memory();
+/// use lockkeeper::Wait;
+///
 /// let election = keeper.election("scheduler")?;
 /// let leadership = election.campaign().await?;
 /// assert_eq!(election.leader().await?.map(|leader| leader.id).as_ref(), Some(leadership.hold().contender()));

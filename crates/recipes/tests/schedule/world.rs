@@ -294,7 +294,7 @@ impl World {
         let ticket = Ticket::mint().unwrap();
         let entry = Entry::new(ticket, Mode::Permit, Arc::new(Owner::new("", 0, "")));
         // Its reply may be the one that is lost; it takes effect all the same.
-        let _ = at_once(self.operator.enqueue(&self.queue.with_part(Part::Permits), entry));
+        let _ = at_once(self.operator.enqueue_one(&self.queue.with_part(Part::Permits), entry));
         self.intruder = Some(ticket);
     }
 

@@ -5,7 +5,9 @@ mod length;
 mod requests;
 mod session;
 mod state;
+mod worth;
 
 pub(crate) use call::{Answer, Call, Fired};
 pub(crate) use session::{Link, Phase};
 pub(crate) use state::{Happening, OnReply, Outcome, Then};
+pub(crate) use worth::holding_interval;

@@ -22,10 +22,6 @@ use crate::dial::Failure;
 use crate::link::length::ANSWER_BYTES_MAX;
 use crate::link::state::State;
 
-/// By how much a proof is worth less than the timeout, besides its own bounds: this part of the timeout, for the time
-/// between two pings and as much again for the way.
-const WORTH_DIVISOR: u32 = 5;
-
 /// How a session stands with the service; callers wait for a change of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Phase {
@@ -67,7 +63,7 @@ pub(crate) struct Link {
     chroot: Chroot,
     timeout_wanted: Duration,
     operation_time_max: Duration,
-    anchor: AnchorConfig,
+    pub(super) anchor: AnchorConfig,
 }
 
 impl Link {
@@ -142,19 +138,6 @@ impl Link {
     /// Returns what was asked for and the least that was ever granted.
     pub(crate) fn timeouts(&self) -> SessionTimeout {
         SessionTimeout { asked: self.timeout_wanted, granted: self.timeout() }
-    }
-
-    /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or
-    /// what a proof is worth if that is less.
-    pub(crate) fn worth_granting(&self) -> Duration {
-        self.worth_of_proof().min(self.timeout() / 2)
-    }
-
-    /// Returns for how long a proof lets the session be believed at least, from the moment at which it was sent.
-    pub(crate) fn worth_of_proof(&self) -> Duration {
-        let timeout = self.timeout();
-        let paid = self.anchor.span(timeout) + self.anchor.margin(timeout) + timeout / WORTH_DIVISOR;
-        timeout.saturating_sub(paid)
     }
 
     /// Returns until when the service has certainly not ended the session; `None` while nothing is proved.
@@ -245,6 +228,9 @@ impl Link {
         let result = act(&mut state);
         state.route_events(&self.status, &self.bond);
         state.publish(self.status_now().phase, &self.bond);
+        if let Some(timeout) = state.take_new_timeout() {
+            self.bond.set_notice(self.notice_under(timeout));
+        }
         result
     }
 }

@@ -1,6 +1,7 @@
 //! The machine, and the callers that wait for its answers: what the lock protects.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_zk_proto::client::{
@@ -82,6 +83,8 @@ pub(super) struct State {
     pub(super) last_failure: Option<String>,
     /// What the bond was told last.
     published: Option<(bool, SafeUntil)>,
+    /// The least timeout that was granted when the bond was told last what follows from it.
+    timeout_told: Option<Duration>,
 }
 
 /// The callers that were waiting, to be dropped outside the lock.
@@ -104,6 +107,7 @@ impl State {
             failures: BTreeMap::new(),
             last_failure: None,
             published: None,
+            timeout_told: None,
         }
     }
 
@@ -180,6 +184,16 @@ impl State {
                 _ => (),
             }
         }
+    }
+
+    /// Returns the least timeout that was granted, if the bond was not told of it.
+    pub(super) fn take_new_timeout(&mut self) -> Option<Duration> {
+        let timeout = self.machine.anchor().timeout_least();
+        if timeout == self.timeout_told {
+            return None;
+        }
+        self.timeout_told = timeout;
+        timeout
     }
 
     fn route_reply(&mut self, reply: Reply) {

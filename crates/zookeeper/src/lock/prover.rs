@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::BootInstant;
@@ -11,18 +10,12 @@ use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Response};
 
 use crate::error::ClientError;
-use crate::link::{Happening, Link, Outcome, Then};
+use crate::link::{Happening, Outcome, Then, holding_interval};
 use crate::lock::belief::{finds_node_gone, proof_request};
 use crate::lock::inner::{Inner, WATCH_AFTER};
 use crate::lock::owner;
 use crate::lock::place::{Occupation, Place};
 use crate::lock::removal;
-
-/// A holder proves its session once in this part of the timeout …
-const HOLDING_DIVISOR: u32 = 6;
-
-/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
-const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
 
 /// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should
 /// be worth, so that it can be granted at any moment without another write.
@@ -170,17 +163,6 @@ impl Prover {
     }
 }
 
-/// How long after a proof a holder sends the next one at the latest.
-fn holding_interval(timeout: Duration) -> Duration {
-    (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
-}
-
-/// How long before its deadline a holder certainly learns that proofs fail. At worst, what a proof is worth is used up
-/// by the time until the next one.
-pub(super) fn notice(link: &Link) -> Duration {
-    link.worth_of_proof().saturating_sub(holding_interval(link.timeout()))
-}
-
 /// Sets the watch on our own node unless it is set. Its removal must be known before that of the contender ahead, so it
 /// is noted where it arrives. A change of its data is no removal; it may be a request to give up.
 pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
@@ -247,29 +229,5 @@ fn note_revocation(place: &Place, data: Option<&[u8]>) {
         tracing::debug!(
             target: "lockkeeper", lock = %place.queue, contender = %place.id, "a revoke asks us to give up the lock"
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use lockkeeper_core::clock::SystemClock;
-
-    use super::*;
-    use crate::config::Config;
-
-    #[test]
-    fn a_holder_is_warned_earlier_the_longer_its_session_and_the_shorter_its_tick() {
-        // Of the timeout: tick/2 + 100 ms, 100 ms + T/50, T/5, and the time to the next proof.
-        for (settings, notice_ms) in [
-            ("session_timeout=20s&tick=2s", 20_000 - 1_100 - 500 - 4_000 - 3_000),
-            ("session_timeout=20s", 20_000 - 5_100 - 500 - 4_000 - 3_000),
-            ("session_timeout=60s&tick=2s", 60_000 - 1_100 - 1_300 - 12_000 - 3_000),
-            ("session_timeout=6s&tick=2s", 6_000 - 1_100 - 220 - 1_200 - 1_000),
-            ("session_timeout=3s&tick=4s", 0),
-        ] {
-            let config = Config::from_url(&format!("zk://h?{settings}").parse().unwrap()).unwrap();
-            let link = Link::new(&config, Arc::new(SystemClock));
-            assert_eq!(notice(&link), Duration::from_millis(notice_ms), "{settings}");
-        }
     }
 }

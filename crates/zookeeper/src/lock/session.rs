@@ -3,19 +3,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Operation, QueueName,
-    QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Version, Withdrawal,
+    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, Operation,
+    QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Version,
+    Withdrawal,
 };
 
 use crate::client::Client;
 use crate::config::Config;
 use crate::lock::inner::{Inner, refuse};
-use crate::lock::listing::Freshness;
+use crate::lock::listing;
 use crate::lock::prover::Prover;
-use crate::lock::{change, departure, join, prover, request, value, withdraw};
+use crate::lock::{change, departure, join, request, value, withdraw};
 
 /// One session of a keeper.
 pub(super) struct ZooKeeperSession {
@@ -33,8 +33,22 @@ impl ZooKeeperSession {
     }
 }
 
-impl ZooKeeperSession {
-    fn look(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+impl Session for ZooKeeperSession {
+    fn bond(&self) -> &SessionBond {
+        self.inner.link.bond()
+    }
+
+    fn timeout(&self) -> Option<SessionTimeout> {
+        Some(self.inner.link.timeouts())
+    }
+
+    /// After a departure without a sync: departures are told in the order in which they happened, no contender comes ahead
+    /// of us, and a list that is too old shows a contender whose departure is told next.
+    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+        let freshness = match freshness {
+            Freshness::Latest => listing::Freshness::Synced,
+            Freshness::AfterDeparture => listing::Freshness::Behind,
+        };
         let (inner, queue) = (self.inner.clone(), queue.clone());
         let path = match inner.path_of(&queue) {
             Ok(path) => path,
@@ -51,37 +65,8 @@ impl ZooKeeperSession {
             Ok(view)
         })
     }
-}
 
-impl Session for ZooKeeperSession {
-    fn bond(&self) -> &SessionBond {
-        self.inner.link.bond()
-    }
-
-    fn timeout(&self) -> Option<SessionTimeout> {
-        Some(self.inner.link.timeouts())
-    }
-
-    fn notice(&self) -> Option<Duration> {
-        Some(prover::notice(&self.inner.link))
-    }
-
-    fn view(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.look(queue, Freshness::Synced)
-    }
-
-    /// Without a sync: departures are told in the order in which they happened, no contender comes ahead of us, and a
-    /// list that is too old shows a contender whose departure is told next.
-    fn view_after_departure(&self, queue: &QueueName) -> BoxFuture<Result<QueueView>> {
-        self.look(queue, Freshness::Behind)
-    }
-
-    fn enqueue(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        let one = self.enqueue_all(queue, vec![entry]);
-        Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
-    }
-
-    fn enqueue_all(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         if entries.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }

@@ -23,13 +23,13 @@ impl PlaceStanding {
     pub(super) fn new(inner: Arc<Inner>, place: Arc<Place>) -> Self {
         Self { inner, place }
     }
-
-    fn bond(&self) -> &SessionBond {
-        self.inner.link.bond()
-    }
 }
 
 impl Standing for PlaceStanding {
+    fn bond(&self) -> &SessionBond {
+        self.inner.link.bond()
+    }
+
     fn liveness(&self) -> Liveness {
         match self.bond().liveness() {
             lost @ Liveness::Lost(_) => lost,
@@ -66,9 +66,5 @@ impl Standing for PlaceStanding {
             prover::watch_own(&inner, &place);
             place.revoked().await
         })
-    }
-
-    fn notice(&self) -> Option<Duration> {
-        Some(prover::notice(&self.inner.link))
     }
 }

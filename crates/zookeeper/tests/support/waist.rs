@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use lockkeeper_core::{Backend, Enqueued, Entry, Mode, Owner, Part, QueueName, QueueView, Session, Ticket};
+use lockkeeper_core::{Backend, Enqueued, Entry, Freshness, Mode, Owner, Part, QueueName, QueueView, Session, Ticket};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
 use super::waiting::soon;
@@ -29,7 +29,7 @@ impl Waist {
 
     pub async fn take_entry(&self, queue: &QueueName, entry: Entry) -> (Ticket, Enqueued) {
         let ticket = entry.ticket;
-        (ticket, soon("the place", self.session.enqueue(queue, entry)).await.expect("a place"))
+        (ticket, soon("the place", self.session.enqueue_one(queue, entry)).await.expect("a place"))
     }
 
     pub async fn leave(&self, queue: &QueueName, ticket: Ticket) {
@@ -37,7 +37,7 @@ impl Waist {
     }
 
     pub async fn view(&self, queue: &QueueName) -> QueueView {
-        soon("the look", self.session.view(queue)).await.expect("a look")
+        soon("the look", self.session.view(queue, Freshness::Latest)).await.expect("a look")
     }
 
     /// What the contenders of a queue are shown to ask for.
