@@ -126,8 +126,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     ///
     /// The order is the order in which the service takes the entries in; entries of one session into one queue stand in
     /// the order of the calls. Nothing new ever appears ahead of a contender once seen. Tokens grow along the queue,
-    /// and over its whole life. Each answer shows the queue with all of the entries in it. No client sees a part of them
-    /// before the rest, except after withdrawals.
+    /// and over its whole life. Each answer shows the queue with all of the entries in it. No client sees a part of
+    /// them before the rest, except after withdrawals.
     ///
     /// # Errors
     ///

@@ -150,8 +150,8 @@ impl SessionBond {
         self.state.notice_nanos.store(nanos, Ordering::Release);
     }
 
-    /// Returns the least time between now and the deadline while renewals succeed. A holder under this session is certain
-    /// to be warned this early that a renewal has failed. `None` where there is no deadline.
+    /// Returns the least time between now and the deadline while renewals succeed. A holder under this session is
+    /// certain to be warned this early that a renewal has failed. `None` where there is no deadline.
     ///
     /// It may shrink when the service grants a shorter timeout.
     pub fn notice(&self) -> Option<Duration> {

@@ -91,8 +91,9 @@ impl Place {
     }
 }
 
-/// Returns a file descriptor that keeps the place while it is open in any process, so that a lock can be handed to a process
-/// that outlives this one; `None` for a place of another service, one that is lost, and one that outlives every process.
+/// Returns a file descriptor that keeps the place while it is open in any process, so that a lock can be handed to a
+/// process that outlives this one; `None` for a place of another service, one that is lost, and one that outlives every
+/// process.
 pub fn lifeline(standing: &dyn Standing) -> Option<OwnedFd> {
     let standing: &dyn Any = standing;
     let place = &standing.downcast_ref::<FileStanding>()?.place;

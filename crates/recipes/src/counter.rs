@@ -34,8 +34,8 @@ use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
 /// # Errors, cancellation and order
 ///
 /// All methods are those of [`SharedValue`]. Reading also fails with
-/// [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest), permanent, if the value of this name is not a
-/// counter.
+/// [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest), permanent, if the value of this name is
+/// not a counter.
 ///
 /// # Source
 ///

@@ -119,8 +119,8 @@ impl<Kind> Guard<Kind> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if the hold had been lost before: another client may
-    /// have been granted the lock while this process still believed its hold. A hold that had ended by its
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if the hold had been lost before: another
+    /// client may have been granted the lock while this process still believed its hold. A hold that had ended by its
     /// [`max_hold`](crate::Mutex::max_hold) fails in the same way. The loss is reported for every answer of the
     /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
     /// service could not be told yet; it is told as soon as it can be.

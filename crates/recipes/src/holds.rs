@@ -122,8 +122,8 @@ impl Holds {
         (is_awaited, holds.into_iter().find(Hold::is_held))
     }
 
-    /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may tell
-    /// an observer of a loss, and the observer may ask for the list.
+    /// Returns those that match. Whether one is held is asked of the copies, never while the list is locked: that may
+    /// tell an observer of a loss, and the observer may ask for the list.
     fn matching(&self, is_match: impl Fn(&OwnContender, Presence) -> bool) -> Vec<OwnContender> {
         let listed = self.listed();
         let matching = listed.contenders.values().filter(|(contender, presence)| is_match(contender, *presence));

@@ -36,8 +36,8 @@ use crate::shared::{Shared, Stage};
 ///
 /// # All methods
 ///
-/// - A method that takes a name fails with [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) if the name is not valid. Making a lock costs
-///   nothing; the service takes part from its first use.
+/// - A method that takes a name fails with [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) if the
+///   name is not valid. Making a lock costs nothing; the service takes part from its first use.
 /// - A method that looks ([`Keeper::contenders`], [`Keeper::queues`], [`Keeper::until_vacant`]) fails if the service
 ///   cannot be reached now (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be
 ///   older than a change that another client made at the same time.
@@ -83,8 +83,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Transient if no session can be opened now, permanent if the service refuses one; [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed) if this
-    /// keeper was closed.
+    /// Transient if no session can be opened now, permanent if the service refuses one;
+    /// [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed) if this keeper was closed.
     pub async fn notice(&self) -> Result<Option<Duration>> {
         Ok(self.shared.session().await?.bond().notice())
     }
@@ -130,9 +130,10 @@ impl Keeper {
     /// still held. For a service that is told to stop: it can finish its work under locks.
     ///
     /// It takes effect when it is called, before the first poll, and lasts also if the future is dropped. From then on
-    /// new calls through this keeper and its clones, and calls that wait, end with [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed). What is held
-    /// stays held, and its guards, owners and downgrades work as before. The leader of an election is not told: end the
-    /// latch or the work. Then [`Keeper::close`] tells the service.
+    /// new calls through this keeper and its clones, and calls that wait, end with
+    /// [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed). What is held stays held, and its guards, owners and
+    /// downgrades work as before. The leader of an election is not told: end the latch or the work. Then
+    /// [`Keeper::close`] tells the service.
     ///
     /// It waits neither for a hold that is lost nor, beyond `deadline`, for a service that cannot be reached.
     ///
@@ -168,8 +169,9 @@ impl Keeper {
         }
     }
 
-    /// Ends the session: holders lose their locks ([`LossReason::Closed`](lockkeeper_core::LossReason::Closed)), waiters get [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed), and
-    /// nothing can be locked through this keeper or its clones any more.
+    /// Ends the session: holders lose their locks ([`LossReason::Closed`](lockkeeper_core::LossReason::Closed)),
+    /// waiters get [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed), and nothing can be locked through this
+    /// keeper or its clones any more.
     ///
     /// It takes effect when it is called, after all earlier calls, and also if the future is dropped.
     ///

@@ -1,7 +1,7 @@
 //! Keepers of the memory service: the reference semantics within one process, and a test double.
 //!
-//! [`Testing`] lets a test inject what happens to real services: expire a session, cut it off, pause the service, lose a
-//! reply, remove a contender. The service itself is `lockkeeper_core::memory`.
+//! [`Testing`] lets a test inject what happens to real services: expire a session, cut it off, pause the service, lose
+//! a reply, remove a contender. The service itself is `lockkeeper_core::memory`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

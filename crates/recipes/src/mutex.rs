@@ -34,9 +34,10 @@ use lockkeeper_core::{Mode, QueueName, Result, Wait};
 /// - Order: grants follow the order in which the service took the contenders in. No call passes a waiter.
 /// - Cancellation: dropping the future at any point leaves the queue. The place in line is lost.
 /// - Errors: a failure that may pass is retried under the keeper's retry policy. A permanent error ends the wait:
-///   access refused, a queue of another kind ([`ErrorKind::KindMismatch`](lockkeeper_core::ErrorKind::KindMismatch)), our
-///   contender removed by another client or an operator ([`ErrorKind::Removed`](lockkeeper_core::ErrorKind::Removed)), the keeper
-///   closed ([`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed)).
+///   access refused, a queue of another kind ([`ErrorKind::KindMismatch`](lockkeeper_core::ErrorKind::KindMismatch)),
+///   our contender removed by another client or an operator
+///   ([`ErrorKind::Removed`](lockkeeper_core::ErrorKind::Removed)), the keeper closed
+///   ([`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed)).
 /// - Connection loss: a contender keeps its place while the session lives. When the session ends, it joins again at the
 ///   tail under a new one and reports [`Event::Rejoining`](crate::Event::Rejoining).
 /// - A call that tries (`try_…`) retries nothing: it also returns transient errors, such as the one after a connection
@@ -176,8 +177,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost before the work was done, also if the work did
-    /// not notice; at once if the enclosing `run` has lost it.
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost before the work was done, also if the
+    /// work did not notice; at once if the enclosing `run` has lost it.
     ///
     /// # On connection loss
     ///

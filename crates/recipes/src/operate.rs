@@ -78,8 +78,8 @@ impl Keeper {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] if the service carries no requests; transient if it cannot be reached now, of advice
-    /// [`Unknown`](lockkeeper_core::Advice::Unknown) if some holders may have been asked. After a connection loss the request
-    /// fails, but the wait goes on, under a new session if need be.
+    /// [`Unknown`](lockkeeper_core::Advice::Unknown) if some holders may have been asked. After a connection loss the
+    /// request fails, but the wait goes on, under a new session if need be.
     #[doc(alias = "attemptRevoke")]
     #[doc(alias = "Revoker")]
     pub async fn revoke(&self, name: &str, revocation: Revocation, wait: Wait) -> Result<Option<()>> {
@@ -113,9 +113,9 @@ impl Keeper {
     /// Takes a lock away from the holder that has this token, without its consent, and returns what is known of it.
     ///
     /// The holder's place is left when this returns, and the next contender is granted the lock at once. The holder
-    /// learns of it as [`LossReason::Broken`](lockkeeper_core::LossReason::Broken), but it may go on for a moment: only the
-    /// tokens tell the writes of the two apart. Where several holders have the token, a writer and a reader beside it,
-    /// the lock is taken from the first. If the future is dropped, the call may take effect all the same.
+    /// learns of it as [`LossReason::Broken`](lockkeeper_core::LossReason::Broken), but it may go on for a moment: only
+    /// the tokens tell the writes of the two apart. Where several holders have the token, a writer and a reader beside
+    /// it, the lock is taken from the first. If the future is dropped, the call may take effect all the same.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

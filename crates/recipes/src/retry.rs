@@ -1,9 +1,9 @@
 //! When to retry, and when to stop: policies with their names in Curator.
 //!
-//! A policy bounds attempts that failed with [`Advice::Transient`](lockkeeper_core::Advice::Transient); permanent errors are
-//! never retried, and the caller's deadline ends all attempts. Delays have jitter, so that clients that lost their
-//! server together do not return together. The policy is pure: it answers from the attempt, the time spent and a random
-//! number. [`RetryPolicy::run`] applies it to a caller's work.
+//! A policy bounds attempts that failed with [`Advice::Transient`](lockkeeper_core::Advice::Transient); permanent
+//! errors are never retried, and the caller's deadline ends all attempts. Delays have jitter, so that clients that lost
+//! their server together do not return together. The policy is pure: it answers from the attempt, the time spent and a
+//! random number. [`RetryPolicy::run`] applies it to a caller's work.
 
 mod attempts;
 

@@ -166,8 +166,8 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::WouldDeadlock`](lockkeeper_core::ErrorKind::WouldDeadlock), permanent and at once, within the work of a
-    /// [`RwLock::run_read`] of the same lock that is in no `run_write`.
+    /// [`ErrorKind::WouldDeadlock`](lockkeeper_core::ErrorKind::WouldDeadlock), permanent and at once, within the work
+    /// of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
     pub async fn run_write<Work, Running, Output>(&self, work: Work) -> Result<Output>
     where
         Work: FnOnce(Hold) -> Running,
@@ -206,7 +206,8 @@ impl WriteGuard {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; transient if the service could not be reached.
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost; transient if the service could not
+    /// be reached.
     ///
     /// # Source
     ///

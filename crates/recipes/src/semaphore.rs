@@ -36,10 +36,10 @@ impl From<u32> for Permits {
 /// Made by [`Keeper::semaphore`](crate::Keeper::semaphore); cheap to clone. Errors, cancellation, order, timeouts and
 /// connection loss are those of [`Mutex`](crate::Mutex), for all methods. Further errors, both permanent:
 ///
-/// - [`ErrorKind::BoundMismatch`](lockkeeper_core::ErrorKind::BoundMismatch) if the holders of permits give another number of
-///   them;
-/// - [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for no permit, for more than there are, or for
-///   more than [`ENTRIES_MAX`] in one call.
+/// - [`ErrorKind::BoundMismatch`](lockkeeper_core::ErrorKind::BoundMismatch) if the holders of permits give another
+///   number of them;
+/// - [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for no permit, for more than there are,
+///   or for more than [`ENTRIES_MAX`] in one call.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,8 +67,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) also for a counter whose name is not valid; [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for a
-    /// semaphore of no permits.
+    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) also for a counter whose name is not valid;
+    /// [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for a semaphore of no permits.
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
         Semaphore::new(self.lock(name)?, permits.into())
@@ -92,9 +92,9 @@ impl Semaphore {
 
     /// Lets each hold of this semaphore last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), its permit is
-    /// given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports
-    /// it. It applies to the holds of this handle and of its clones, and to no others.
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), its
+    /// permit is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
+    /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.max_hold = Some(limit);
@@ -139,8 +139,8 @@ impl Semaphore {
         self.acquire_many_within(permits, Wait::Forever).await.map(granted)
     }
 
-    /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then none
-    /// is held.
+    /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then
+    /// none is held.
     pub async fn acquire_many_within(&self, wanted: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
         self.check(wanted)?;
         let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound };

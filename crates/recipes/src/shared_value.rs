@@ -29,9 +29,9 @@ use lockkeeper_core::{Expected, QueueName, Result, Session, Value, ValueVersion,
 /// # All methods
 ///
 /// - Errors: transient if the service cannot be reached now, as after a connection loss; permanent if it refuses, or
-///   cannot keep values. A write that may have taken effect fails with the advice [`Unknown`](lockkeeper_core::Advice::Unknown).
-///   [`SharedValue::changed`] returns permanent errors only: other failures are retried under the keeper's retry
-///   policy.
+///   cannot keep values. A write that may have taken effect fails with the advice
+///   [`Unknown`](lockkeeper_core::Advice::Unknown). [`SharedValue::changed`] returns permanent errors only: other
+///   failures are retried under the keeper's retry policy.
 /// - Cancellation: dropping the future of a read or of a wait changes nothing. A write may take effect all the same.
 /// - Order: a read shows the last write, of any client, that was acknowledged before the call, or a later state.
 #[derive(Clone)]

@@ -32,17 +32,17 @@ impl Keeper {
         Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
     }
 
-    /// Waits, without taking part, until this lock has no holder and no waiter, for as long as `wait` says; `None` if the
-    /// time was up first. [`Wait::No`] only looks.
+    /// Waits, without taking part, until this lock has no holder and no waiter, for as long as `wait` says; `None` if
+    /// the time was up first. [`Wait::No`] only looks.
     ///
     /// What may pass is tried again under the keeper's retry policy. After `Some`, the queue was empty at some moment
     /// between the call and its answer.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) for a name that is not valid; permanent if the service
-    /// refuses, or the keeper is closed; transient if the time was up, or the retry policy gave up, before the service
-    /// answered.
+    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) for a name that is not valid; permanent if
+    /// the service refuses, or the keeper is closed; transient if the time was up, or the retry policy gave up, before
+    /// the service answered.
     pub async fn until_vacant(&self, name: &str, wait: Wait) -> Result<Option<()>> {
         let lock = QueueName::new(name)?;
         grant_by(&self.shared, &Vacant { lock: &lock }, wait).await
@@ -59,8 +59,8 @@ impl Changes {
     ///
     /// # Errors
     ///
-    /// Those of [`Keeper::contenders`]; and [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), transient, if the session of
-    /// this look was lost. The next call looks anew.
+    /// Those of [`Keeper::contenders`]; and [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), transient, if the
+    /// session of this look was lost. The next call looks anew.
     ///
     /// # On connection loss
     ///

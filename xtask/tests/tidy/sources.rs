@@ -1,4 +1,4 @@
-//! The rules for every file: its length, its opening words, and no path of a developer's own machine.
+//! The rules for every file: its length and width, its opening words, and no path of a developer's own machine.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,9 @@ use crate::{assert_none, root};
 
 /// A longer file holds more than one idea.
 const LINES_MAX: usize = 600;
+
+/// How wide a line may be. `cargo fmt` keeps to it where it formats, which is not in comments, texts and macros.
+const COLUMNS_MAX: usize = 120;
 
 /// A `mod.rs` is a table of contents.
 const MOD_LINES_MAX: usize = 80;
@@ -73,6 +76,20 @@ fn without_opening(source: &Source) -> Vec<String> {
         .collect()
 }
 
+fn too_wide(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate().filter(|(_, line)| is_too_wide(line));
+    let lines = lines.filter(|_| source.path.ends_with(".rs"));
+    lines
+        .map(|(index, _)| format!("{}:{}: wider than {COLUMNS_MAX} columns; break it", source.path, index + 1))
+        .collect()
+}
+
+/// Whether the line is too wide and can be broken: a row of a table cannot, nor can a line of one word, such as a URL.
+fn is_too_wide(line: &str) -> bool {
+    let text = line.trim_start().trim_start_matches(['/', '!']).trim();
+    line.chars().count() > COLUMNS_MAX && !text.starts_with('|') && text.contains(char::is_whitespace)
+}
+
 fn machine_paths(source: &Source) -> Vec<String> {
     if MACHINE_FOLDERS_ALLOWED.iter().any(|(file, _)| *file == source.path) {
         return Vec::new();
@@ -109,6 +126,11 @@ fn every_rust_file_opens_with_what_it_is_for() {
 }
 
 #[test]
+fn no_line_of_a_rust_file_is_too_wide() {
+    assert_none(&breaches(&sources(), too_wide));
+}
+
+#[test]
 fn no_file_names_a_path_of_one_machine() {
     assert_none(&breaches(&sources(), machine_paths));
 }
@@ -120,6 +142,15 @@ fn planted_breaches_are_reported() {
     assert_eq!(too_long(&source("a.rs", &"\n".repeat(LINES_MAX + 1))).len(), 1);
     assert_eq!(too_long(&source("a/mod.rs", &"\n".repeat(MOD_LINES_MAX + 1))).len(), 1);
     assert!(too_long(&source("notes.md", &"\n".repeat(LINES_MAX + 1))).is_empty());
+    let of_width = |begin: &str, end: &str| begin.to_owned() + &"x".repeat(COLUMNS_MAX - begin.len()) + end;
+    assert!(too_wide(&source("a.rs", &of_width("/// a word ", ""))).is_empty());
+    for begin in ["    /// a word ", "//! - see [", "// a ", "let text = \""] {
+        assert_eq!(too_wide(&source("a.rs", &of_width(begin, "]"))).len(), 1, "{begin}");
+        assert!(too_wide(&source("a.md", &of_width(begin, "]"))).is_empty(), "{begin}");
+    }
+    for begin in ["//! | a row ", "    /// https:", "\""] {
+        assert!(too_wide(&source("a.rs", &of_width(begin, "x"))).is_empty(), "{begin}");
+    }
     assert_eq!(without_opening(&source("a.rs", "// Not a heading\n")).len(), 1);
     assert_eq!(without_opening(&source("a.rs", "")).len(), 1);
     for folder in MACHINE_FOLDERS {

@@ -27,8 +27,8 @@ pub(crate) trait Attempt: Sync {
     /// Takes it if no wait is needed; `None` otherwise.
     fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
 
-    /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to something
-    /// that is held.
+    /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to
+    /// something that is held.
     fn refused_from(&self) -> Stage {
         Stage::Drained
     }

@@ -64,7 +64,8 @@ impl Campaigner {
             let mut end = End { lock: &election.lock, error: None };
             let (error, closed) = match campaign_on(&election, requeue, work, &taken, &reports).await {
                 Ok(None) => (None, Ok(())),
-                // How the lead was given up is the answer to the call that asked for it, and no failure of the campaign.
+                // How the lead was given up is the answer to the call that asked for it, and no failure of the
+                // campaign.
                 Ok(Some(lead)) => (None, lead.resign().await),
                 Err(error) => (Some(error.clone()), Err(error)),
             };

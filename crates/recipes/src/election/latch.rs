@@ -121,9 +121,9 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// The error that had ended the campaign before, if there was one; [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost),
-    /// permanent, if it led and the lead was lost before it was given up; transient if the service could not be told
-    /// yet: it is told as soon as it can be.
+    /// The error that had ended the campaign before, if there was one;
+    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost), permanent, if it led and the lead was lost before it was
+    /// given up; transient if the service could not be told yet: it is told as soon as it can be.
     pub async fn close(self, mode: CloseMode) -> Result<()> {
         self.silent.send_replace(mode == CloseMode::Silent);
         self.campaigner.close().await

@@ -172,8 +172,8 @@ impl OwnerKey {
         self.lock_all_within(locks, Wait::Forever).await.map(granted)
     }
 
-    /// Waits until this owner has all locks, as [`MultiLock::lock_within`] does; those that it has already count. Errors
-    /// are also those of [`OwnerKey::lock_all`].
+    /// Waits until this owner has all locks, as [`MultiLock::lock_within`] does; those that it has already count.
+    /// Errors are also those of [`OwnerKey::lock_all`].
     pub async fn lock_all_within(&self, locks: &MultiLock, wait: Wait) -> Result<Option<MultiGuard>> {
         if matches!(wait, Wait::No | Wait::AtMost(Duration::ZERO)) {
             // The look at the first one comes just before it is taken.

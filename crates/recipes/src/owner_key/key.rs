@@ -189,8 +189,8 @@ impl OwnerKey {
     }
 }
 
-/// Wants a place of a lock that the same owner has as one of the other kind: where the two are one lock it would wait for
-/// itself, and where they are strangers that is what it is told, so both at once.
+/// Wants a place of a lock that the same owner has as one of the other kind: where the two are one lock it would wait
+/// for itself, and where they are strangers that is what it is told, so both at once.
 #[derive(Debug)]
 struct AtOnce<'a> {
     lock: &'a Lock,

@@ -39,8 +39,8 @@ impl<Kind> Reentrant<Guard<Kind>> {
     ///
     /// # Errors
     ///
-    /// Those of [`Guard::release`]; [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) also if other guards still share the
-    /// lost hold.
+    /// Those of [`Guard::release`]; [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) also if other guards still
+    /// share the lost hold.
     pub fn release(self) -> impl Future<Output = Result<()>> + Send + 'static {
         let hold = self.hold().clone();
         let last = Arc::into_inner(self.held).map(Held::release);

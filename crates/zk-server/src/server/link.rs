@@ -74,8 +74,8 @@ pub(super) struct LinkTask {
     arrivals: mpsc::Sender<Arrival>,
 }
 
-/// Makes the task of a connection, which hands the other end to the core. `total` counts what waits for all clients of a
-/// server.
+/// Makes the task of a connection, which hands the other end to the core. `total` counts what waits for all clients of
+/// a server.
 pub(super) fn link(
     id: ConnectionId,
     peer: SocketAddr,

@@ -36,8 +36,8 @@ impl Link {
         timeout.saturating_sub(paid)
     }
 
-    /// Returns how long before its deadline a holder certainly learns that proofs fail. At worst, what a proof is worth is
-    /// used up by the time until the next one.
+    /// Returns how long before its deadline a holder certainly learns that proofs fail. At worst, what a proof is worth
+    /// is used up by the time until the next one.
     pub(super) fn notice_under(&self, timeout: Duration) -> Duration {
         self.worth_under(timeout).saturating_sub(holding_interval(timeout))
     }

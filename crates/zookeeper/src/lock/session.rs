@@ -42,8 +42,8 @@ impl Session for ZooKeeperSession {
         Some(self.inner.link.timeouts())
     }
 
-    /// After a departure without a sync: departures are told in the order in which they happened, no contender comes ahead
-    /// of us, and a list that is too old shows a contender whose departure is told next.
+    /// After a departure without a sync: departures are told in the order in which they happened, no contender comes
+    /// ahead of us, and a list that is too old shows a contender whose departure is told next.
     fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
         let freshness = match freshness {
             Freshness::Latest => listing::Freshness::Synced,

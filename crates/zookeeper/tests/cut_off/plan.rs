@@ -91,8 +91,8 @@ pub(crate) fn rounds_min() -> usize {
     long::rounds(ROUNDS_LONG) as usize
 }
 
-/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off, in
-/// a random order in which each network begins at another place.
+/// The rounds of one network: again and again every traffic once, with the follower and then with the leader cut off,
+/// in a random order in which each network begins at another place.
 pub(crate) fn rounds(seed: u64, network: usize) -> Vec<Round> {
     let (mut orders, mut random) = (Random::new(seed), Random::new(seed ^ (network as u64 + 1)));
     let count = rounds_min().div_ceil(NETWORKS);
