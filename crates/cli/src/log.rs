@@ -109,8 +109,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use lockkeeper::clock::{Clock, SystemClock};
-    use lockkeeper::memory::MemoryService;
     use lockkeeper::retry::RetryPolicy;
+    use lockkeeper::testing::MemoryService;
     use lockkeeper::{Observer, Operation, QueueName};
 
     use super::*;

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
+use lockkeeper::backend::decide;
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{Advice, ContenderId, ContenderInfo, Keeper, decide};
+use lockkeeper::{Advice, ContenderId, ContenderInfo, Keeper};
 
 use crate::output::{brief, span};
 use crate::voice::Voice;

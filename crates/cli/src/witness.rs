@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper::{ContenderId, ContenderInfo, decide};
+use lockkeeper::backend::decide;
+use lockkeeper::{ContenderId, ContenderInfo};
 
 /// What was observed so far of the contenders that stand in the queue now.
 #[derive(Debug, Default)]

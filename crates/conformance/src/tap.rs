@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error, Expected,
-    Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
-    ValueVersion, Version, Withdrawal,
+    Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
+    Expected, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
+    ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -147,7 +147,7 @@ impl Session for TapSession {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
         let (answer, counts) = (self.inner.departure(queue, mine, ahead, seen), self.tap.counts.clone());
         counts.waits.fetch_add(1, Ordering::SeqCst);

@@ -17,7 +17,7 @@ use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
 use crate::token::FencingToken;
-use crate::view::{Freshness, QueueView, Version};
+use crate::view::{ConnectionNumber, Freshness, QueueView};
 
 /// The most entries that are taken in at once: what fits into one request of every service with room to spare.
 pub const ENTRIES_MAX: usize = 1_000;
@@ -104,7 +104,7 @@ impl SessionTimeout {
 ///   may take effect all the same.
 /// - Order: a read shows all writes, of every client, that were acknowledged before the call, or a later state. A wait
 ///   returns at once if its condition is met already. Of several changes in a row only the last may be shown.
-/// - Connection loss: a read fails, or answers on the next connection (a view then has another [`Version`]). A write
+/// - Connection loss: a read fails, or answers on the next connection (a view then has another [`ConnectionNumber`]). A write
 ///   fails, and may have taken effect. A wait goes on, and answers after the reconnection, changed or not.
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
@@ -150,7 +150,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>>;
 
     /// Waits until a queue looks otherwise than `seen`, and shows it.

@@ -56,6 +56,7 @@ impl fmt::Debug for Ticket {
 /// It is exhaustive, so that the decision on which contender waits for which, and each backend's notation, is complete
 /// over it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[expect(clippy::exhaustive_enums, reason = "the decision and each notation are complete over it")]
 pub enum Mode {
     /// A mutex: the lock, alone. [`MutexRole`](crate::MutexRole) tells what it is to a read/write lock of the same
     /// name.
@@ -150,6 +151,7 @@ impl fmt::Display for Owner {
 
 /// Where in the queue an entry takes its place.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each backend places every one")]
 pub enum Rank {
     /// Behind all others.
     #[default]
@@ -161,7 +163,8 @@ pub enum Rank {
 
 /// How long a contender lives.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Bond {
+#[expect(clippy::exhaustive_enums, reason = "each backend keeps every one")]
+pub enum Lifetime {
     /// As long as its session.
     #[default]
     Session,
@@ -184,7 +187,7 @@ pub struct Entry {
     /// Where it takes its place.
     pub rank: Rank,
     /// How long it lives.
-    pub bond: Bond,
+    pub lifetime: Lifetime,
     /// The owner.
     pub owner: Arc<Owner>,
 }
@@ -192,7 +195,7 @@ pub struct Entry {
 impl Entry {
     /// Asks for a place at the tail that lives as long as its session.
     pub fn new(ticket: Ticket, mode: Mode, owner: Arc<Owner>) -> Self {
-        Self { ticket, mode, rank: Rank::Tail, bond: Bond::Session, owner }
+        Self { ticket, mode, rank: Rank::Tail, lifetime: Lifetime::Session, owner }
     }
 }
 
@@ -231,6 +234,7 @@ pub struct Contender {
 
 /// How the wait for the contender ahead ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a waiter handles every one")]
 pub enum Departure {
     /// It left the queue for good, seen on the connection that the view was seen on.
     Gone,
@@ -326,6 +330,7 @@ pub struct Value {
 
 /// The state in which a write of a value takes effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each backend compares every one")]
 pub enum Expected {
     /// Anything or nothing.
     Any,

@@ -76,6 +76,7 @@ impl ErrorKind {
 
 /// Whether trying again can help.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller handles every one")]
 pub enum Advice {
     /// It cannot: the same call fails again until the cause is removed.
     Permanent,
@@ -248,6 +249,13 @@ impl fmt::Debug for Error {
             .field("message", message)
             .field("source", source)
             .finish()
+    }
+}
+
+/// For conversions that cannot fail.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
     }
 }
 

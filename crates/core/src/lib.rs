@@ -9,6 +9,8 @@
 //!
 //! No global state, no background thread, and no task but the one of an [`Opener`].
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 mod backend;
 mod capabilities;
 pub mod clock;
@@ -30,8 +32,8 @@ mod wait;
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
 pub use contender::{
-    Bond, Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Owner, Rank, Request, Revocation,
-    Ticket, Value, ValueVersion,
+    Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
+    Revocation, Ticket, Value, ValueVersion,
 };
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
@@ -42,5 +44,5 @@ pub use opener::{Openable, Opener};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
-pub use view::{Freshness, MutexRole, QueueView, Version};
+pub use view::{ConnectionNumber, Freshness, MutexRole, QueueView};
 pub use wait::Wait;

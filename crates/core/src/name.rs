@@ -44,6 +44,7 @@ pub struct QueueName {
 
 /// Which of a lock's queues: most locks have one, a semaphore has two.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[expect(clippy::exhaustive_enums, reason = "each backend stores every one")]
 pub enum Part {
     /// The one queue of a mutex, a read/write lock, an election or a barrier.
     #[default]

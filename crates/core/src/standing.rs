@@ -15,6 +15,7 @@ use crate::loss::LossReason;
 
 /// Until when a hold may be believed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a deadline is there or not")]
 pub enum SafeUntil {
     /// Until this moment, unless it is renewed earlier.
     At(BootInstant),
@@ -47,6 +48,7 @@ impl SafeUntil {
 
 /// What may be believed of a session, or of a place held by it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a holder handles every one")]
 pub enum Liveness {
     /// It stands, and the connection to the service is open.
     Held {

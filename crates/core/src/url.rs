@@ -317,6 +317,36 @@ fn encode_user(text: &str) -> String {
     encode(text).replace('/', "%2F").replace(':', "%3A").replace('@', "%40").replace(',', "%2C")
 }
 
+impl TryFrom<&str> for ServiceUrl {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&String> for ServiceUrl {
+    type Error = Error;
+
+    fn try_from(text: &String) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for ServiceUrl {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl From<&Self> for ServiceUrl {
+    fn from(url: &Self) -> Self {
+        url.clone()
+    }
+}
+
 impl std::str::FromStr for ServiceUrl {
     type Err = Error;
 

@@ -7,10 +7,11 @@ use crate::view_index::{INDEXED_MIN, Index};
 
 /// The connection on which something was seen. What was seen on one connection proves nothing on another.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Version(pub u64);
+pub struct ConnectionNumber(pub u64);
 
 /// How fresh a view must be.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each backend answers every one")]
 pub enum Freshness {
     /// It shows all writes, of every client, that were acknowledged before the call, or a later state.
     Latest,
@@ -22,6 +23,7 @@ pub enum Freshness {
 
 /// What a mutex is to a read/write lock of the same name.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the decision is complete over it")]
 pub enum MutexRole {
     /// The exclusive side of it: both are one lock with one queue. This holds for every name of our own.
     #[default]
@@ -36,7 +38,7 @@ pub enum MutexRole {
 #[non_exhaustive]
 pub struct QueueView {
     /// The connection that the view was seen on.
-    pub version: Version,
+    pub connection: ConnectionNumber,
     /// The contenders in their order; permits are in no order.
     pub contenders: Arc<[Contender]>,
     /// What a contender asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from
@@ -52,10 +54,10 @@ pub struct QueueView {
 
 impl QueueView {
     /// Makes the view of a queue on a name of our own, whose lock is not used as another kind.
-    pub fn new(version: Version, contenders: impl Into<Arc<[Contender]>>) -> Self {
+    pub fn new(connection: ConnectionNumber, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
         let (contenders, index) = (contenders.into(), Arc::default());
-        Self { version, contenders, elsewhere: None, mutex_role, candidate, index }
+        Self { connection, contenders, elsewhere: None, mutex_role, candidate, index }
     }
 
     /// Returns how many contenders stand ahead of this one; `None` if it does not stand in the queue.

@@ -55,7 +55,7 @@ impl fmt::Debug for Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{QueueView, Version};
+    use crate::view::{ConnectionNumber, QueueView};
 
     fn contenders(count: usize) -> Vec<Contender> {
         let modes = [Mode::Write, Mode::Read, Mode::Read];
@@ -72,7 +72,7 @@ mod tests {
     fn every_contender_is_found_where_it_stands_in_short_and_in_long_queues() {
         for count in [0, 1, INDEXED_MIN - 1, INDEXED_MIN, 10 * INDEXED_MIN] {
             let contenders = contenders(count);
-            let view = QueueView::new(Version(1), contenders.clone());
+            let view = QueueView::new(ConnectionNumber(1), contenders.clone());
             for (at, contender) in contenders.iter().enumerate() {
                 assert_eq!(view.position(&contender.id), Some(at));
             }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_view_whose_contenders_were_replaced_is_searched_without_its_index() {
-        let mut view = QueueView::new(Version(1), contenders(INDEXED_MIN));
+        let mut view = QueueView::new(ConnectionNumber(1), contenders(INDEXED_MIN));
         assert_eq!(view.first_mode(|mode| mode == Mode::Member), None);
         let mut replaced = contenders(INDEXED_MIN + 1);
         replaced[INDEXED_MIN].mode = Mode::Member;

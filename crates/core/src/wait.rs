@@ -25,6 +25,7 @@ use crate::clock::BootInstant;
 ///
 /// It is exhaustive: each wait ends in one of these ways.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each wait ends in one of these ways")]
 pub enum Wait {
     /// Not at all: only what is to be had at once.
     No,

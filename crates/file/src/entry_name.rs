@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Bond, Contender, ContenderId, Entry, FencingToken, Mode, Owner, Part, Ticket};
+use lockkeeper_core::{Contender, ContenderId, Entry, FencingToken, Lifetime, Mode, Owner, Part, Ticket};
 
 /// The width of the number, in digits: as wide as the greatest 64-bit number, so that names sort as numbers do.
 const NUMBER_DIGITS: usize = 20;
@@ -73,7 +73,7 @@ impl EntryName {
     /// Composes the name of an entry that was given this position.
     pub(crate) fn compose(position: Position, part: Part, entry: &Entry) -> Self {
         let Position { token, rank } = position;
-        let is_frozen = matches!(entry.bond, Bond::Persistent { .. });
+        let is_frozen = matches!(entry.lifetime, Lifetime::Persistent { .. });
         let rank = if rank == 0 { String::new() } else { format!("_{rank:016x}") };
         let frozen = if is_frozen { FROZEN } else { "" };
         let (at, mode) = (part_mark(part), entry.mode.as_str());
@@ -256,11 +256,11 @@ mod tests {
         for mode in modes.map(|name| Mode::from_name(name).unwrap()) {
             for part in [Part::Line, Part::Gate, Part::Permits] {
                 for (position, bond) in [
-                    (tail(42), Bond::Session),
-                    (tail(42).behind(None).unwrap(), Bond::Persistent { reason: "moving house".into() }),
+                    (tail(42), Lifetime::Session),
+                    (tail(42).behind(None).unwrap(), Lifetime::Persistent { reason: "moving house".into() }),
                 ] {
                     let mut entry = entry("h", "c");
-                    (entry.mode, entry.bond) = (mode, bond);
+                    (entry.mode, entry.lifetime) = (mode, bond);
                     let name = EntryName::compose(position, part, &entry);
                     assert_eq!(EntryName::parse(name.as_str()), Some(name));
                 }
@@ -332,7 +332,7 @@ mod tests {
         fn any_owner_fits_and_is_read_back_up_to_the_cut(host in "\\PC{0,80}", command in "\\PC{0,150}") {
             let owner = Arc::new(Owner::new(host.clone(), u32::MAX, command.clone()));
             let mut entry = Entry::new(Ticket::from_bits(7), Mode::Candidate, owner);
-            entry.bond = Bond::Persistent { reason: "".into() };
+            entry.lifetime = Lifetime::Persistent { reason: "".into() };
             let name = EntryName::compose(tail(i64::MAX as u64).behind(None).unwrap(), Part::Permits, &entry);
             prop_assert!(name.as_str().len() <= 255);
             let owner = EntryName::parse(name.as_str()).unwrap().owner().unwrap();

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use lockkeeper_core::{Bond, Error, ErrorKind, Operation, Result};
+use lockkeeper_core::{Error, ErrorKind, Lifetime, Operation, Result};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -18,9 +18,9 @@ use crate::vitality::Vitality;
 const REASON_BYTES_MAX: usize = 4096;
 
 /// Refuses a reason that is too long.
-pub(crate) fn check(bond: &Bond) -> Result<()> {
-    match bond {
-        Bond::Persistent { reason } if reason.len() > REASON_BYTES_MAX => {
+pub(crate) fn check(lifetime: &Lifetime) -> Result<()> {
+    match lifetime {
+        Lifetime::Persistent { reason } if reason.len() > REASON_BYTES_MAX => {
             let message = format!("the reason has {} bytes, and {REASON_BYTES_MAX} are the most", reason.len());
             Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message))
         }

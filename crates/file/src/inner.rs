@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lockkeeper_core::{
-    Error, ErrorKind, Liveness, LossReason, Mode, Operation, Part, QueueName, QueueView, Result, SafeUntil,
-    SessionBond, Ticket, Version,
+    ConnectionNumber, Error, ErrorKind, Liveness, LossReason, Mode, Operation, Part, QueueName, QueueView, Result,
+    SafeUntil, SessionBond, Ticket,
 };
 use rustix::io::Errno;
 use tokio::sync::oneshot;
@@ -25,7 +25,7 @@ use crate::table::{Remains, Table};
 use crate::vitality::Vitality;
 
 /// There is only one connection to a directory.
-pub(crate) const VERSION: Version = Version(0);
+pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);
 
 /// What all parts of a session share; threads that make its entries hold it as well.
 pub(crate) struct Inner {

@@ -133,7 +133,7 @@ impl Joining {
             directory.begin_batch(first)?;
         }
         for (name, entry) in names.into_iter().zip(&self.entries) {
-            pipes.push(Arc::new(Pipe::enter(directory, name, &entry.bond)?));
+            pipes.push(Arc::new(Pipe::enter(directory, name, &entry.lifetime)?));
         }
         if self.needs_disk() {
             session.base().flush_queue(directory.directory())?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Bond, Entry, Expected, QueueName, QueueView, Result, Ticket, ValueVersion};
+use lockkeeper_core::{Entry, Expected, Lifetime, QueueName, QueueView, Result, Ticket, ValueVersion};
 use tokio::sync::oneshot;
 
 use crate::pipe::Pipe;
@@ -24,7 +24,7 @@ impl Joining {
 
     /// Tells whether one of them has to be put on the disk.
     pub(crate) fn needs_disk(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry.bond, Bond::Persistent { .. }))
+        self.entries.iter().any(|entry| matches!(entry.lifetime, Lifetime::Persistent { .. }))
     }
 }
 

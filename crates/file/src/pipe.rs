@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockkeeper_core::{Bond, LossReason};
+use lockkeeper_core::{Lifetime, LossReason};
 use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
@@ -52,10 +52,10 @@ impl Pipe {
     /// Makes the pipe under a temporary name, opens it, and moves it into the queue; under the queue's lock.
     ///
     /// It has its name only when its write end is open, so that no other process takes it for dead.
-    pub(crate) fn enter(within: &QueueDirectory, name: EntryName, bond: &Bond) -> Result<Self, Errno> {
-        let file = match bond {
-            Bond::Session => make(within, &name),
-            Bond::Persistent { reason } => frozen::enter(within, &name, reason),
+    pub(crate) fn enter(within: &QueueDirectory, name: EntryName, lifetime: &Lifetime) -> Result<Self, Errno> {
+        let file = match lifetime {
+            Lifetime::Session => make(within, &name),
+            Lifetime::Persistent { reason } => frozen::enter(within, &name, reason),
         };
         Ok(Self { site: within.site().clone(), name, writer: Mutex::new(Some(file?)) })
     }
@@ -309,7 +309,7 @@ mod tests {
         let within = QueueDirectory::open(&base, &QueueName::new("q").unwrap()).unwrap();
         let entry = Entry::new(Ticket::from_bits(7), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
         let name = EntryName::compose(Position::tail(FencingToken::new(1, 0).unwrap()), Part::Line, &entry);
-        let pipe = Pipe::enter(&within, name, &entry.bond).unwrap();
+        let pipe = Pipe::enter(&within, name, &entry.lifetime).unwrap();
         (within, pipe)
     }
 

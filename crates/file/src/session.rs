@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, LossReason,
-    Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Standing, Ticket, Value,
-    ValueVersion, Version, Withdrawal,
+    BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
+    Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
+    Standing, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 use crate::base::Base;
@@ -107,7 +107,7 @@ impl Session for FileSession {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        _seen: Version,
+        _seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
         match Ahead::find(&self.inner, queue, ahead, mine) {
             Ok(Ahead::Told(departure)) => ready(Ok(departure)),
@@ -240,7 +240,7 @@ fn check(entries: &[Entry]) -> Result<()> {
         let message = format!("{ENTRIES_MAX} places at once are the most");
         return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message));
     }
-    entries.iter().try_for_each(|entry| frozen::check(&entry.bond))
+    entries.iter().try_for_each(|entry| frozen::check(&entry.lifetime))
 }
 
 fn enqueued(session: &Arc<Inner>, joined: Joined, watches: &Arc<Watches>) -> Vec<Enqueued> {

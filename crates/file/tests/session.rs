@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, ErrorKind, Freshness, Liveness, LossReason, Owner, SafeUntil, StoppedHolder, Version,
+    Backend, BoxFuture, ConnectionNumber, ErrorKind, Freshness, Liveness, LossReason, Owner, SafeUntil, StoppedHolder,
 };
 use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
@@ -107,8 +107,9 @@ async fn every_watcher_of_one_contender_sees_that_it_left() {
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let held = lock(&ours, &queue(Q)).await.unwrap();
     let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
-    let watchers: Vec<_> =
-        (0..100).map(|_| tokio::spawn(theirs.departure(&queue(Q), None, &held.joined.id, Version(0)))).collect();
+    let watchers: Vec<_> = (0..100)
+        .map(|_| tokio::spawn(theirs.departure(&queue(Q), None, &held.joined.id, ConnectionNumber(0))))
+        .collect();
     tokio::task::yield_now().await;
     held.leave().await.unwrap();
     for watcher in watchers {

@@ -30,10 +30,11 @@
 //! | [`MultiLock`] | several of them, all or none |
 //! | [`OwnerKey`] | locking again what the owner holds; nested [`Mutex::run`] closures do that too |
 //! | [`Waiting`] | a place in line whose position can be asked for |
-//! | [`Election`], [`LeaderLatch`], [`LeaderSelector`] | one leader |
-//! | [`Barrier`], [`DoubleBarrier`] | waiting until a way is open; starting and ending together |
-//! | [`SharedCounter`], [`SharedValue`] | one small value, compared and set |
-//! | [`blocking`] | locks for threads, in programs without a runtime |
+//! | [`election`] | one leader: an election, a latch, a selector |
+//! | [`barrier`] | waiting until a way is open; starting and ending together |
+//! | [`counter`] | one small value or number, compared and set |
+//! | [`blocking`] | all of them for threads, in programs without a runtime |
+//! | [`backend`], [`testing`] | services of one's own; a service whose faults a test chooses |
 //!
 //! # Ending a program
 //!
@@ -53,7 +54,7 @@
 //! # Passwords
 //!
 //! In a URL, a password's `/`, `?` and `@` are percent-encoded; the URL is never shown with it. Credentials that are
-//! kept apart from the URL need no escapes: see [`builder_of`].
+//! kept apart from the URL need no escapes: see [`builder`].
 //!
 //! # Stopping what waits
 //!
@@ -92,6 +93,8 @@
 //!
 //! A service is chosen by its URL, never by which feature is on.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 pub mod blocking;
 pub mod guide;
 
@@ -104,16 +107,48 @@ pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken, Liveness,
     LossReason, Mode, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Result, Revocation, SafeUntil,
-    ServiceUrl, SessionTimeout, StoppedHolder, VALUE_BYTES_MAX, Value, ValueVersion, Wait, parse_duration,
-    parse_duration_with_unit,
+    ServiceUrl, SessionTimeout, StoppedHolder, Wait, parse_duration, parse_duration_with_unit,
 };
+pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{
-    Barrier, Changes, CloseMode, Count, DoubleBarrier, Election, Entered, Event, Guard, Hold, Keeper, KeeperBuilder,
-    LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, LockKind, MEMBERS_MAX, Member,
-    MultiGuard, MultiLock, Mutex, MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant,
-    Requeue, RwLock, Semaphore, SharedCounter, SharedValue, Waiting, WriteGuard, kind,
+    Changes, Event, Guard, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex, MutexGuard,
+    Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, RwLock, Semaphore, Waiting, WriteGuard,
+    kind,
 };
-pub use lockkeeper_recipes::{decide, memory, retry};
+
+/// One leader at a time.
+pub mod election {
+    pub use lockkeeper_recipes::{
+        CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
+    };
+}
+
+/// Waiting until a way is open; starting and ending together.
+pub mod barrier {
+    pub use lockkeeper_recipes::{Barrier, DoubleBarrier, Entered, MEMBERS_MAX};
+}
+
+/// One small value or number, compared and set.
+pub mod counter {
+    pub use lockkeeper_core::{VALUE_BYTES_MAX, Value, ValueVersion};
+    pub use lockkeeper_recipes::{Count, SharedCounter, SharedValue};
+}
+
+/// What [`Keeper::new`] takes, and what the author of a backend needs: the waist, and the decision above it.
+pub mod backend {
+    pub use lockkeeper_core::{
+        Backend, BoxFuture, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected, Freshness,
+        Lifetime, MutexRole, Openable, Opener, Part, QueueView, Rank, Request, Session, SessionBond, Standing, Ticket,
+        Withdrawal,
+    };
+    pub use lockkeeper_recipes::decide;
+}
+
+/// A service within the process whose faults a test chooses.
+pub mod testing {
+    pub use lockkeeper_core::clock::TestClock;
+    pub use lockkeeper_recipes::memory::{MemoryService, Testing};
+}
 
 /// The one memory service of this process, for every `memory:` URL.
 static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc::new(RuntimeClock::new())));
@@ -127,7 +162,7 @@ static MEMORY: LazyLock<MemoryService> = LazyLock::new(|| MemoryService::new(Arc
 /// [`ErrorKind::InvalidUrl`] for a URL that cannot be used, [`ErrorKind::Unsupported`] for a service that is not
 /// compiled in, and the reasons on this machine: a directory that may not be written ([`ErrorKind::Refused`]), or a
 /// file of certificates that cannot be used ([`ErrorKind::InvalidConfig`]).
-pub fn connect(url: &str) -> Result<Keeper> {
+pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keeper> {
     builder(url).map(KeeperBuilder::build)
 }
 
@@ -140,13 +175,9 @@ pub fn connect(url: &str) -> Result<Keeper> {
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper::Error>(())
 /// ```
-pub fn builder(url: &str) -> Result<KeeperBuilder> {
-    builder_of(&ServiceUrl::parse(url)?)
-}
-
-/// Starts a keeper for the service of a URL that was parsed before, such as one that got
-/// [defaults](ServiceUrl::with_default) from elsewhere, or whose credentials are kept apart from it. Its errors are
-/// those of [`connect`].
+///
+/// A URL that was parsed before may have got [defaults](ServiceUrl::with_default) from elsewhere, or credentials that are
+/// kept apart from it:
 ///
 /// ```no_run
 /// use lockkeeper::ServiceUrl;
@@ -154,12 +185,16 @@ pub fn builder(url: &str) -> Result<KeeperBuilder> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let password = std::fs::read_to_string("/run/secrets/zookeeper")?;
 /// let url = ServiceUrl::parse("zk://h1,h2,h3")?.with_user("ann").with_password(password.trim_end());
-/// let keeper = lockkeeper::builder_of(&url)?.build();
+/// let keeper = lockkeeper::builder(&url)?.build();
 /// # let _ = keeper;
 /// # Ok(())
 /// # }
 /// ```
-pub fn builder_of(url: &ServiceUrl) -> Result<KeeperBuilder> {
+pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<KeeperBuilder> {
+    builder_of(&url.try_into().map_err(Into::into)?)
+}
+
+fn builder_of(url: &ServiceUrl) -> Result<KeeperBuilder> {
     match url.scheme() {
         "file" => file(url),
         "memory" => memory_service(url),

@@ -32,11 +32,11 @@ pub enum Decision {
 /// kind of lock uses too.
 ///
 /// ```
-/// use lockkeeper::decide::{self, Decision};
-/// use lockkeeper_core::{Contender, ContenderId, Mode, QueueView, Version};
+/// use lockkeeper::backend::decide::{self, Decision};
+/// use lockkeeper_core::{Contender, ContenderId, Mode, QueueView, ConnectionNumber};
 ///
 /// let contender = |id: &str| Contender { id: ContenderId::new(id), ticket: None, mode: Mode::Mutex };
-/// let view = QueueView::new(Version(1), [contender("a"), contender("b")]);
+/// let view = QueueView::new(ConnectionNumber(1), [contender("a"), contender("b")]);
 /// assert_eq!(decide::decide(Mode::Mutex, &ContenderId::new("a"), &view), Decision::Granted);
 /// let ahead = ContenderId::new("a");
 /// assert_eq!(
@@ -125,7 +125,7 @@ pub fn is_free(asked: Mode, view: &QueueView) -> bool {
 /// Whether the first contender at the gate can take permits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Permits {
+pub enum PermitsDecision {
     /// They fit.
     Fit,
     /// Too many are taken, or the bound is too low: wait for a change.
@@ -138,12 +138,16 @@ pub enum Permits {
 }
 
 /// Decides whether `wanted` more permits fit under `bound`, given the queue of permits. Every entry in it counts.
-pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> Permits {
+pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> PermitsDecision {
     if let Some(found) = view.elsewhere {
-        return Permits::KindMismatch { found };
+        return PermitsDecision::KindMismatch { found };
     }
     let taken = u32::try_from(view.contenders.len()).unwrap_or(u32::MAX);
-    if taken.checked_add(wanted).is_some_and(|all| all <= bound) { Permits::Fit } else { Permits::WaitForChange }
+    if taken.checked_add(wanted).is_some_and(|all| all <= bound) {
+        PermitsDecision::Fit
+    } else {
+        PermitsDecision::WaitForChange
+    }
 }
 
 /// Tells for each contender of a lock, as a look shows them, whether it holds; for onlookers.

@@ -105,7 +105,7 @@ impl DoubleBarrier {
 #[must_use = "the barrier is left when this is dropped"]
 pub struct Entered {
     lock: Lock,
-    guard: Guard<kind::Member>,
+    guard: Guard<kind::Barrier>,
     round: Vec<Ticket>,
 }
 

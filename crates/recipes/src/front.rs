@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use lockkeeper_core::{ContenderId, QueueName, QueueView, Session, Version};
+use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView, Session};
 
 /// How many contenders that were seen first are remembered for each queue: usually the last one is needed, and one or
 /// two before it while answers are read late.
@@ -20,14 +20,14 @@ const QUEUES_MIN: usize = 64;
 /// The contenders that were seen first in a queue, on one connection.
 #[derive(Debug)]
 struct Firsts {
-    version: Version,
+    version: ConnectionNumber,
     seen: VecDeque<ContenderId>,
 }
 
 impl Firsts {
     /// Notes that no contender stands ahead of this one. What was seen on an earlier connection does not count any
     /// more.
-    fn note(&mut self, version: Version, first: &ContenderId) {
+    fn note(&mut self, version: ConnectionNumber, first: &ContenderId) {
         if version < self.version || (version == self.version && self.seen.contains(first)) {
             return;
         }
@@ -41,7 +41,7 @@ impl Firsts {
         self.seen.push_back(first.clone());
     }
 
-    fn has(&self, version: Version, id: &ContenderId) -> bool {
+    fn has(&self, version: ConnectionNumber, id: &ContenderId) -> bool {
         version == self.version && self.seen.contains(id)
     }
 }
@@ -55,24 +55,24 @@ pub(crate) struct Front {
 
 impl Front {
     fn new(session: Arc<dyn Session>) -> Self {
-        let firsts = Mutex::new(Firsts { version: Version(0), seen: VecDeque::new() });
+        let firsts = Mutex::new(Firsts { version: ConnectionNumber(0), seen: VecDeque::new() });
         Self { session, firsts }
     }
 
     /// Notes what a view shows.
     pub(crate) fn note_view(&self, view: &QueueView) {
         if let Some(first) = view.contenders.first() {
-            self.note(view.version, &first.id);
+            self.note(view.connection, &first.id);
         }
     }
 
     /// Notes that no contender stands ahead of this one.
-    pub(crate) fn note(&self, version: Version, first: &ContenderId) {
+    pub(crate) fn note(&self, version: ConnectionNumber, first: &ContenderId) {
         self.firsts().note(version, first);
     }
 
     /// Whether it is known, from this connection, that no contender stood ahead of this one.
-    pub(crate) fn is_first(&self, version: Version, id: &ContenderId) -> bool {
+    pub(crate) fn is_first(&self, version: ConnectionNumber, id: &ContenderId) -> bool {
         self.firsts().has(version, id)
     }
 
@@ -127,31 +127,34 @@ mod tests {
     }
 
     fn firsts() -> Firsts {
-        Firsts { version: Version(1), seen: VecDeque::new() }
+        Firsts { version: ConnectionNumber(1), seen: VecDeque::new() }
     }
 
     #[test]
     fn a_contender_that_was_seen_first_is_known_on_that_connection_alone() {
         let mut firsts = firsts();
-        firsts.note(Version(1), &id("a"));
-        firsts.note(Version(1), &id("b"));
-        assert!(firsts.has(Version(1), &id("a")) && firsts.has(Version(1), &id("b")));
-        assert!(!firsts.has(Version(2), &id("b")) && !firsts.has(Version(1), &id("c")));
-        firsts.note(Version(2), &id("c"));
-        firsts.note(Version(1), &id("d"));
-        assert!(firsts.has(Version(2), &id("c")));
-        assert!(!firsts.has(Version(1), &id("d")) && !firsts.has(Version(2), &id("d")), "seen too long ago");
+        firsts.note(ConnectionNumber(1), &id("a"));
+        firsts.note(ConnectionNumber(1), &id("b"));
+        assert!(firsts.has(ConnectionNumber(1), &id("a")) && firsts.has(ConnectionNumber(1), &id("b")));
+        assert!(!firsts.has(ConnectionNumber(2), &id("b")) && !firsts.has(ConnectionNumber(1), &id("c")));
+        firsts.note(ConnectionNumber(2), &id("c"));
+        firsts.note(ConnectionNumber(1), &id("d"));
+        assert!(firsts.has(ConnectionNumber(2), &id("c")));
+        assert!(
+            !firsts.has(ConnectionNumber(1), &id("d")) && !firsts.has(ConnectionNumber(2), &id("d")),
+            "seen too long ago"
+        );
     }
 
     #[test]
     fn the_last_few_are_remembered_and_no_more() {
         let mut firsts = firsts();
         for number in 0..100 {
-            firsts.note(Version(1), &id(&number.to_string()));
-            firsts.note(Version(1), &id(&number.to_string()));
+            firsts.note(ConnectionNumber(1), &id(&number.to_string()));
+            firsts.note(ConnectionNumber(1), &id(&number.to_string()));
         }
         assert_eq!(firsts.seen.len(), FIRSTS_MAX);
-        assert!(firsts.has(Version(1), &id("99")) && firsts.has(Version(1), &id("96")));
+        assert!(firsts.has(ConnectionNumber(1), &id("99")) && firsts.has(ConnectionNumber(1), &id("96")));
     }
 
     #[tokio::test]
@@ -160,11 +163,11 @@ mod tests {
         let (one, other) = (ann.shared.session().await.unwrap(), bob.shared.session().await.unwrap());
         let (fronts, queue) = (Fronts::default(), QueueName::new("door").unwrap());
         let front = fronts.of(&queue, &one);
-        front.note(Version(1), &id("a"));
-        assert!(fronts.of(&queue, &one).is_first(Version(1), &id("a")));
-        assert!(!fronts.of(&queue, &other).is_first(Version(1), &id("a")));
+        front.note(ConnectionNumber(1), &id("a"));
+        assert!(fronts.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
+        assert!(!fronts.of(&queue, &other).is_first(ConnectionNumber(1), &id("a")));
         drop(front);
-        assert!(!fronts.of(&queue, &one).is_first(Version(1), &id("a")));
+        assert!(!fronts.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
     }
 
     #[tokio::test]

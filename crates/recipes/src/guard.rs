@@ -38,6 +38,7 @@ pub struct Guard<Kind> {
 }
 
 /// What a [`Guard`] is a proof of.
+#[expect(clippy::exhaustive_enums, reason = "they have no values")]
 pub mod kind {
     /// A mutex.
     #[derive(Debug)]
@@ -56,7 +57,7 @@ pub mod kind {
     pub enum Lead {}
     /// A place inside a double barrier.
     #[derive(Debug)]
-    pub enum Member {}
+    pub enum Barrier {}
 }
 
 /// Proof that this process holds a mutex.

@@ -12,6 +12,8 @@
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 mod barrier;
 mod beside;
 mod contend;

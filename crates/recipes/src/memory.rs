@@ -29,7 +29,7 @@ use crate::keeper::{Keeper, KeeperBuilder};
 /// ```
 /// use std::sync::Arc;
 /// use lockkeeper::clock::SystemClock;
-/// use lockkeeper::memory::MemoryService;
+/// use lockkeeper::testing::MemoryService;
 ///
 /// let service = MemoryService::new(Arc::new(SystemClock));
 /// let (ann, bob) = (service.keeper(), service.keeper());

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lockkeeper_core::{Advice, Backend, Bond, ErrorKind, Mode, Part, Rank, Request, Wait};
+use lockkeeper_core::{Advice, Backend, ErrorKind, Lifetime, Mode, Part, Rank, Request, Wait};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 use support::waist::{Waist, entry, line, queue};
@@ -242,7 +242,7 @@ async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outliv
         let ann = Waist::open(bench.server.address(), settings).await;
         let operator = client(bench.server.address()).await;
         let mut frozen = entry(Mode::Mutex);
-        frozen.bond = Bond::Persistent { reason: "schema change".into() };
+        frozen.lifetime = Lifetime::Persistent { reason: "schema change".into() };
         let ticket = frozen.ticket;
         let (_, placed) = ann.take_entry(&line("door"), frozen).await;
         assert!(is_of(placed.id.as_str(), mark), "{}", placed.id);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper::backend::decide;
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, Wait, decide};
+use lockkeeper::{ContenderInfo, ErrorKind, Keeper, LockKind, QueueName, Revocation, Wait};
 
 use super::claim::at_most;
 use super::service::{answer, block_on_closing, talk};

@@ -71,7 +71,7 @@ impl Settings {
 
     /// Starts a keeper for the service, with these settings.
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
-        let builder = lockkeeper::builder_of(&self.url).map_err(|error| match &self.origin {
+        let builder = lockkeeper::builder(&self.url).map_err(|error| match &self.origin {
             Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
             None => Failure::from(error),
         })?;

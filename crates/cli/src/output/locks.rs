@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{ContenderInfo, Mode, decide};
+use lockkeeper::backend::decide;
+use lockkeeper::{ContenderInfo, Mode};
 use serde::Serialize;
 
 use super::text::{one_line, table};

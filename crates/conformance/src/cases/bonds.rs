@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Bond, Entry, Mode, Request};
+use lockkeeper_core::{Entry, Lifetime, Mode, Request};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn persistent() -> Entry {
     let mut entry = entry(Mode::Mutex);
-    entry.bond = Bond::Persistent { reason: Arc::from(REASON) };
+    entry.lifetime = Lifetime::Persistent { reason: Arc::from(REASON) };
     entry
 }
 

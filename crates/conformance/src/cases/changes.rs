@@ -159,7 +159,7 @@ async fn shown_after_healing(fixture: &dyn Fixture) {
     bob.inflict(Fault::Heal).await;
     let view = soon("a look", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&view), [place.joined.id]);
-    assert_ne!(view.version, seen.version, "it is another connection");
+    assert_ne!(view.connection, seen.connection, "it is another connection");
     ann.withdraw(&pool(), place.ticket).await;
 }
 

@@ -53,14 +53,14 @@ async fn outlives_its_anchor(fixture: &dyn Fixture) {
     let door = line("door");
     let anchor = ann.take(&door, Mode::Write).await;
     let next = bob.take(&door, Mode::Write).await;
-    let waiting = bob.session.departure(&door, Some(&next.joined.id), &anchor.joined.id, next.joined.view.version);
+    let waiting = bob.session.departure(&door, Some(&next.joined.id), &anchor.joined.id, next.joined.view.connection);
     let beside = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
     ann.withdraw(&door, anchor.ticket).await;
     soon("the event", waiting).await.expect("it can be asked");
     let view = bob.view(&door).await;
     assert_eq!(ids_of(&view), [beside.joined.id.clone(), next.joined.id.clone()]);
     assert!(beside.joined.standing.liveness().is_held());
-    let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.version);
+    let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.connection);
     ann.withdraw(&door, beside.ticket).await;
     assert_eq!(soon("the event", waiting).await.expect("it can be asked"), Departure::Gone);
     assert_eq!(bob.ids(&door).await, std::slice::from_ref(&next.joined.id));

@@ -113,7 +113,7 @@ async fn shows_entries(fixture: &dyn Fixture) {
     assert_eq!(ahead.view.contenders.len(), 1);
     assert_eq!(behind.view.contenders.len(), 2);
     let view = soon("the view", second.view(&door(), Freshness::Latest)).await.expect("the queue can be looked at");
-    assert_eq!(view.version, behind.view.version, "it is the same connection");
+    assert_eq!(view.connection, behind.view.connection, "it is the same connection");
     let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
     assert_eq!(shown, [(&ahead.id, Some(one)), (&behind.id, Some(other))]);
     assert!(behind.token > ahead.token);
@@ -154,7 +154,7 @@ async fn gone_already(fixture: &dyn Fixture) {
     let ahead = join(&session, first).await;
     let mine = join(&session, second).await;
     withdraw(&session, first).await;
-    let asking = session.departure(&door(), Some(&mine.id), &ahead.id, mine.view.version);
+    let asking = session.departure(&door(), Some(&mine.id), &ahead.id, mine.view.connection);
     let answer = soon("the answer", asking).await.expect("it can be asked");
     assert_eq!(answer, Departure::Gone);
     withdraw(&session, second).await;
@@ -165,7 +165,7 @@ async fn told_to_all(fixture: &dyn Fixture) {
     let (first, second) = (ticket(), ticket());
     let ahead = join(&session, first).await;
     let behind = join(&onlooker, second).await;
-    let seen = behind.view.version;
+    let seen = behind.view.connection;
     let waiting = tokio::spawn(onlooker.departure(&door(), Some(&behind.id), &ahead.id, seen));
     let looking = tokio::spawn(onlooker.departure(&door(), None, &ahead.id, seen));
     let other = tokio::spawn(onlooker.departure(&door(), None, &behind.id, seen));

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, Bond, BoxFuture, Capabilities, Contender, ContenderId, ContenderInfo, Departure, Enqueued, Entry,
-    Expected, FencingToken, Freshness, Mode, Part, QueueName, QueueView, Rank, Request, Result, Session, SessionBond,
-    SessionTimeout, Ticket, Value, ValueVersion, Version, Withdrawal,
+    Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure, Enqueued,
+    Entry, Expected, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank, Request, Result,
+    Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -140,7 +140,7 @@ impl BuggySession {
     fn spoilt(&self, mut entry: Entry) -> Entry {
         match self.bug() {
             Bug::RanksAtTheTail => entry.rank = Rank::Tail,
-            Bug::PersistsNothing => entry.bond = Bond::Session,
+            Bug::PersistsNothing => entry.lifetime = Lifetime::Session,
             _ => {}
         }
         entry
@@ -242,7 +242,7 @@ impl Session for BuggySession {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
         let departure = self.inner.departure(&self.backend.stored_as(queue), mine, ahead, seen);
         let mut departures = self.backend.departures.subscribe();

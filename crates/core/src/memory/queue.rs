@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::contender::{
-    Bond, Contender, ContenderId, ContenderInfo, Entry, Mode, Owner, Rank, Request, Revocation, Ticket,
+    Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation, Ticket,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::loss::LossReason;
 use crate::memory::value::Values;
 use crate::name::{Part, QueueName};
 use crate::token::FencingToken;
-use crate::view::{QueueView, Version};
+use crate::view::{ConnectionNumber, QueueView};
 
 /// One contender, as the service keeps it.
 #[derive(Debug)]
@@ -84,9 +84,9 @@ impl Queues {
                 (before + 1, contenders[before].token)
             }
         };
-        let (session, frozen) = match entry.bond {
-            Bond::Session => (Some(session), None),
-            Bond::Persistent { reason } => (None, Some(reason)),
+        let (session, frozen) = match entry.lifetime {
+            Lifetime::Session => (Some(session), None),
+            Lifetime::Persistent { reason } => (None, Some(reason)),
         };
         let stored = Stored {
             id: ContenderId::new(format!("{:020}", self.last_grant)),
@@ -164,7 +164,7 @@ impl Queues {
         self.contenders(queue).iter().find(|stored| stored.id == *id)
     }
 
-    pub(super) fn view(&self, queue: &QueueName, version: Version) -> QueueView {
+    pub(super) fn view(&self, queue: &QueueName, version: ConnectionNumber) -> QueueView {
         let contender =
             |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
         let contenders: Vec<_> = self.contenders(queue).iter().map(contender).collect();

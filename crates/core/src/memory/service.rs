@@ -14,7 +14,7 @@ use crate::future::BoxFuture;
 use crate::loss::LossReason;
 use crate::memory::queue::Queues;
 use crate::standing::{SafeUntil, SessionBond};
-use crate::view::Version;
+use crate::view::ConnectionNumber;
 
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps);
@@ -27,7 +27,7 @@ const PAUSED_REQUESTS_MAX: usize = 100_000;
 /// ```
 /// use std::sync::Arc;
 /// use lockkeeper::clock::SystemClock;
-/// use lockkeeper::memory::MemoryService;
+/// use lockkeeper::testing::MemoryService;
 ///
 /// let service = MemoryService::new(Arc::new(SystemClock));
 /// let (ann, bob) = (service.keeper(), service.keeper());
@@ -166,7 +166,7 @@ impl MemoryService {
         &self,
         session: u64,
         operation: Operation,
-        effect: impl FnOnce(&mut State, Version) -> T + Send + 'static,
+        effect: impl FnOnce(&mut State, ConnectionNumber) -> T + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let mut state = self.state();
         let Some(link) = state.links.get(&session) else {
@@ -268,18 +268,18 @@ impl State {
 }
 
 impl Link {
-    fn version(&self) -> Version {
-        Version(self.way.borrow().connection)
+    fn version(&self) -> ConnectionNumber {
+        ConnectionNumber(self.way.borrow().connection)
     }
 
-    fn leads_back(&self, sent_on: Version) -> bool {
+    fn leads_back(&self, sent_on: ConnectionNumber) -> bool {
         self.way.borrow().leads_back(sent_on)
     }
 }
 
 impl Way {
     /// Tells whether what is sent now arrives on this connection.
-    pub(super) const fn leads_back(self, connection: Version) -> bool {
+    pub(super) const fn leads_back(self, connection: ConnectionNumber) -> bool {
         !self.cut && self.connection == connection.0
     }
 }

@@ -19,7 +19,7 @@ use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
 use crate::name::QueueName;
 use crate::standing::{Liveness, SessionBond, Standing};
-use crate::view::{Freshness, QueueView, Version};
+use crate::view::{ConnectionNumber, Freshness, QueueView};
 
 /// One client of a memory service.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Session for MemorySession {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
         let (queue, mine, ahead) = (queue.clone(), mine.cloned(), ahead.clone());
         let bond = self.bond.clone();
@@ -166,7 +166,7 @@ impl Session for MemorySession {
         let (queue, seen) = (queue.clone(), seen.clone());
         let look = move |state: &mut State, version| state.queues.view(&queue, version);
         self.until(Operation::Wait, look, move |view: &QueueView| {
-            view.version != seen.version || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
+            view.connection != seen.connection || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
         })
     }
 
@@ -225,7 +225,7 @@ impl MemorySession {
     fn until<T: Send + 'static>(
         &self,
         operation: Operation,
-        look: impl Fn(&mut State, Version) -> T + Clone + Send + 'static,
+        look: impl Fn(&mut State, ConnectionNumber) -> T + Clone + Send + 'static,
         news: impl Fn(&T) -> bool + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
@@ -275,7 +275,7 @@ fn limit(operation: Operation, message: String) -> Error {
 async fn news(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
-    seen: Version,
+    seen: ConnectionNumber,
     mut ahead: watch::Receiver<Option<LossReason>>,
     mine: impl Future<Output = ()> + Send,
 ) -> Result<Departure> {

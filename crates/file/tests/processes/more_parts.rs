@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, Bond, Expected, Freshness, Mode, Part as PartOf, QueueName, QueueView, Request, Revocation, Session,
-    Version,
+    Backend, ConnectionNumber, Expected, Freshness, Lifetime, Mode, Part as PartOf, QueueName, QueueView, Request,
+    Revocation, Session,
 };
 
 use crate::parts::{Part, QUEUE, listen, say};
@@ -22,7 +22,7 @@ pub(crate) async fn watch(part: &Part) {
     let session = session(&part.directory);
     let entries = (0..part.number).map(|_| permit()).collect();
     session.enqueue(&permits(), entries).await.unwrap();
-    let mut seen = QueueView::new(Version(0), []);
+    let mut seen = QueueView::new(ConnectionNumber(0), []);
     loop {
         seen = session.changed(&permits(), &seen).await.unwrap();
         say(&seen.contenders.len().to_string());
@@ -39,7 +39,7 @@ fn permit() -> lockkeeper_core::Entry {
 pub(crate) async fn watch_and_stop(part: &Part) {
     let session = session(&part.directory);
     let place = lock(&session, &queue(QUEUE)).await.unwrap();
-    let nobody = QueueView::new(Version(0), []);
+    let nobody = QueueView::new(ConnectionNumber(0), []);
     for round in 0..part.number {
         let other = queue(&round.to_string());
         let waits = async {
@@ -90,7 +90,7 @@ pub(crate) async fn be_asked(part: &Part) {
 pub(crate) async fn freeze(part: &Part) {
     let session = session(&part.directory);
     let mut entry = entry();
-    entry.bond = Bond::Persistent { reason: "moving".into() };
+    entry.lifetime = Lifetime::Persistent { reason: "moving".into() };
     let ticket = entry.ticket;
     session.enqueue_one(&queue(QUEUE), entry).await.unwrap();
     say(&ticket.bits().to_string());
@@ -111,7 +111,7 @@ pub(crate) async fn ask_in_vain(part: &Part) {
 pub(crate) async fn wait_for_first(part: &Part) {
     let session = backend(&part.directory).session().await.unwrap();
     let view = session.view(&queue(QUEUE), Freshness::Latest).await.unwrap();
-    let departure = session.departure(&queue(QUEUE), None, &view.contenders[0].id, view.version);
+    let departure = session.departure(&queue(QUEUE), None, &view.contenders[0].id, view.connection);
     let changed = session.changed(&queue(QUEUE), &view);
     say("waiting");
     say(&format!("{:?}, {} left", departure.await.unwrap(), changed.await.unwrap().contenders.len()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lockkeeper_core::{Backend, Bond, ContenderId, Freshness, Request, Revocation, Ticket};
+use lockkeeper_core::{Backend, ContenderId, Freshness, Lifetime, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
@@ -72,7 +72,7 @@ pub(crate) fn readers_only_look() {
     waiter.hear_that("Gone, 0 left");
     // Waiters' messages are for observers, too.
     let mut entry = entry();
-    entry.bond = Bond::Persistent { reason: "moving".into() };
+    entry.lifetime = Lifetime::Persistent { reason: "moving".into() };
     let ice = block_on(session.enqueue_one(&queue(QUEUE), entry)).unwrap();
     let why = Request::Yield(Revocation::new(Some("please".to_owned()), None));
     assert!(block_on(session.request(&queue(QUEUE), &ice.id, why)).unwrap());

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_core::{
-    Backend, ContenderId, Expected, Freshness, Part, QueueView, Request, Revocation, Session, Ticket, Value, Version,
+    Backend, ConnectionNumber, ContenderId, Expected, Freshness, Part, QueueView, Request, Revocation, Session, Ticket,
+    Value,
 };
 use rustix::process::Signal;
 use tempfile::tempdir;
@@ -21,7 +22,7 @@ pub(crate) fn a_kill_is_told() {
     const ROUNDS: usize = 30;
     let directory = tempdir().unwrap();
     let session = own_session(directory.path());
-    let nobody = QueueView::new(Version(0), []);
+    let nobody = QueueView::new(ConnectionNumber(0), []);
     let mut times: Vec<_> = (0..ROUNDS)
         .map(|_| {
             let holder = Helper::start("hold", directory.path(), 0);

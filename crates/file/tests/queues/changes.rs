@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Departure, Expected, QueueView, Version};
+use lockkeeper_core::{ConnectionNumber, Departure, Expected, QueueView};
 use tempfile::tempdir;
 
 use crate::support::{Place, session, soon};
@@ -14,7 +14,7 @@ use crate::{directory_of, frozen, join, lock};
 async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and_goes() {
     let directory = tempdir().unwrap();
     let watching = session(directory.path());
-    let mut seen = QueueView::new(Version(0), []);
+    let mut seen = QueueView::new(ConnectionNumber(0), []);
     for _ in 0..20 {
         let waiting = tokio::spawn(watching.changed(&lock(), &seen));
         tokio::task::yield_now().await;
@@ -57,7 +57,7 @@ async fn a_lock_whose_name_begins_with_a_dot_is_watched_like_any_other() {
     let (watching, ours) = (session(directory.path()), session(directory.path()));
     for name in [".new-1", ".enter", ".", "~"] {
         let queue = crate::support::queue(name);
-        let waiting = tokio::spawn(watching.changed(&queue, &QueueView::new(Version(0), [])));
+        let waiting = tokio::spawn(watching.changed(&queue, &QueueView::new(ConnectionNumber(0), [])));
         tokio::task::yield_now().await;
         let place = Place::join(&ours, &queue).await.unwrap();
         assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 1, "{name}");
@@ -71,7 +71,7 @@ async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
     let base = parent.path().join("locks");
     let ours = session(&base);
     let ice = join(&ours, &lock(), frozen("moving")).await;
-    let waiting = tokio::spawn(ours.departure(&lock(), None, &ice.id, Version(0)));
+    let waiting = tokio::spawn(ours.departure(&lock(), None, &ice.id, ConnectionNumber(0)));
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
     assert_eq!(soon(waiting).await.unwrap().unwrap(), Departure::Gone);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lockkeeper_core::{Backend, Departure, ErrorKind, Liveness, LossReason, Request, Version};
+use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LossReason, Request};
 use tempfile::tempdir;
 
 use crate::support::{Place, backend, session, soon};
@@ -76,7 +76,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
     // The state after the breaker was killed right after it had set the mark.
     fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
     assert!(backend(directory.path()).inspect(&lock()).await.unwrap().is_empty());
-    let departure = soon(waiting.departure(&lock(), None, &ice.id, Version(0))).await.unwrap();
+    let departure = soon(waiting.departure(&lock(), None, &ice.id, ConnectionNumber(0))).await.unwrap();
     assert_eq!(departure, Departure::Gone);
     assert_eq!(ice.standing.liveness(), Liveness::Lost(LossReason::Broken));
 }

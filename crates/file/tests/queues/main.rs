@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockkeeper_core::{Bond, Enqueued, Entry, Mode, QueueName, Session};
+use lockkeeper_core::{Enqueued, Entry, Lifetime, Mode, QueueName, Session};
 
 /// The lock that the tests use.
 const LOCK: &str = "q";
@@ -46,7 +46,7 @@ fn entry(mode: Mode) -> Entry {
 
 fn frozen(reason: &str) -> Entry {
     let mut entry = support::entry();
-    entry.bond = Bond::Persistent { reason: reason.into() };
+    entry.lifetime = Lifetime::Persistent { reason: reason.into() };
     entry
 }
 

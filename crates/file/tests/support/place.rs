@@ -33,7 +33,7 @@ impl Place {
             let Some(ahead) = position.checked_sub(1) else {
                 return Ok(());
             };
-            let (seen, ahead) = (self.joined.view.version, contenders[ahead].id.clone());
+            let (seen, ahead) = (self.joined.view.connection, contenders[ahead].id.clone());
             let departure = self.session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await?;
             if departure == Departure::Gone && position == 1 {
                 return Ok(());

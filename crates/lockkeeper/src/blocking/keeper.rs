@@ -6,8 +6,10 @@ use std::thread_local;
 use std::time::Duration;
 
 use crate::blocking::engine::Engine;
-use crate::blocking::{Mutex, RwLock, Semaphore};
-use crate::{Capabilities, ContenderInfo, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result};
+use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, RwLock, Semaphore, SharedCounter, SharedValue};
+use crate::{
+    Capabilities, ContenderInfo, Error, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result, ServiceUrl,
+};
 
 thread_local! {
     /// This thread, as the owner of what it locks.
@@ -21,7 +23,7 @@ thread_local! {
 /// # Errors
 ///
 /// Those of [`lockkeeper::connect`](crate::connect) and [`Keeper::start`].
-pub fn connect(url: &str) -> Result<Keeper> {
+pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keeper> {
     Keeper::start(crate::builder(url)?)
 }
 
@@ -86,6 +88,35 @@ impl Keeper {
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
         Ok(Semaphore::new(self.user.keeper.semaphore(name, permits)?, self.user.clone()))
+    }
+
+    /// Returns the election of this name. This costs nothing; the service learns of it at the first campaign.
+    pub fn election(&self, name: &str) -> Result<Election> {
+        Ok(Election::new(self.user.keeper.election(name)?, self.user.clone()))
+    }
+
+    /// Returns the barrier of this name. This costs nothing; the service learns of it when the barrier is set.
+    #[doc(alias = "DistributedBarrier")]
+    pub fn barrier(&self, name: &str) -> Result<Barrier> {
+        Ok(Barrier::new(self.user.keeper.barrier(name)?, self.user.clone()))
+    }
+
+    /// Returns the double barrier of this name, for this number of members. This costs nothing; the service learns of it
+    /// when the first member comes.
+    #[doc(alias = "DistributedDoubleBarrier")]
+    pub fn double_barrier(&self, name: &str, members: u32) -> Result<DoubleBarrier> {
+        Ok(DoubleBarrier::new(self.user.keeper.double_barrier(name, members)?, self.user.clone()))
+    }
+
+    /// Returns the counter of this name. This costs nothing; the service learns of it at the first write.
+    #[doc(alias = "SharedCount")]
+    pub fn shared_counter(&self, name: &str) -> Result<SharedCounter> {
+        Ok(SharedCounter::new(self.user.keeper.shared_counter(name)?, self.user.clone()))
+    }
+
+    /// Returns the value of this name. This costs nothing; the service learns of it at the first write.
+    pub fn shared_value(&self, name: &str) -> Result<SharedValue> {
+        Ok(SharedValue::new(self.user.keeper.shared_value(name)?, self.user.clone()))
     }
 
     /// Shows the holders and waiters, first contender first; empty if there are none.

@@ -58,9 +58,14 @@
 //! | `InterProcessReadWriteLock`, `readLock()`, `writeLock()` | [`RwLock`], [`RwLock::read`], [`RwLock::write`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
 //! | `InterProcessSemaphoreV2`, `Lease` | [`Semaphore`], [`Permit`] |
+//! | `DistributedBarrier`, `DistributedDoubleBarrier` | [`Barrier`], [`DoubleBarrier`] |
+//! | `SharedCount`, `SharedValue` | [`SharedCounter`], [`SharedValue`] |
 //!
 //! On `zk:` URLs the layout is Curator's, so both stand in the same queue.
 
+mod barrier;
+mod counter;
+mod election;
 mod engine;
 mod guard;
 mod keeper;
@@ -69,6 +74,9 @@ mod mutex;
 mod rw_lock;
 mod semaphore;
 
+pub use barrier::{Barrier, DoubleBarrier, Entered};
+pub use counter::{SharedCounter, SharedValue};
+pub use election::{Election, Leadership};
 pub use guard::{Guard, MultiGuard, MutexGuard, Permit, ReadGuard, WriteGuard};
 pub use keeper::{Keeper, connect};
 pub use multi_lock::{Member, MultiLock};

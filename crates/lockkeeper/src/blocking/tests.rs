@@ -1,16 +1,16 @@
 //! The promises to threads, on the memory service.
 
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier as Meeting};
 use std::thread;
 use std::time::Duration;
 
 use super::engine::Engine;
 use super::*;
 use crate::clock::{Clock, SystemClock};
-use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
-use crate::{ErrorKind, Hold, LossReason};
+use crate::testing::MemoryService;
+use crate::{ErrorKind, Hold, LossReason, Wait};
 
 /// How long anything may take that must happen.
 const SOON: Duration = Duration::from_secs(20);
@@ -319,7 +319,7 @@ fn many_threads_on_one_mutex_are_never_two_inside() {
     const THREADS: usize = 8;
     const TURNS: usize = 50;
     let keeper = keeper();
-    let start = Arc::new(Barrier::new(THREADS));
+    let start = Arc::new(Meeting::new(THREADS));
     let inside = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let workers = (0..THREADS).map(|_| {
         let (mutex, start, inside) = (keeper.mutex("door").unwrap(), start.clone(), inside.clone());
@@ -340,4 +340,66 @@ fn many_threads_on_one_mutex_are_never_two_inside() {
         worker.recv_timeout(SOON).expect("no panic and no deadlock");
     }
     assert_eq!(keeper.contenders("door").unwrap().len(), 0);
+}
+
+#[test]
+fn a_thread_leads_alone_and_another_leads_when_it_resigns() {
+    let keeper = keeper();
+    let election = keeper.election("lead").unwrap();
+    let lead = election.campaign().unwrap();
+    assert!(election.campaign_within(Wait::No).unwrap().is_none());
+    assert_eq!(election.leader().unwrap().map(|leader| leader.id).as_ref(), Some(lead.hold().contender()));
+    let next = elsewhere(move || election.campaign().unwrap().fencing_token());
+    wait_for_contenders(&keeper, "lead", 2);
+    let token = lead.fencing_token();
+    lead.resign().unwrap();
+    assert!(next.recv_timeout(SOON).unwrap() > token);
+}
+
+#[test]
+fn threads_wait_at_a_barrier_until_it_is_removed_and_go_into_a_double_barrier_together() {
+    let keeper = keeper();
+    let barrier = keeper.barrier("way").unwrap();
+    barrier.set().unwrap();
+    assert!(barrier.wait_within(Wait::AtMost(SHORT)).unwrap().is_none());
+    let waiting = elsewhere({
+        let barrier = barrier.clone();
+        move || barrier.wait()
+    });
+    assert!(waiting.recv_timeout(SHORT).is_err());
+    barrier.remove().unwrap();
+    waiting.recv_timeout(SOON).unwrap().unwrap();
+
+    let hall = keeper.double_barrier("hall", 2).unwrap();
+    assert!(hall.enter_within(Wait::AtMost(SHORT)).unwrap().is_none(), "one of two");
+    let other = elsewhere({
+        let hall = hall.clone();
+        move || hall.enter().unwrap().leave()
+    });
+    let inside = hall.enter().unwrap();
+    assert!(inside.hold().is_held() && other.recv_timeout(SHORT).is_err(), "it waits for us to leave");
+    inside.leave().unwrap();
+    other.recv_timeout(SOON).unwrap().unwrap();
+}
+
+#[test]
+fn threads_count_together_and_hear_of_a_change() {
+    let keeper = keeper();
+    let counter = keeper.shared_counter("builds").unwrap();
+    let seen = counter.get().unwrap();
+    let changed = elsewhere({
+        let counter = counter.clone();
+        move || counter.changed(seen).unwrap().number()
+    });
+    assert_eq!(counter.compare_and_set(seen, 7).unwrap().map(|count| count.number()), Some(7));
+    assert!(counter.compare_and_set(seen, 8).unwrap().is_none(), "it was written since");
+    assert_eq!(changed.recv_timeout(SOON).unwrap(), 7);
+
+    let value = keeper.shared_value("motd").unwrap();
+    let version = value.set(b"hello").unwrap();
+    assert!(value.compare_and_set(None, b"x").unwrap().is_none());
+    assert!(value.compare_and_set(Some(version), b"bye").unwrap().is_some());
+    assert_eq!(value.get().unwrap().map(|value| value.bytes.to_vec()), Some(b"bye".to_vec()));
+    value.remove().unwrap();
+    assert!(value.get().unwrap().is_none());
 }

@@ -12,7 +12,7 @@ use super::refusal::{kind_mismatch, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
 use lockkeeper_core::{
-    Bond, ContenderId, Entry, Freshness, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
+    ContenderId, Entry, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
 };
 
 /// Asks to hold a lock beyond the life of our session.
@@ -37,7 +37,7 @@ impl Attempt for Freeze {
         let (id, mut view) = self.stand(shared, &session).await?;
         *progress = Progress::Placed;
         while let Some(ahead) = self.ahead(&id, &view)? {
-            let departure = session.departure(&self.queue, None, &ahead, view.version).await;
+            let departure = session.departure(&self.queue, None, &ahead, view.connection).await;
             departure.map_err(|error| onlooker_error(&self.queue, error))?;
             view = session
                 .view(&self.queue, Freshness::Latest)
@@ -80,9 +80,8 @@ impl Freeze {
         let ticket = Ticket::mint()?;
         let place = Place::arm(session.clone(), self.queue.clone(), ticket);
         drop(self.slot().replace((place, ticket)));
-        let bond = Bond::Persistent { reason: self.reason.clone() };
         let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
-        entry.bond = bond;
+        entry.lifetime = Lifetime::Persistent { reason: self.reason.clone() };
         let joined = session.enqueue_one(&self.queue, entry).await;
         let joined = joined.map_err(|error| onlooker_error(&self.queue, error))?;
         Ok((joined.id, joined.view))

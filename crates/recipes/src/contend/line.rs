@@ -165,7 +165,7 @@ impl Joined {
 
     /// Waits until the place is granted or lost; it stands if this is dropped, and the wait may begin again.
     pub(super) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
-        let seen = self.joined.view.version;
+        let seen = self.joined.view.connection;
         // A waiter keeps no list: ten thousand of them would hold gigabytes.
         let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
         let session = self.place.session.clone();
@@ -191,7 +191,7 @@ impl Joined {
                 }
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
-            let seen = view.version;
+            let seen = view.connection;
             // A place that is granted at once is not delayed by what only waiters need.
             let front = known.get_or_insert_with(|| {
                 let front = shared.fronts.of(&self.queue, &session);

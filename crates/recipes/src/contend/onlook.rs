@@ -62,7 +62,7 @@ async fn until_gone(
         let Some(last) = last_in(&view) else {
             return Ok(view);
         };
-        session.departure(queue, None, last, view.version).await?;
+        session.departure(queue, None, last, view.connection).await?;
     }
 }
 

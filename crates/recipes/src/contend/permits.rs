@@ -16,7 +16,7 @@ use super::persist::{Attempt, Failures, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, kind_mismatch};
 use crate::counter::Count;
-use crate::decide::{self, Permits};
+use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 use lockkeeper_core::{
     BoxFuture, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, Mode, Operation, Part, QueueName, QueueView,
@@ -73,7 +73,7 @@ impl Attempt for SomePermits<'_> {
         let permits = self.questions(&session);
         let waiters = waiters.await.map_err(|error| error.at(self.lock))?;
         let permits = self.answers(permits).await?;
-        if !waiters.contenders.is_empty() || self.decide(&permits)? != Permits::Fit {
+        if !waiters.contenders.is_empty() || self.decide(&permits)? != PermitsDecision::Fit {
             return Ok(None);
         }
         let sent = gate.send(shared, session.clone())?;
@@ -86,7 +86,7 @@ impl Attempt for SomePermits<'_> {
             None => self.answers(self.questions(&session)).await?,
         };
         match self.decide(&seen)? {
-            Permits::Fit => self.take(shared, &session, &*gate.standing, &seen).await,
+            PermitsDecision::Fit => self.take(shared, &session, &*gate.standing, &seen).await,
             _ => Ok(None),
         }
     }
@@ -162,7 +162,7 @@ impl SomePermits<'_> {
                 Some(seen) => seen,
                 None => self.look(shared, session, gate).await?,
             };
-            let failure = if self.decide(&seen)? == Permits::Fit {
+            let failure = if self.decide(&seen)? == PermitsDecision::Fit {
                 match self.take(shared, session, gate, &seen).await {
                     Ok(Some(granted)) => return Ok(granted),
                     Ok(None) => {
@@ -198,9 +198,9 @@ impl SomePermits<'_> {
         self.seen(view, value)
     }
 
-    fn decide(&self, seen: &Seen) -> Result<Permits> {
+    fn decide(&self, seen: &Seen) -> Result<PermitsDecision> {
         let decision = decide::permits(self.wanted, seen.bound, &seen.view);
-        if let Permits::KindMismatch { found } = decision {
+        if let PermitsDecision::KindMismatch { found } = decision {
             return Err(kind_mismatch(self.lock, Mode::Permit, found));
         }
         if let (Bound::Agreed(ours), Some(theirs)) = (self.bound, agreed(seen.value.as_ref()))
@@ -267,7 +267,7 @@ impl SomePermits<'_> {
             return Ok(None);
         };
         let seen = self.seen(view, value)?;
-        if decide::permits(0, seen.bound, &seen.view) != Permits::Fit {
+        if decide::permits(0, seen.bound, &seen.view) != PermitsDecision::Fit {
             return Ok(None);
         }
         let grant = |(place, taken): (Place, Enqueued)| {
@@ -314,12 +314,12 @@ fn read_counter(counter: &QueueName, value: Option<&Value>) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockkeeper_core::{Contender, ContenderId, ValueVersion, Version};
+    use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, ValueVersion};
 
     fn questions(taken: usize, noted: Option<&str>) -> Questions {
         let permit =
             |number: usize| Contender { id: ContenderId::new(number.to_string()), ticket: None, mode: Mode::Permit };
-        let view = QueueView::new(Version(1), (0..taken).map(permit).collect::<Vec<_>>());
+        let view = QueueView::new(ConnectionNumber(1), (0..taken).map(permit).collect::<Vec<_>>());
         let value = noted.map(|noted| Value { bytes: noted.as_bytes().into(), version: ValueVersion(1) });
         (Box::pin(std::future::ready(Ok(view))), Box::pin(std::future::ready(Ok(value))))
     }

@@ -241,7 +241,7 @@ impl Attempt for RoundGone<'_> {
             let Some(last) = last else {
                 return Ok(());
             };
-            let departure = session.departure(self.queue, None, &last, view.version).await;
+            let departure = session.departure(self.queue, None, &last, view.connection).await;
             departure.map_err(|error| onlooker_error(self.queue, error))?;
         }
     }

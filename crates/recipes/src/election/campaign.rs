@@ -26,6 +26,7 @@ pub(super) enum Status {
 
 /// Whether a selector stands for election again after it has led.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a selector stands again, or waits to be told")]
 pub enum Requeue {
     /// Always, at the tail.
     #[doc(alias = "autoRequeue")]

@@ -85,7 +85,7 @@ impl Attempt for HeadChange<'_> {
             let next = match &head {
                 _ if self.told != Some(&head) => return Ok(head),
                 None => session.changed(self.queue, &view).await,
-                Some(leader) => match session.departure(self.queue, None, leader, view.version).await {
+                Some(leader) => match session.departure(self.queue, None, leader, view.connection).await {
                     Ok(_) => session.view(self.queue, Freshness::Latest).await,
                     Err(error) => Err(error),
                 },

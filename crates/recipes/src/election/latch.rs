@@ -18,7 +18,7 @@ use lockkeeper_core::{FencingToken, Result};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lockkeeper::Error> {
-/// use lockkeeper::{CloseMode, LeaderLatch};
+/// use lockkeeper::election::{CloseMode, LeaderLatch};
 ///
 /// # let keeper = lockkeeper::Keeper::memory();
 /// let latch = LeaderLatch::start(&keeper.election("scheduler")?);
@@ -43,6 +43,7 @@ pub struct LeaderLatch {
 
 /// What listeners are told of a lead that ends because the latch is closed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the end is told, or not")]
 pub enum CloseMode {
     /// Nothing.
     #[default]
@@ -55,6 +56,7 @@ pub enum CloseMode {
 
 /// A change of a latch.
 #[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a latch leads, or does not")]
 pub enum LatchEvent {
     /// It leads, while the hold may be believed.
     #[doc(alias = "isLeader")]

@@ -15,7 +15,7 @@ use lockkeeper_core::Result;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lockkeeper::Error> {
-/// use lockkeeper::{LeaderSelector, Requeue};
+/// use lockkeeper::election::{LeaderSelector, Requeue};
 /// use tokio::sync::mpsc;
 ///
 /// # let keeper = lockkeeper::Keeper::memory();

@@ -1,6 +1,6 @@
 //! The contenders in the service's queues, independent of what the contenders believe.
 
-use lockkeeper_core::{Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueView, Version};
+use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueView};
 use lockkeeper_recipes::decide::{self, Decision};
 
 /// The contenders of the one lock, part by part.
@@ -42,7 +42,7 @@ impl Truth {
     pub(crate) fn could_go(&self, asked: Mode, waiter: &ContenderId, permits_fit: bool) -> bool {
         let queue = if asked == Mode::Gate { &self.gate } else { &self.line };
         let contender = |info: &ContenderInfo| Contender { id: info.id.clone(), ticket: None, mode: info.mode };
-        let view = QueueView::new(Version(1), queue.iter().map(contender).collect::<Vec<_>>());
+        let view = QueueView::new(ConnectionNumber(1), queue.iter().map(contender).collect::<Vec<_>>());
         match decide::decide(asked, waiter, &view) {
             Decision::WaitFor { .. } => false,
             Decision::Granted => asked != Mode::Gate || permits_fit,

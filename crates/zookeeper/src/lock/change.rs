@@ -72,7 +72,7 @@ async fn look(inner: &Inner, queue: &QueueName, path: &QueuePath, listing: &List
 }
 
 fn is_otherwise(view: &QueueView, seen: &QueueView) -> bool {
-    view.version != seen.version || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
+    view.connection != seen.connection || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
 }
 
 /// Sets a watch on a node that was not there; `None` if it is there by now.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{ContenderId, Departure, Operation, QueueName, Result, Ticket, Version};
+use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
 use crate::error::ClientErrorKind;
@@ -45,7 +45,7 @@ impl Wait {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> Result<(Self, (Call, Fired))> {
         let path = inner.path_of(queue)?;
         let mine = mine.and_then(|mine| inner.place_of(mine)).map(|(ticket, place)| {

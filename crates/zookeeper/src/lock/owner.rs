@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Bond, Entry, FencingToken, Owner, Revocation};
+use lockkeeper_core::{Entry, FencingToken, Lifetime, Owner, Revocation};
 use serde::{Deserialize, Serialize};
 
 /// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
@@ -53,9 +53,9 @@ impl ContenderData {
     /// Describes an entry that is about to be made. `shared` is the token of the contender whose place it is to share;
     /// `turn` tells it from the others of its transaction.
     pub(super) fn of(entry: &Entry, since_unix: Duration, shared: Option<FencingToken>, turn: u32) -> Self {
-        let frozen = match &entry.bond {
-            Bond::Session => None,
-            Bond::Persistent { reason } => Some(shortened(reason, REASON_BYTES_MAX)),
+        let frozen = match &entry.lifetime {
+            Lifetime::Session => None,
+            Lifetime::Persistent { reason } => Some(shortened(reason, REASON_BYTES_MAX)),
         };
         Self {
             host: shortened(&entry.owner.host, WORD_BYTES_MAX),
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_freeze_a_shared_place_and_a_request_are_kept_with_the_owner() {
         let mut frozen = entry(Owner::new("web-3", 1, "x"));
-        frozen.bond = Bond::Persistent { reason: "schema change".into() };
+        frozen.lifetime = Lifetime::Persistent { reason: "schema change".into() };
         let token = FencingToken::new(77, 0).unwrap();
         let data = ContenderData::of(&frozen, Duration::ZERO, Some(token), 0);
         let asked = data.with_request(&Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30))));

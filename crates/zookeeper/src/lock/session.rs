@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, Operation,
-    QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Version,
-    Withdrawal,
+    BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
+    Freshness, Operation, QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
+    ValueVersion, Withdrawal,
 };
 
 use crate::client::Client;
@@ -85,7 +85,7 @@ impl Session for ZooKeeperSession {
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
-        seen: Version,
+        seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
         match departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen) {
             Ok((wait, watch)) => Box::pin(wait.finish(watch)),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, QueueName, QueueView, Result, Version};
+use lockkeeper_core::{ConnectionNumber, Error, ErrorKind, Mode, Operation, Part, QueueName, QueueView, Result};
 use lockkeeper_zk_proto::message::Request;
 
 use crate::error::{ClientError, ClientErrorKind};
@@ -52,7 +52,7 @@ impl Listing {
             if let Some(name) = reading.junk.first() {
                 inner.report_junk(queue, name, reading.junk.len());
             }
-            let mut view = QueueView::new(Version(self.epoch), reading.contenders);
+            let mut view = QueueView::new(ConnectionNumber(self.epoch), reading.contenders);
             view.mutex_role = path.mutex_role(&inner.base);
             view.candidate = inner.naming.election.shown();
             view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(&self.line, layout, inner.foreign));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Bond, Entry, Error, ErrorKind, Mode, Operation, QueueName, Rank, Result, Ticket};
+use lockkeeper_core::{Entry, Error, ErrorKind, Lifetime, Mode, Operation, QueueName, Rank, Result, Ticket};
 use lockkeeper_zk_proto::message::{Create, CreateMode, MultiOperation, Request};
 
 use crate::lock::inner::Inner;
@@ -45,11 +45,11 @@ impl Wanted {
             None => inner.naming.at_tail(entry.ticket, entry.mode, queue.part()),
             Some(anchor) => inner.naming.beside(entry.ticket, anchor.sequence),
         };
-        let mode = match (&entry.bond, name.is_sequential) {
-            (Bond::Session, true) => CreateMode::EphemeralSequential,
-            (Bond::Session, false) => CreateMode::Ephemeral,
-            (Bond::Persistent { .. }, true) => CreateMode::PersistentSequential,
-            (Bond::Persistent { .. }, false) => CreateMode::Persistent,
+        let mode = match (&entry.lifetime, name.is_sequential) {
+            (Lifetime::Session, true) => CreateMode::EphemeralSequential,
+            (Lifetime::Session, false) => CreateMode::Ephemeral,
+            (Lifetime::Persistent { .. }, true) => CreateMode::PersistentSequential,
+            (Lifetime::Persistent { .. }, false) => CreateMode::Persistent,
         };
         let shared = anchor.as_ref().map(|anchor| anchor.token);
         let data = ContenderData::of(entry, inner.link.clock().unix_time(), shared, turn).to_bytes();

@@ -93,7 +93,7 @@ fn a_contender_elsewhere_is_a_mismatch_for_every_mode() {
                 assert_eq!(decide(asked, &id(me), &view), Decision::KindMismatch { found: elsewhere });
             }
             assert_eq!(kind_mismatch(asked, &view), Some(elsewhere));
-            assert_eq!(permits(1, 10, &view), Permits::KindMismatch { found: elsewhere });
+            assert_eq!(permits(1, 10, &view), PermitsDecision::KindMismatch { found: elsewhere });
         }
     }
 }
@@ -105,14 +105,14 @@ fn permits_fit_exactly_while_there_are_not_more_than_the_bound_with_them() {
         for wanted in 0..=8_u32 {
             for bound in 0..=8_u32 {
                 let expected = if taken as u64 + u64::from(wanted) <= u64::from(bound) {
-                    Permits::Fit
+                    PermitsDecision::Fit
                 } else {
-                    Permits::WaitForChange
+                    PermitsDecision::WaitForChange
                 };
                 assert_eq!(permits(wanted, bound, &view), expected, "{taken} + {wanted} of {bound}");
             }
         }
-        let too_many = if taken == 0 { Permits::Fit } else { Permits::WaitForChange };
+        let too_many = if taken == 0 { PermitsDecision::Fit } else { PermitsDecision::WaitForChange };
         assert_eq!(permits(u32::MAX, u32::MAX, &view), too_many);
     }
 }
@@ -121,6 +121,6 @@ fn permits_fit_exactly_while_there_are_not_more_than_the_bound_with_them() {
 #[test]
 fn of_permits_everything_counts() {
     for mode in MODES {
-        assert_eq!(permits(1, 2, &view(&[mode, Mode::Permit])), Permits::WaitForChange);
+        assert_eq!(permits(1, 2, &view(&[mode, Mode::Permit])), PermitsDecision::WaitForChange);
     }
 }

@@ -1,6 +1,6 @@
 //! What a departure proves, and whose wait it ends.
 
-use lockkeeper_core::{Contender, ContenderId, Mode, MutexRole, QueueView, Version};
+use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, Mode, MutexRole, QueueView};
 
 use super::queues::*;
 use crate::decide::*;
@@ -130,7 +130,7 @@ fn behind_one_that_may_be_a_writer_nothing_is_granted_without_another_look() {
         let waiting = decide(asked, &id(1), &view(&[ahead, asked]));
         assert_eq!(waiting, Decision::WaitFor { ahead: id(0), departure_grants: false }, "{asked} behind {ahead}");
     }
-    let share_left = QueueView::new(Version(1), [contender(9, Mode::Read), contender(1, Mode::Exclusive)]);
+    let share_left = QueueView::new(ConnectionNumber(1), [contender(9, Mode::Read), contender(1, Mode::Exclusive)]);
     let waits_on = Decision::WaitFor { ahead: id(9), departure_grants: false };
     assert_eq!(decide(Mode::Mutex, &id(1), &share_left), waits_on);
     let on_a_shared_path = changed(share_left, |view| view.mutex_role = MutexRole::Stranger);

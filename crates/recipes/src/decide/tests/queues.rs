@@ -1,6 +1,6 @@
 //! All queues that are checked, and the second definition of the decision: a table.
 
-use lockkeeper_core::{Contender, ContenderId, Mode, MutexRole, QueueView, Version};
+use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, Mode, MutexRole, QueueView};
 
 /// The most contenders of an exhaustively checked queue.
 pub(super) const CONTENDERS_MAX: usize = 6;
@@ -81,7 +81,7 @@ pub(super) fn changed(mut view: QueueView, change: impl FnOnce(&mut QueueView)) 
 
 pub(super) fn view(modes: &[Mode]) -> QueueView {
     let contenders = modes.iter().enumerate().map(|(number, &mode)| contender(number, mode));
-    QueueView::new(Version(1), contenders.collect::<Vec<_>>())
+    QueueView::new(ConnectionNumber(1), contenders.collect::<Vec<_>>())
 }
 
 /// Shows a queue of these modes to a contender of a kind.
