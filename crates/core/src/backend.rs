@@ -104,8 +104,8 @@ impl SessionTimeout {
 ///   may take effect all the same.
 /// - Order: a read shows all writes, of every client, that were acknowledged before the call, or a later state. A wait
 ///   returns at once if its condition is met already. Of several changes in a row only the last may be shown.
-/// - Connection loss: a read fails, or answers on the next connection (a view then has another [`ConnectionNumber`]). A write
-///   fails, and may have taken effect. A wait goes on, and answers after the reconnection, changed or not.
+/// - Connection loss: a read fails, or answers on the next connection (a view then has another [`ConnectionNumber`]). A
+///   write fails, and may have taken effect. A wait goes on, and answers after the reconnection, changed or not.
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
     fn bond(&self) -> &SessionBond;

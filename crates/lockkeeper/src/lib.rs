@@ -176,8 +176,8 @@ pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
 /// # Ok::<(), lockkeeper::Error>(())
 /// ```
 ///
-/// A URL that was parsed before may have got [defaults](ServiceUrl::with_default) from elsewhere, or credentials that are
-/// kept apart from it:
+/// A URL that was parsed before may have got [defaults](ServiceUrl::with_default) from elsewhere, or credentials that
+/// are kept apart from it:
 ///
 /// ```no_run
 /// use lockkeeper::ServiceUrl;

@@ -122,8 +122,8 @@ impl Entered {
         self.leave_within(Wait::Forever).map(granted)
     }
 
-    /// Leaves, and waits until all others of the round have left, for as long as `wait` says; `None` if the time was over
-    /// first.
+    /// Leaves, and waits until all others of the round have left, for as long as `wait` says; `None` if the time was
+    /// over first.
     pub fn leave_within(self, wait: Wait) -> Result<Option<()>> {
         let Self { entered, user } = self;
         user.call(async move { entered.leave_within(wait).await })

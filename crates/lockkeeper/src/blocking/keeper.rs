@@ -101,8 +101,8 @@ impl Keeper {
         Ok(Barrier::new(self.user.keeper.barrier(name)?, self.user.clone()))
     }
 
-    /// Returns the double barrier of this name, for this number of members. This costs nothing; the service learns of it
-    /// when the first member comes.
+    /// Returns the double barrier of this name, for this number of members. This costs nothing; the service learns of
+    /// it when the first member comes.
     #[doc(alias = "DistributedDoubleBarrier")]
     pub fn double_barrier(&self, name: &str, members: u32) -> Result<DoubleBarrier> {
         Ok(DoubleBarrier::new(self.user.keeper.double_barrier(name, members)?, self.user.clone()))

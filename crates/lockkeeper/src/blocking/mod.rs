@@ -43,23 +43,10 @@
 //!
 //! # Coming from Curator
 //!
-//! | Curator | here |
-//! | --- | --- |
-//! | `CuratorFramework`, `CuratorFrameworkFactory` | [`Keeper`], [`connect`]; [`Keeper::start`] with other settings |
-//! | `InterProcessMutex` | [`Mutex`] |
-//! | `acquire()`, `acquire(time, unit)` | [`Mutex::lock`], [`Mutex::lock_timeout`]; [`Mutex::try_lock`] for a time of 0 |
-//! | `release()`; `Locker` | [`Guard::release`], or drop the guard |
-//! | `InterruptedException` | none: give the wait a time ([`Mutex::lock_timeout`], [`Mutex::run_timeout`]), or close the keeper; in async code, drop the future |
-//! | `RetryNTimes`, `ExponentialBackoffRetry`, … | [`RetryPolicy`](crate::retry::RetryPolicy), for the keeper's own attempts and, by [`RetryPolicy::run`](crate::retry::RetryPolicy::run), for yours |
-//! | `isAcquiredInThisProcess()`, `isOwnedByCurrentThread()` | [`Mutex::is_held_here`] in any thread; `guard.hold().is_held()` in the thread that has the guard |
-//! | `getParticipantNodes()` | [`Keeper::contenders`] |
-//! | `makeRevocable()`, `RevocationListener` | [`Hold::revoked`](crate::Hold::revoked) |
-//! | `InterProcessSemaphoreMutex` | a [`Semaphore`] of one permit |
-//! | `InterProcessReadWriteLock`, `readLock()`, `writeLock()` | [`RwLock`], [`RwLock::read`], [`RwLock::write`] |
-//! | `InterProcessMultiLock` | [`MultiLock`] |
-//! | `InterProcessSemaphoreV2`, `Lease` | [`Semaphore`], [`Permit`] |
-//! | `DistributedBarrier`, `DistributedDoubleBarrier` | [`Barrier`], [`DoubleBarrier`] |
-//! | `SharedCount`, `SharedValue` | [`SharedCounter`], [`SharedValue`] |
+//! The classes are those of [the guide](crate::guide::moving), and as in Curator the thread is the owner. `acquire()`
+//! is [`Mutex::lock`], `acquire(time, unit)` is [`Mutex::lock_timeout`], and `release()` is [`Guard::release`], or the
+//! drop of the guard. `isOwnedByCurrentThread()` is `guard.hold().is_held()` in the thread that has the guard. Nothing
+//! interrupts a wait: give it a time, or close the keeper.
 //!
 //! On `zk:` URLs the layout is Curator's, so both stand in the same queue.
 
