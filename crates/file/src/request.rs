@@ -59,10 +59,15 @@ pub(crate) fn ask(session: &Inner, queue: &QueueName, contender: &ContenderId, r
 
 /// Reads what was asked of a contender, if anything was.
 pub(crate) fn read(directory: impl AsFd, ticket: Ticket) -> Option<Revocation> {
-    match shared_files::read(directory, &request_name(ticket), HEAD_BYTES_MAX + WHY_BYTES_MAX) {
+    let name = request_name(ticket);
+    match shared_files::read(&directory, &name, HEAD_BYTES_MAX + WHY_BYTES_MAX) {
         Ok(content) => content.map(|content| parse(&String::from_utf8_lossy(&content))),
-        // It is there, even if it cannot be read.
-        Err(_) => Some(Revocation::default()),
+        // What cannot be read is a request all the same, if it is there. This needs no descriptor, of which there may be
+        // none left.
+        Err(_) => {
+            let is_there = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+            is_there.then(Revocation::default)
+        }
     }
 }
 
@@ -158,8 +163,25 @@ fn thawed(session: &Inner, directory: &OwnedFd, queue: &QueueName) -> Result<(),
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rustix::fs::{Mode, OFlags};
 
     use super::*;
+
+    #[test]
+    fn a_request_that_cannot_be_read_counts_only_if_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let ticket = Ticket::from_bits(7);
+        let path = directory.path().join(request_name(ticket));
+        let open = |path: &Path| rustix::fs::open(path, OFlags::PATH, Mode::empty()).unwrap();
+        assert_eq!(read(open(directory.path()), ticket), None);
+        // A directory in its place cannot be read.
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(read(open(directory.path()), ticket), Some(Revocation::default()));
+        // Nothing can be opened below a file, and nothing is there.
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(read(open(&file), ticket), None);
+    }
 
     #[test]
     fn control_characters_are_not_shown() {
