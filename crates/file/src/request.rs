@@ -62,8 +62,8 @@ pub(crate) fn read(directory: impl AsFd, ticket: Ticket) -> Option<Revocation> {
     let name = request_name(ticket);
     match shared_files::read(&directory, &name, HEAD_BYTES_MAX + WHY_BYTES_MAX) {
         Ok(content) => content.map(|content| parse(&String::from_utf8_lossy(&content))),
-        // What cannot be read is a request all the same, if it is there. This needs no descriptor, of which there may be
-        // none left.
+        // What cannot be read is a request all the same, if it is there. This needs no descriptor, of which there may
+        // be none left.
         Err(_) => {
             let is_there = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
             is_there.then(Revocation::default)
