@@ -39,13 +39,13 @@ fn permit() -> lockkeeper_core::Entry {
 pub(crate) async fn watch_and_stop(part: &Part) {
     let session = session(&part.directory);
     let place = lock(&session, &queue(QUEUE)).await.unwrap();
-    let nobody = QueueView::new(ConnectionNumber(0), []);
+    let empty = QueueView::new(ConnectionNumber(0), []);
     for round in 0..part.number {
         let other = queue(&round.to_string());
         let waits = async {
             tokio::join!(
                 session.changed(&queue(QUEUE), &place.joined.view),
-                session.changed(&other, &nobody),
+                session.changed(&other, &empty),
                 session.value_changed(&queue(QUEUE), None),
                 place.joined.standing.lost(),
                 place.joined.standing.revoked(),

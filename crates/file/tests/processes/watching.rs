@@ -22,14 +22,14 @@ pub(crate) fn a_kill_is_told() {
     const ROUNDS: usize = 30;
     let directory = tempdir().unwrap();
     let session = own_session(directory.path());
-    let nobody = QueueView::new(ConnectionNumber(0), []);
+    let empty = QueueView::new(ConnectionNumber(0), []);
     let mut times: Vec<_> = (0..ROUNDS)
         .map(|_| {
             let holder = Helper::start("hold", directory.path(), 0);
             holder.hear_that("ready");
             holder.hear_that("held");
             block_on(async {
-                let seen = soon(session.changed(&queue(QUEUE), &nobody)).await.unwrap();
+                let seen = soon(session.changed(&queue(QUEUE), &empty)).await.unwrap();
                 assert_eq!(seen.contenders.len(), 1);
                 let watching = tokio::spawn({
                     let changed = session.changed(&queue(QUEUE), &seen);

@@ -46,7 +46,7 @@ impl SharedCounter {
         self.user.call(async move { counter.get().await })
     }
 
-    /// Writes the number, whatever it is.
+    /// Writes the number, without a comparison.
     pub fn set(&self, number: i32) -> Result<Count> {
         let counter = self.counter.clone();
         self.user.call(async move { counter.set(number).await })
@@ -92,7 +92,7 @@ impl SharedValue {
         self.user.call(async move { value.get().await })
     }
 
-    /// Writes the value, whatever it is; at most [`VALUE_BYTES_MAX`](crate::counter::VALUE_BYTES_MAX) bytes.
+    /// Writes the value, without a comparison; at most [`VALUE_BYTES_MAX`](crate::counter::VALUE_BYTES_MAX) bytes.
     pub fn set(&self, bytes: &[u8]) -> Result<ValueVersion> {
         let (value, bytes) = (self.value.clone(), bytes.to_vec());
         self.user.call(async move { value.set(&bytes).await })
