@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::auth::digest_identity;
 use crate::machine::{RequestHook, Seed, SeenRequest, ServerMachine, Settings, State};
 use crate::server::clock::Clock;
-use crate::server::core::{ARRIVALS_MAX, Core};
+use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
 use crate::server::error::ServerError;
 use crate::storage::Storage;
@@ -148,11 +148,15 @@ impl ServerBuilder {
         let mut machine = ServerMachine::from_state(settings, state, moment);
         machine.set_hook(hook);
         let (controls, control_receiver) = mpsc::unbounded_channel();
+        // As many wait here as the system lets clients connect: the descriptors are the limit.
+        let (accepted, accepted_receiver) = mpsc::unbounded_channel();
         let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
-        let core = Core::new(machine, clock, storage, control_receiver, arrival_receiver);
+        let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
+        let core = Core::new(machine, clock, storage, inputs);
         let core = tokio::spawn(core.run());
         Ok(EmbeddedServer::new(Parts {
             controls,
+            accepted,
             arrivals,
             listener: listener.map(|(listener, address)| (Arc::new(listener), address)),
             core,

@@ -10,7 +10,7 @@ use crate::machine::{Input, Moment, ServerMachine};
 use crate::server::clock::Clock;
 use crate::server::control::{Control, Inspection};
 use crate::server::delivery::Delivery;
-use crate::server::link::Arrival;
+use crate::server::link::{Accepted, Arrival};
 use crate::storage::{Storage, StorageEvent};
 
 /// How many arrivals wait for the core before connections are read no further.
@@ -28,42 +28,39 @@ pub(super) struct Core {
     clock: Clock,
     delivery: Delivery,
     storage: Option<Storage>,
-    controls: mpsc::UnboundedReceiver<Control>,
-    arrivals: mpsc::Receiver<Arrival>,
+    inputs: Inputs,
     paused_at: Option<Instant>,
+}
+
+/// What reaches the core from handles and connections.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    pub(super) controls: mpsc::UnboundedReceiver<Control>,
+    pub(super) accepted: mpsc::UnboundedReceiver<Accepted>,
+    pub(super) arrivals: mpsc::Receiver<Arrival>,
 }
 
 /// Why the core woke up.
 enum Wake {
     Control(Option<Control>),
+    Accepted(Accepted),
     Arrivals(Vec<Arrival>),
     Storage(StorageEvent),
     Time,
 }
 
 impl Core {
-    pub(super) fn new(
-        machine: ServerMachine,
-        clock: Clock,
-        storage: Option<Storage>,
-        controls: mpsc::UnboundedReceiver<Control>,
-        arrivals: mpsc::Receiver<Arrival>,
-    ) -> Self {
-        Self {
-            machine: Some(machine),
-            clock,
-            delivery: Delivery::default(),
-            storage,
-            controls,
-            arrivals,
-            paused_at: None,
-        }
+    pub(super) fn new(machine: ServerMachine, clock: Clock, storage: Option<Storage>, inputs: Inputs) -> Self {
+        Self { machine: Some(machine), clock, delivery: Delivery::default(), storage, inputs, paused_at: None }
     }
 
     /// Runs until it is told to end, or all handles to tell it are gone.
     pub(super) async fn run(mut self) {
         loop {
-            match self.wake().await {
+            let wake = self.wake().await;
+            // Another thread may just have accepted the connection that this is about.
+            self.take_accepted();
+            match wake {
                 Wake::Control(None) => return,
                 Wake::Control(Some(Control::Shutdown(done))) => {
                     self.finish().await;
@@ -71,6 +68,7 @@ impl Core {
                     return;
                 }
                 Wake::Control(Some(control)) => self.obey(control),
+                Wake::Accepted(accepted) => self.accept(accepted),
                 Wake::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| self.arrive(arrival)),
                 Wake::Storage(event) => {
                     if !self.hear_of_storage(event) {
@@ -92,19 +90,28 @@ impl Core {
         // In this order: the handle first, then what is due, then clients.
         tokio::select! {
             biased;
-            control = self.controls.recv() => Wake::Control(control),
+            control = self.inputs.controls.recv() => Wake::Control(control),
+            // Also during a pause, as the system's backlog does: what cuts connections then cuts these too.
+            Some(accepted) = self.inputs.accepted.recv() => Wake::Accepted(accepted),
             event = next_event(self.storage.as_mut()) => Wake::Storage(event),
             () = sleep_until_some(next_wake) => Wake::Time,
-            _ = self.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
+            _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
         }
+    }
+
+    fn take_accepted(&mut self) {
+        while let Ok(accepted) = self.inputs.accepted.try_recv() {
+            self.accept(accepted);
+        }
+    }
+
+    fn accept(&mut self, Accepted { id, peer, link }: Accepted) {
+        self.delivery.add(id, link);
+        self.handle(Input::Accepted { connection: id, peer });
     }
 
     fn arrive(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Accepted { id, peer, link } => {
-                self.delivery.add(id, link);
-                self.handle(Input::Accepted { connection: id, peer });
-            }
             Arrival::Bytes(connection, bytes) => {
                 self.handle(Input::Bytes { connection, bytes: &bytes });
                 if self.machine.as_ref().is_some_and(|machine| machine.answered_bytes() > ANSWERED_BYTES) {

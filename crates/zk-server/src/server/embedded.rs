@@ -16,7 +16,7 @@ use crate::machine::SeenRequest;
 use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
-use crate::server::link::{Arrival, link};
+use crate::server::link::{Accepted, Arrival, link};
 
 /// How much an in-memory connection holds each way, in bytes: as much as a socket.
 const DUPLEX_BYTES: usize = 64 << 10;
@@ -61,6 +61,7 @@ pub struct EmbeddedServer {
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) controls: mpsc::UnboundedSender<Control>,
+    pub(super) accepted: mpsc::UnboundedSender<Accepted>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) listener: Option<(Arc<TcpListener>, SocketAddr)>,
     pub(super) core: JoinHandle<()>,
@@ -72,6 +73,7 @@ struct Entrance {
     controls: mpsc::WeakUnboundedSender<Control>,
     /// Held by the handle only: without it the core ends.
     _alive: Option<mpsc::UnboundedSender<Control>>,
+    accepted: mpsc::UnboundedSender<Accepted>,
     arrivals: mpsc::Sender<Arrival>,
     next_id: Arc<AtomicU64>,
     /// How many bytes wait for clients.
@@ -98,6 +100,7 @@ impl EmbeddedServer {
         let entrance = Entrance {
             controls: parts.controls.downgrade(),
             _alive: Some(parts.controls),
+            accepted: parts.accepted,
             arrivals: parts.arrivals,
             next_id: Arc::new(AtomicU64::new(1)),
             queued_bytes: Arc::new(AtomicUsize::new(0)),
@@ -243,8 +246,11 @@ impl Entrance {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let task = link(id, peer, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
-        tokio::spawn(task.run(stream, cut));
+        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
+        // Before the task runs; and a core that has stopped serves no client, so the stream ends here.
+        if self.accepted.send(Accepted { id, peer, link }).is_ok() {
+            tokio::spawn(task.run(stream, cut));
+        }
     }
 }
 

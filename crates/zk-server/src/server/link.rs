@@ -28,11 +28,17 @@ const QUEUED_BYTES_TOTAL_MAX: usize = 2 << 30;
 /// How long a closed connection may take to send what was queued before it was closed.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What a connection's task tells the core, in this order: one sender and one channel keep it.
+/// A client that connected. The core learns of it before its task runs, and so before anything that its task tells.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) id: ConnectionId,
+    pub(super) peer: SocketAddr,
+    pub(super) link: Link,
+}
+
+/// What a connection's task tells the core.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// A client connected.
-    Accepted { id: ConnectionId, peer: SocketAddr, link: Link },
     /// Bytes came.
     Bytes(ConnectionId, Bytes),
     /// Nothing more comes.
@@ -66,7 +72,6 @@ pub(super) struct Link {
 /// The task's end of it.
 #[derive(Debug)]
 pub(super) struct LinkTask {
-    accepted: Arrival,
     id: ConnectionId,
     chunks: mpsc::UnboundedReceiver<Chunk>,
     queue: Arc<Queue>,
@@ -74,19 +79,13 @@ pub(super) struct LinkTask {
     arrivals: mpsc::Sender<Arrival>,
 }
 
-/// Makes the task of a connection, which hands the other end to the core. `total` counts what waits for all clients of
-/// a server.
-pub(super) fn link(
-    id: ConnectionId,
-    peer: SocketAddr,
-    arrivals: mpsc::Sender<Arrival>,
-    total: Arc<AtomicUsize>,
-) -> LinkTask {
+/// Makes the two ends of a connection. `total` counts what waits for all clients of a server.
+pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, total: Arc<AtomicUsize>) -> (Link, LinkTask) {
     let (chunk_sender, chunks) = mpsc::unbounded_channel();
     let (reset_sender, reset) = oneshot::channel();
     let queue = Arc::new(Queue { bytes: AtomicUsize::new(0), total, written: Notify::new() });
     let link = Link { chunks: chunk_sender, queue: Arc::clone(&queue), reset: reset_sender };
-    LinkTask { accepted: Arrival::Accepted { id, peer, link }, id, chunks, queue, reset, arrivals }
+    (link, LinkTask { id, chunks, queue, reset, arrivals })
 }
 
 impl Queue {
@@ -144,10 +143,7 @@ impl LinkTask {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { accepted, id, mut chunks, queue, reset, arrivals } = self;
-        if arrivals.send(accepted).await.is_err() {
-            return;
-        }
+        let Self { id, mut chunks, queue, reset, arrivals } = self;
         let (mut reader, mut writer) = tokio::io::split(stream);
         let reading = async {
             read_all(id, &mut reader, &arrivals, &queue).await;
@@ -230,33 +226,5 @@ where
         }
         queue.remove(batch.len());
         batch.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::*;
-
-    /// On two threads the core could else hear of the bytes first, and lose them.
-    #[tokio::test]
-    async fn a_client_that_asks_and_leaves_at_once_is_told_as_accepted_then_its_bytes_then_its_end() {
-        let (mut client, server) = tokio::io::duplex(64);
-        client.write_all(b"ruok").await.unwrap();
-        client.shutdown().await.unwrap();
-        let (sender, mut arrivals) = mpsc::channel(1);
-        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let task = link(ConnectionId::new(7), peer, sender, Arc::default());
-        tokio::spawn(task.run(server, |_| ()));
-        let Some(Arrival::Accepted { id, link, .. }) = arrivals.recv().await else {
-            panic!("the connection is told first");
-        };
-        let Some(Arrival::Bytes(of, bytes)) = arrivals.recv().await else {
-            panic!("its bytes are told next");
-        };
-        assert_eq!((of, bytes.as_ref()), (id, &b"ruok"[..]));
-        drop(link);
-        assert!(matches!(arrivals.recv().await, Some(Arrival::Closed(closed)) if closed == id));
     }
 }

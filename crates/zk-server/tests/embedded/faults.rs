@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, EventKind, OpCode, Request, Response};
 use lockkeeper_zk_server::EmbeddedServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::{Client, create, create_as, exists};
@@ -50,6 +51,42 @@ async fn cut_connections_leave_their_sessions() {
     assert_eq!((server.watches_count().await, server.connections_count().await), (0, 0));
     let mut client = reconnect(&server, &client).await;
     assert!(client.ask(exists("/mine", false)).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_connection_counts_from_the_call_that_made_it_and_is_cut_in_every_state_of_the_server() {
+    let server = EmbeddedServer::start().await.unwrap();
+    let mut clients = vec![server.connect_duplex()];
+    assert_eq!(server.connections_count().await, 1);
+    assert_eq!(server.reset_connections().await, 1);
+    server.blackhole(true);
+    clients.push(server.connect_duplex());
+    assert_eq!(server.reset_connections().await, 1, "nothing comes in, and yet the client is connected");
+    server.blackhole(false);
+    server.pause();
+    clients.push(server.connect_duplex());
+    assert_eq!(server.reset_connections().await, 1, "the server is paused, and yet the client is connected");
+    server.resume();
+    clients.push(server.connect_duplex());
+    server.restart().await;
+    assert_eq!(server.connections_count().await, 0);
+    for mut client in clients {
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "the connection was cut");
+    }
+}
+
+/// On two threads a connection and its first bytes reach the server by different ways.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_bytes_of_no_connection_are_lost() {
+    const CLIENTS: usize = 5_000;
+    let server = EmbeddedServer::start().await.unwrap();
+    for _ in 0..CLIENTS {
+        let mut client = server.connect_duplex();
+        client.write_all(b"ruok").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "imok");
+    }
 }
 
 #[tokio::test]
