@@ -172,9 +172,10 @@ impl Hold {
         revocation
     }
 
-    /// Returns the place that is held, as its service sees it, for what one service alone offers.
-    pub fn standing(&self) -> &dyn Standing {
-        &*self.state.standing
+    /// Returns the place that is held, as its service sees it, for what one service alone offers; `None` once the hold
+    /// is over, also if its place is kept for a least time.
+    pub fn standing(&self) -> Option<&dyn Standing> {
+        self.is_held().then(|| &*self.state.standing)
     }
 }
 

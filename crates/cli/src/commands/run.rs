@@ -216,7 +216,7 @@ impl Run {
             stand_by,
             command: self.args.command.clone(),
             environment: self.environment(hold, address),
-            lifeline: lockkeeper::lifeline(hold.standing()).filter(|_| hold.is_held()),
+            lifeline: hold.standing().and_then(lockkeeper::lifeline),
             safe_until: Box::new({
                 let hold = hold.clone();
                 move || hold.liveness().safe_until().unwrap_or_else(|| SafeUntil::At(SystemClock.now()))

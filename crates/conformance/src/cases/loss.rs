@@ -43,6 +43,7 @@ async fn assert_lost(guard: MutexGuard, reason: LossReason) {
     assert_eq!(hold.liveness(), Liveness::Lost(reason));
     assert!(!hold.is_held());
     assert_eq!(hold.safe_for(), Some(Duration::ZERO));
+    assert!(hold.standing().is_none());
     let error = soon("the release", guard.release()).await.expect_err("the hold was lost");
     assert_eq!(error.kind(), ErrorKind::Lost(reason));
     assert_eq!(error.advice(), Advice::Permanent);

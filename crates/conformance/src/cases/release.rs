@@ -145,6 +145,7 @@ async fn hold_clones(fixture: &dyn Fixture) {
     assert_eq!(soon("the loss", lost).await.expect("no panic"), LossReason::Released);
     assert_eq!(hold.liveness(), Liveness::Lost(LossReason::Released));
     assert_eq!(hold.safe_for(), Some(Duration::ZERO));
+    assert!(hold.standing().is_none(), "a lock given back cannot be kept by a lifeline");
 
     let next = bob.lock("door").await;
     assert!(!hold.is_held(), "another's grant revives no hold");
