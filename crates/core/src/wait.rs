@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::BootInstant;
 
-/// How long a caller waits for what it asks for: the one way to say it, in every recipe.
+/// How long a caller waits for what it asks for.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,11 +38,16 @@ pub enum Wait {
 }
 
 impl Wait {
+    /// Tells whether there is no time at all: only what is to be had at once counts.
+    pub const fn is_none(self) -> bool {
+        matches!(self, Self::No | Self::AtMost(Duration::ZERO))
+    }
+
     /// Fixes when a wait that begins now ends, for callers that wait for several things in a row.
     #[must_use]
     pub fn starting(self, now: BootInstant) -> Self {
         match self {
-            Self::AtMost(time) if time.is_zero() => Self::No,
+            _ if self.is_none() => Self::No,
             Self::AtMost(time) => Self::Until(now.saturating_add(time)),
             Self::No | Self::Until(_) | Self::Forever => self,
         }

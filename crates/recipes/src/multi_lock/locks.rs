@@ -92,7 +92,7 @@ impl MultiLock {
     }
 
     /// Waits until all locks are granted, for as long as `wait` says in all; `None` if the time was up first, and then
-    /// none is held.
+    /// none is held. [`Wait::Until`] is read on each keeper's own clock.
     pub async fn lock_within(&self, wait: Wait) -> Result<Option<MultiGuard>> {
         OwnerKey::new().lock_all_within(self, wait).await
     }
@@ -175,7 +175,7 @@ impl OwnerKey {
     /// Waits until this owner has all locks, as [`MultiLock::lock_within`] does; those that it has already count.
     /// Errors are also those of [`OwnerKey::lock_all`].
     pub async fn lock_all_within(&self, locks: &MultiLock, wait: Wait) -> Result<Option<MultiGuard>> {
-        if matches!(wait, Wait::No | Wait::AtMost(Duration::ZERO)) {
+        if wait.is_none() {
             // The look at the first one comes just before it is taken.
             for member in &locks.members[1..] {
                 if !self.has(member.wanted().0) && !member.looks_free().await? {
