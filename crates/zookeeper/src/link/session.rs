@@ -226,11 +226,12 @@ impl Link {
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let result = act(&mut state);
-        state.route_events(&self.status, &self.bond);
-        state.publish(self.status_now().phase, &self.bond);
+        // Before a caller is told of the connection, so that it finds the notice.
         if let Some(timeout) = state.take_new_timeout() {
             self.bond.set_notice(self.notice_under(timeout));
         }
+        state.route_events(&self.status, &self.bond);
+        state.publish(self.status_now().phase, &self.bond);
         result
     }
 }
