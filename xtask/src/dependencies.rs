@@ -119,7 +119,7 @@ fn new_duplicates(dependencies: &[Dependency<'_>], twice: &[Twice]) -> Vec<Strin
         if found.len() > 1 && !found.iter().all(|one| listed.contains(&one.as_str())) {
             let found: Vec<String> = found.into_iter().collect();
             breaches.push(format!(
-                "{name} is built as {}: `cargo tree -i {name}@VERSION` shows its users; unite them, or say why in TWICE",
+                "{name} is built as {}: see `cargo tree -i {name}@VERSION`; unite them, or say why in TWICE",
                 found.join(" and ")
             ));
         }
