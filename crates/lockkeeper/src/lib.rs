@@ -33,7 +33,7 @@
 //! | [`election`] | one leader: an election, a latch, a selector |
 //! | [`barrier`] | waiting until a way is open; starting and ending together |
 //! | [`counter`] | one small value or number, compared and set |
-//! | [`blocking`] | all of them for threads, in programs without a runtime |
+//! | [`blocking`] | locks, elections, barriers and counters for threads, in programs without a runtime |
 //! | [`backend`], [`testing`] | services of one's own; a service whose faults a test chooses |
 //!
 //! # Ending a program

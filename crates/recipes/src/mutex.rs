@@ -40,12 +40,12 @@ use lockkeeper_core::{Mode, QueueName, Result, Wait};
 ///   ([`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed)).
 /// - Connection loss: a contender keeps its place while the session lives. When the session ends, it joins again at the
 ///   tail under a new one and reports [`Event::Rejoining`](crate::Event::Rejoining).
-/// - A call that tries (`try_…`) retries nothing: it also returns transient errors, such as the one after a connection
-///   loss.
-/// - A timeout (`…_timeout`) covers everything, also the opening of a session and attempts that failed. It holds also
-///   while the connection is lost. A timeout of zero is the call that tries. If the time is up before a place in the
-///   queue was reached, the answer is a transient error and not `None`: the last failure, or that the service has not
-///   answered.
+/// - A call without a wait (`try_…`, `Wait::No`, a time of zero) retries nothing: it also returns transient errors,
+///   such as the one after a connection loss.
+/// - A time (`…_timeout`, `Wait::AtMost`, `Wait::Until`) covers everything, also the opening of a session and attempts
+///   that failed. It holds also while the connection is lost. A timeout of zero is the call that tries. If the time is
+///   up before a place in the queue was reached, the answer is a transient error and not `None`: the last failure, or
+///   that the service has not answered.
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 #[doc(alias = "InterProcessSemaphoreMutex")]

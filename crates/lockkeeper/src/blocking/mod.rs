@@ -33,8 +33,8 @@
 //! # Errors
 //!
 //! The errors of a method are those of its async counterpart. For mutexes, read/write locks and multi-locks that is the
-//! method of [`OwnerKey`](crate::OwnerKey) with the same name (`lock_all` for `lock` of a [`MultiLock`]), for all
-//! others the method of the async type with the same name. In addition:
+//! method of [`OwnerKey`](crate::OwnerKey) with the same name, or `…_within` (`lock_all_within` for a [`MultiLock`]),
+//! for all others the method of the async type with the same name. In addition:
 //!
 //! - [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) for a call on the thread `lockkeeper` itself, by an
 //!   [`Observer`](crate::Observer), that would have to wait;

@@ -112,7 +112,7 @@ pub(crate) struct Vacant<'a> {
 }
 
 impl Vacant<'_> {
-    /// Waits until both queues beside each other are empty.
+    /// Waits until no part of the lock has a contender.
     async fn until_vacant(&self, session: &Arc<dyn Session>, progress: &mut Progress) -> Result<()> {
         loop {
             let view = until_gone(session, self.lock, progress, last_of_all).await?;

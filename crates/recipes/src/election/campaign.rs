@@ -84,6 +84,7 @@ impl Campaigner {
 
     /// Returns the hold by which it leads, if it may be believed now.
     pub(super) fn leadership(&self) -> Option<Hold> {
+        // The status is not borrowed any more while observers are told of a loss.
         let status = self.status.borrow().clone();
         leadership(status)
     }
