@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use lockkeeper_core::Part;
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -32,6 +33,10 @@ const SHARERS_MAX: usize = QUEUED_REQUESTS_MAX;
 /// The least number of lists at which those that are answered are forgotten. From then on it is twice as many as were
 /// left the last time, so that what it takes is spread over the calls between.
 const LISTS_SWEPT_MIN: usize = 256;
+
+/// How much later than asked for a timer rings when this process has stood still; and how long the connection then has
+/// to read the answer, which may have come meanwhile.
+const STALL_MIN: Duration = Duration::from_millis(100);
 
 /// A list under way, with a sync before it or not, and with a list of the lock's own node if the queue lies elsewhere.
 pub(super) struct SharedList {
@@ -96,10 +101,18 @@ impl ListShare {
         tokio::select! {
             biased;
             listing = self.list.listing.wait() => listing.clone(),
-            // A list that is there already needs no timer.
-            () = async { self.clock.sleep_until(self.give_up_at).await } => {
+            () = self.time_is_up() => {
                 Err(ClientError::unanswered_in_time(OpCode::GetChildren, &self.list.path))
             }
+        }
+    }
+
+    /// Waits until the time is up and what came in time was read.
+    async fn time_is_up(&self) {
+        self.clock.sleep_until(self.give_up_at).await;
+        let now = self.clock.now();
+        if now.saturating_duration_since(self.give_up_at) > STALL_MIN {
+            self.clock.sleep_until(now.saturating_add(STALL_MIN)).await;
         }
     }
 }
@@ -255,7 +268,31 @@ impl fmt::Debug for ListShare {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::clock::TestClock;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_stood_still_past_its_time_has_the_answer_that_came_meanwhile() {
+        for (stood_still, has_answer) in [(Duration::from_secs(12), true), (Duration::ZERO, false)] {
+            let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
+            let list = Arc::new(SharedList::of("/a", Freshness::Behind, 1, clock.now()));
+            let give_up_at = clock.now().saturating_add(Duration::from_secs(5));
+            let share = ListShare { list: list.clone(), clock, give_up_at };
+            let asking = tokio::spawn(async move { share.listing().await });
+            tokio::task::yield_now().await;
+            tokio::time::advance(stood_still).await;
+            // The connection reads after the caller was woken.
+            tokio::time::sleep(Duration::from_millis(if has_answer { 1 } else { 5_001 })).await;
+            list.note(|gathering| {
+                gathering.answers[0] = Some(Answer::none(ClientError::session_lost(OpCode::GetChildren, "/a")));
+                gathering.handed_over = Some(Ok(()));
+            });
+            let error = asking.await.expect("no panic").expect_err("it says why there is no list");
+            let in_vain = ClientError::unanswered_in_time(OpCode::GetChildren, "/a");
+            assert_eq!(error.to_string() != in_vain.to_string(), has_answer, "{error}");
+        }
+    }
 
     #[test]
     fn lists_under_way_are_swept_seldom_and_those_that_were_answered_are_forgotten() {
