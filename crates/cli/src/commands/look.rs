@@ -1,10 +1,11 @@
 //! `ls`, `show` and `capabilities`: looking at a service without taking part.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock, SystemClock};
-use lockkeeper::retry::RetryPolicy;
-use lockkeeper::{Advice, Keeper, QueueName};
+use lockkeeper::retry::{Attempts, RetryPolicy};
+use lockkeeper::{Advice, Error, Keeper, QueueName};
 use tokio::time::timeout;
 
 use super::service::{answer, block_on_closing, open, open_by};
@@ -27,15 +28,15 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
     let keeper = open_by(global, &settings)?;
     let locks = block_on_closing(&keeper, async {
         keeper.tidy().await;
-        persistently(&keeper, settings.retry, || listed(&keeper, prefix)).await
+        listed(&keeper, &looks(&keeper, settings.retry), prefix).await
     })??;
     answer(global, &locks, || output::list(&locks))
 }
 
-async fn listed(keeper: &Keeper, prefix: &str) -> lockkeeper::Result<Vec<ListedLock>> {
+async fn listed(keeper: &Keeper, looks: &Attempts<Error>, prefix: &str) -> lockkeeper::Result<Vec<ListedLock>> {
     let mut locks = Vec::new();
-    for name in keeper.queues(prefix).await? {
-        let queue = keeper.contenders(name.as_str()).await?;
+    for name in looks.run(|| keeper.queues(prefix)).await? {
+        let queue = looks.run(|| keeper.contenders(name.as_str())).await?;
         // A contender may have left since the queues were listed.
         if !queue.is_empty() {
             locks.push(ListedLock::new(name.as_str(), &queue, SystemClock.unix_time()));
@@ -60,34 +61,26 @@ pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let settings = Settings::load(global)?;
     let keeper = open_by(global, &settings)?;
-    let look = || keeper.contenders(name.as_str());
-    let queue = block_on_closing(&keeper, persistently(&keeper, settings.retry, look))??;
+    let looks = looks(&keeper, settings.retry);
+    let queue = block_on_closing(&keeper, looks.run(|| keeper.contenders(name.as_str())))??;
     let shown = ShownLock::new(name.as_str(), keeper.service(), &queue, SystemClock.unix_time());
     answer(global, &shown, || shown.text())
 }
 
-/// Looks again while the service cannot be reached, by the policy if there is one and for a short time otherwise, and
-/// mentions the first failure.
-async fn persistently<Look, Output>(
-    keeper: &Keeper,
-    policy: Option<RetryPolicy>,
-    look: impl FnMut() -> Look,
-) -> lockkeeper::Result<Output>
-where
-    Look: Future<Output = lockkeeper::Result<Output>>,
-{
+/// The attempts at each look: made again while the service cannot be reached, by the policy if there is one and for a
+/// short time otherwise. The first failure of all is mentioned.
+fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Error> {
     let service = keeper.service();
     let limit = if policy.is_some() { String::new() } else { format!(" for {}s", TRY_MAX.as_secs()) };
+    let is_mentioned = AtomicBool::new(false);
     policy
         .unwrap_or_else(|| RetryPolicy::until_elapsed(TRY_MAX, TRY_PAUSE))
-        .attempts(|error: &lockkeeper::Error| error.advice() == Advice::Transient)
+        .attempts(|error: &Error| error.advice() == Advice::Transient)
         .listener(move |failure| {
-            if failure.attempt == 1 {
+            if !is_mentioned.swap(true, Ordering::Relaxed) {
                 say(&format!("cannot look at {service}, trying again{limit}: {:#}", failure.error));
             }
         })
-        .run(look)
-        .await
 }
 
 /// Says what the service promises.
