@@ -332,8 +332,13 @@ impl Runner {
 
     /// Waits for the end of the watchdog, ends what it left if it was killed, and sums up.
     async fn finish(mut self) -> io::Result<(Outcome, Option<Leaving>)> {
-        // Unless it is over, its sockets are closed: it is ending or dead. Once it is dead, the command has come to us.
-        let leaving = Some(Leaving::of(self.watchdog)).filter(|_| self.is_over());
+        let leaving = if self.is_over() {
+            Some(Leaving::of(self.watchdog))
+        } else {
+            // Its sockets are closed: it is ending or dead. Once it is dead, the command has come to us.
+            drop(Leaving::of(self.watchdog));
+            None
+        };
         let is_orphaned = self.ended.is_none() && self.failure.is_none();
         if let (true, Some(group)) = (is_orphaned, self.group) {
             end_group(group).await;
