@@ -60,20 +60,12 @@ pub(crate) async fn grant_by<A: Attempt>(shared: &Shared, attempt: &A, wait: Wai
     if wait == Wait::No {
         return try_unless_held_up(shared, attempt).await;
     }
-    let deadline = wait.deadline(now);
     refuse(shared, attempt)?;
     let mut progress = Progress::NoPlace(None);
-    let time_is_up = async {
-        match deadline {
-            Some(deadline) => shared.clock.sleep_until(deadline).await,
-            None => std::future::pending().await,
-        }
-    };
     let granted = tokio::select! {
         biased;
-        granted = persist(shared, attempt, &mut progress) => Some(granted?),
+        granted = shared.by(wait, persist(shared, attempt, &mut progress)) => granted.transpose()?,
         closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
-        () = time_is_up => None,
     };
     // What was granted at the moment in which the keeper was drained is given back.
     refuse(shared, attempt)?;
