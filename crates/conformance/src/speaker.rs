@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ContenderId, ContenderInfo, Enqueued, Entry, Freshness, Mode, Owner, Part, QueueName, QueueView, Session,
-    Ticket,
+    Backend, ContenderId, ContenderInfo, Enqueued, Entry, Extent, Freshness, Mode, Owner, Part, QueueName, QueueView,
+    Session, Ticket,
 };
 
 use crate::fixture::{Client, Fault, Fixture};
@@ -49,7 +49,9 @@ impl Speaker {
     }
 
     pub(crate) async fn view(&self, queue: &QueueName) -> QueueView {
-        soon("the view", self.session.view(queue, Freshness::Latest)).await.expect("the queue can be looked at")
+        soon("the view", self.session.view(queue, Freshness::Latest, Extent::Whole))
+            .await
+            .expect("the queue can be looked at")
     }
 
     pub(crate) async fn ids(&self, queue: &QueueName) -> Vec<ContenderId> {

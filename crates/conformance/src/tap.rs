@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
-    ValueVersion, Withdrawal,
+    Expected, Extent, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket,
+    Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -137,9 +137,9 @@ impl Session for TapSession {
         self.inner.is_held_up(queue)
     }
 
-    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+    fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         self.tap.counts.looks.fetch_add(1, Ordering::SeqCst);
-        self.tap.paced(self.inner.view(queue, freshness))
+        self.tap.paced(self.inner.view(queue, freshness, extent))
     }
 
     fn departure(

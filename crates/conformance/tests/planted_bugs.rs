@@ -30,6 +30,8 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::TellsOfDeparturesTooSoon, "a departure is told to all its waiters and to no others"),
     (Bug::NeverTellsOfDepartures, "a guard that is dropped gives the lock to the next"),
     (Bug::MissesDepartedAhead, "the departure of a contender that is gone is answered at once"),
+    (Bug::OmitsUncounted, "a view of a long queue shows a place whom it waits for and how many are ahead"),
+    (Bug::OmitsAllButOneAhead, "a view of a long queue shows a place whom it waits for and how many are ahead"),
     (Bug::WakesEverybody, "a release wakes the next waiter and no other"),
     (Bug::ForgetsWithdrawals, "a guard that is dropped gives the lock to the next"),
     (Bug::WithdrawsWhenPolled, "a release that is never polled is done all the same"),

@@ -17,7 +17,7 @@ use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
 use crate::token::FencingToken;
-use crate::view::{ConnectionNumber, Freshness, QueueView};
+use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 
 /// The most entries that are taken in at once: what fits into one request of every service with room to spare.
 pub const ENTRIES_MAX: usize = 1_000;
@@ -119,21 +119,24 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Lists a queue, as [fresh](Freshness) as is asked for, without the contenders that are known to be dead.
-    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>>;
+    /// Lists a queue, as [fresh](Freshness) as is asked for and [as far](Extent) as is asked for, without the contenders
+    /// that are known to be dead.
+    fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>>;
 
     /// Takes places at the tail of a queue, one for each entry: all of them or none; at most [`ENTRIES_MAX`].
     ///
     /// The order is the order in which the service takes the entries in; entries of one session into one queue stand in
     /// the order of the calls. Nothing new ever appears ahead of a contender once seen. Tokens grow along the queue,
-    /// and over its whole life. Each answer shows the queue with all of the entries in it. No client sees a part of
+    /// and over its whole life. Each answer shows the queue with all of the entries in it, whole if they are
+    /// [counted](crate::Mode::is_counted), else at least [around](Extent::Around) the entry. No client sees a part of
     /// them before the rest, except after withdrawals.
     ///
     /// # Errors
     ///
     /// Transient if it did not take effect, unknown if it may have: then the tickets find the entries again. After a
     /// connection loss it looks for the tickets under the same session, else it fails.
-    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if there are too many.
+    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if there are too many entries; transient if the
+    /// service has no room for them now, as when its memory is full.
     ///
     /// # Cancellation
     ///
@@ -252,7 +255,7 @@ pub struct Enqueued {
     pub id: ContenderId,
     /// Our token if we are granted the lock from this place.
     pub token: FencingToken,
-    /// The queue as it stood just after we joined; we are in it.
+    /// The queue as it stood just after we joined, as far as [`Session::enqueue`] says; we are in it.
     pub view: QueueView,
     /// What may be believed of our place from now on.
     pub standing: Arc<dyn Standing>,

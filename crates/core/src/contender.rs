@@ -93,6 +93,12 @@ impl Mode {
         }
     }
 
+    /// Tells whether contenders of this mode are counted, so that all of them matter; the others stand in an order, and
+    /// few of them do.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Permit | Self::Member)
+    }
+
     /// Reads a mode's name.
     pub fn from_name(name: &str) -> Option<Self> {
         const ALL: [Mode; 8] = [

@@ -44,5 +44,5 @@ pub use opener::{Openable, Opener};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
-pub use view::{ConnectionNumber, Freshness, MutexRole, QueueView};
+pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};
 pub use wait::Wait;

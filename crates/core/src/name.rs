@@ -55,6 +55,16 @@ pub enum Part {
     Permits,
 }
 
+impl Part {
+    /// Names the parts of a lock whose contenders ask for another kind of lock than those of this part.
+    pub const fn of_other_kinds(self) -> &'static [Self] {
+        match self {
+            Self::Line => &[Self::Permits, Self::Gate],
+            Self::Gate | Self::Permits => &[Self::Line],
+        }
+    }
+}
+
 impl QueueName {
     /// Checks a name.
     ///

@@ -21,6 +21,18 @@ pub enum Freshness {
     AfterDeparture,
 }
 
+/// How much of a queue a view must show; it may always show more.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "each backend answers every one")]
+pub enum Extent<'a> {
+    /// All contenders.
+    Whole,
+    /// What decides for one place whether its turn has come, as [`QueueView::around`] says: the place of this
+    /// contender, or one at the tail that is not taken yet. It keeps a join in a queue of thousands from reading
+    /// thousands of contenders.
+    Around(Option<&'a ContenderId>),
+}
+
 /// What a mutex is to a read/write lock of the same name.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the decision is complete over it")]
@@ -41,6 +53,9 @@ pub struct QueueView {
     pub connection: ConnectionNumber,
     /// The contenders in their order; permits are in no order.
     pub contenders: Arc<[Contender]>,
+    /// How many contenders ahead of the place that the view was asked for are not shown; 0 in a whole view. Contenders
+    /// behind that place may be left out without being counted.
+    pub omitted: usize,
     /// What a contender asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from
     /// the queue of a mutex, or the reverse.
     pub elsewhere: Option<Mode>,
@@ -57,10 +72,51 @@ impl QueueView {
     pub fn new(connection: ConnectionNumber, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
         let (contenders, index) = (contenders.into(), Arc::default());
-        Self { connection, contenders, elsewhere: None, mutex_role, candidate, index }
+        Self { connection, contenders, omitted: 0, elsewhere: None, mutex_role, candidate, index }
     }
 
-    /// Returns how many contenders stand ahead of this one; `None` if it does not stand in the queue.
+    /// Leaves out what does not decide for the place of this contender, or for one at the tail if it is not shown.
+    ///
+    /// It keeps the first contender, the place itself, the two nearest contenders ahead of it of each mode, and one
+    /// contender at least of each mode that is shown anywhere. That is enough for every decision, whichever modes
+    /// exclude one another: whom the place waits for, whether another contender ahead keeps it waiting too, and whether
+    /// the lock is in use as another kind.
+    #[must_use]
+    pub fn around(self, place: Option<&ContenderId>) -> Self {
+        const NEAREST: usize = 2;
+        let end = place.and_then(|place| self.position(place)).unwrap_or(self.contenders.len());
+        let mut kept = vec![false; self.contenders.len()];
+        let mut counts: Vec<(Mode, usize)> = Vec::new();
+        let mut count = |mode: Mode| -> usize {
+            if let Some((_, count)) = counts.iter_mut().find(|(counted, _)| *counted == mode) {
+                *count += 1;
+                return *count;
+            }
+            counts.push((mode, 1));
+            1
+        };
+        for (at, contender) in self.contenders[..end].iter().enumerate().rev() {
+            kept[at] = count(contender.mode) <= NEAREST || at == 0;
+        }
+        for (at, contender) in self.contenders.iter().enumerate().skip(end) {
+            kept[at] = count(contender.mode) == 1 || at == end;
+        }
+        if kept.iter().all(|&is_kept| is_kept) {
+            return self;
+        }
+        let omitted = self.omitted + kept[..end].iter().filter(|&&is_kept| !is_kept).count();
+        let shown = self.contenders.iter().zip(&kept).filter(|&(_, &is_kept)| is_kept);
+        let contenders = shown.map(|(contender, _)| contender.clone()).collect();
+        Self { contenders, omitted, index: Arc::default(), ..self }
+    }
+
+    /// Returns how many contenders stand ahead of this one, if it is the one that the view was asked for, or if the
+    /// view is whole; `None` if it is not shown.
+    pub fn ahead_of(&self, id: &ContenderId) -> Option<usize> {
+        self.position(id).map(|position| position + self.omitted)
+    }
+
+    /// Returns where this contender stands among those that are shown; `None` if it is not shown.
     pub fn position(&self, id: &ContenderId) -> Option<usize> {
         match self.index() {
             Some(index) => index.position(id),
@@ -84,5 +140,46 @@ impl QueueView {
         let index = self.index.get_or_init(|| Index::new(self.contenders.clone()));
         // The field `contenders` is public, so it may have been replaced since.
         index.is_of(&self.contenders).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(modes: &[Mode]) -> QueueView {
+        let contender = |(at, &mode): (usize, &Mode)| Contender { id: id(at), ticket: None, mode };
+        QueueView::new(ConnectionNumber(1), modes.iter().enumerate().map(contender).collect::<Vec<_>>())
+    }
+
+    fn id(at: usize) -> ContenderId {
+        ContenderId::new(at.to_string())
+    }
+
+    fn shown(view: &QueueView) -> Vec<&str> {
+        view.contenders.iter().map(|contender| contender.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_view_around_a_place_shows_the_first_the_nearest_ahead_and_one_of_each_mode() {
+        let whole = view(&[Mode::Mutex; 100]);
+        let around = whole.clone().around(Some(&id(90)));
+        assert_eq!((shown(&around), around.omitted), (vec!["0", "88", "89", "90"], 87));
+        assert_eq!(around.ahead_of(&id(90)), Some(90));
+        let tail = whole.clone().around(None);
+        assert_eq!((shown(&tail), tail.omitted), (vec!["0", "98", "99"], 97));
+        assert_eq!(whole.around(Some(&id(0))).ahead_of(&id(0)), Some(0));
+        let mut modes = vec![Mode::Read; 50];
+        (modes[10], modes[40]) = (Mode::Write, Mode::Gate);
+        let around = view(&modes).around(Some(&id(20)));
+        assert_eq!(shown(&around), ["0", "10", "18", "19", "20", "40"]);
+    }
+
+    #[test]
+    fn a_short_queue_is_shown_whole() {
+        for count in 0..=4 {
+            let around = view(&vec![Mode::Write; count]).around(count.checked_sub(1).map(id).as_ref());
+            assert_eq!((around.contenders.len(), around.omitted), (count, 0));
+        }
     }
 }

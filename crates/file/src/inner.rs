@@ -163,11 +163,7 @@ impl fmt::Debug for Inner {
 
 /// The mode of a contender in a queue of the same lock that belongs to another kind of lock, if there is one.
 pub(crate) fn elsewhere(part: Part, names: &[EntryName], is_alive: impl Fn(&EntryName) -> bool) -> Option<Mode> {
-    let of_other_kinds: &[Part] = match part {
-        Part::Line => &[Part::Permits, Part::Gate],
-        Part::Gate | Part::Permits => &[Part::Line],
-    };
-    of_other_kinds
+    part.of_other_kinds()
         .iter()
         .find_map(|&other| names.iter().find(|name| name.part == other && is_alive(name)))
         .map(|name| name.mode)

@@ -6,8 +6,8 @@ use std::task::Poll;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
-    Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
-    Standing, Ticket, Value, ValueVersion, Withdrawal,
+    Extent, Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond,
+    SessionTimeout, Standing, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 use crate::base::Base;
@@ -90,7 +90,7 @@ impl Session for FileSession {
         None
     }
 
-    fn view(&self, queue: &QueueName, _freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+    fn view(&self, queue: &QueueName, _freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         ready(self.inner.view(queue))
     }
 

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, ConnectionNumber, ErrorKind, Freshness, Liveness, LossReason, Owner, SafeUntil, StoppedHolder,
+    Backend, BoxFuture, ConnectionNumber, ErrorKind, Extent, Freshness, Liveness, LossReason, Owner, SafeUntil,
+    StoppedHolder,
 };
 use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
@@ -56,7 +57,10 @@ async fn contenders_stand_in_the_order_in_which_they_joined_and_numbers_grow() {
     assert!(first.number() < second.number() && second.number() < third.number());
     let seen: Vec<_> = third.joined.view.contenders.iter().map(|contender| contender.id.clone()).collect();
     assert_eq!(seen, [&first, &second, &third].map(|place| place.joined.id.clone()));
-    assert_eq!(ours.view(&queue(Q), Freshness::Latest).await.unwrap().contenders, third.joined.view.contenders);
+    assert_eq!(
+        ours.view(&queue(Q), Freshness::Latest, Extent::Whole).await.unwrap().contenders,
+        third.joined.view.contenders
+    );
 }
 
 #[tokio::test]
@@ -285,7 +289,7 @@ async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
     let inspected = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
     assert_eq!(inspected.len(), 1);
     assert!(dead.exists(), "an onlooker changes nothing");
-    assert_eq!(ours.view(&queue(Q), Freshness::Latest).await.unwrap().contenders.len(), 1);
+    assert_eq!(ours.view(&queue(Q), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
     assert!(!dead.exists());
     make();
     let mut behind = Place::join(&ours, &queue(Q)).await.unwrap();

@@ -13,7 +13,7 @@ use crate::lock::{Lock, granted};
 use crate::{Election, Mutex, RwLock, decide};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    ContenderId, ContenderInfo, Error, ErrorKind, Freshness, Mode, Operation, QueueName, Result, Wait,
+    ContenderId, ContenderInfo, Error, ErrorKind, Extent, Freshness, Mode, Operation, QueueName, Result, Wait,
 };
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
@@ -89,8 +89,9 @@ impl<Kind> Waiting<Kind> {
         let Some(place) = &self.place else {
             return Err(self.gone());
         };
-        let view = place.session().view(self.name(), Freshness::Latest).await.map_err(|error| error.at(self.name()))?;
-        view.position(&place.joined.id).ok_or_else(|| self.gone())
+        let extent = Extent::Around(self.contender());
+        let view = place.session().view(self.name(), Freshness::Latest, extent).await;
+        view.map_err(|error| error.at(self.name()))?.ahead_of(&place.joined.id).ok_or_else(|| self.gone())
     }
 
     /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::contend::{Vacant, grant_by};
 use crate::keeper::Keeper;
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderInfo, Freshness, Part, QueueName, QueueView, Result, Session, Wait};
+use lockkeeper_core::{ContenderInfo, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Wait};
 
 /// The parts of a lock that an onlooker watches.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];
@@ -85,7 +85,7 @@ impl Changes {
         let session = self.shared.session().await?;
         let [line, permits, gate] = PARTS.map(|part| self.lock.with_part(part));
         // All requests are sent before the first answer, since a call takes effect when it is made.
-        let views = [&line, &permits, &gate].map(|queue| session.view(queue, Freshness::Latest));
+        let views = [&line, &permits, &gate].map(|queue| session.view(queue, Freshness::Latest, Extent::Whole));
         let [first, second, third] = views;
         let (first, second, third) = (first.await?, second.await?, third.await?);
         let shown = self.shared.backend.inspect(&self.lock).await?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper_core::{Freshness, Liveness, Mode};
+use lockkeeper_core::{Extent, Freshness, Liveness, Mode};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation};
 use lockkeeper_zookeeper::NewNode;
 use support::waist::{Waist, entry, line};
@@ -94,7 +94,9 @@ async fn looks_under_way_share_a_list_that_shows_all_that_was_there_before_each(
     ann.view(&line("door")).await;
     bench.proxy.forget();
     let lists = || bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
-    let looks = || (0..CALLS / 2).map(|_| ann.session.view(&line("door"), Freshness::Latest)).collect::<Vec<_>>();
+    let looks = || {
+        (0..CALLS / 2).map(|_| ann.session.view(&line("door"), Freshness::Latest, Extent::Whole)).collect::<Vec<_>>()
+    };
     bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
     let before = looks();
     until("the first lists", async || lists() == LISTS_OF_HALF).await;

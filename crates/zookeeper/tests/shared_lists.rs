@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::clock::TestClock;
-use lockkeeper_core::{Backend, BoxFuture, Entry, ErrorKind, Freshness, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{
+    Backend, BoxFuture, Entry, ErrorKind, Extent, Freshness, Mode, Owner, QueueName, Session, Ticket,
+};
 use lockkeeper_zk_proto::client::QUEUED_REQUESTS_MAX;
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::{EmbeddedServer, SeenRequest};
@@ -81,11 +83,11 @@ async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_
     // Each takes two requests, a sync and a read.
     let values: Vec<_> = (1..QUEUED_REQUESTS_MAX / 2).map(|_| world.session.value(&door())).collect();
     let lists = ["gate", "yard"].map(|name| QueueName::new(name).unwrap());
-    let first = world.session.view(&lists[0], Freshness::AfterDeparture);
+    let first = world.session.view(&lists[0], Freshness::AfterDeparture, Extent::Whole);
     // There is room for one request now, and a look that is synced takes two.
-    let refused = world.session.view(&door(), Freshness::Latest).await.unwrap_err();
+    let refused = world.session.view(&door(), Freshness::Latest, Extent::Whole).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitReached, "{refused}");
-    let last = world.session.view(&lists[1], Freshness::AfterDeparture);
+    let last = world.session.view(&lists[1], Freshness::AfterDeparture, Extent::Whole);
     world.mend();
     for value in values {
         assert_eq!(value.await.unwrap(), None);
@@ -94,7 +96,10 @@ async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_
         assert!(list.await.unwrap().contenders.is_empty());
     }
     assert!(held.standing.liveness().is_held());
-    assert_eq!(world.session.view(&door(), Freshness::Latest).await.unwrap().position(&held.id), Some(0));
+    assert_eq!(
+        world.session.view(&door(), Freshness::Latest, Extent::Whole).await.unwrap().position(&held.id),
+        Some(0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +118,8 @@ async fn a_place_that_a_list_misses_is_looked_into_by_whichever_name_the_lock_is
         // Before its own watch is set.
         tokio::time::sleep(Duration::from_millis(10)).await;
         syncs.store(0, Ordering::SeqCst);
-        let view = world.session.view(&QueueName::new(name).unwrap(), Freshness::AfterDeparture).await.unwrap();
+        let view =
+            world.session.view(&QueueName::new(name).unwrap(), Freshness::AfterDeparture, Extent::Whole).await.unwrap();
         assert_eq!((view.contenders.len(), syncs.load(Ordering::SeqCst)), (0, 1), "{name}");
     }
 }
@@ -123,9 +129,9 @@ async fn a_look_that_shares_a_list_in_an_outage_waits_for_as_long_as_if_it_had_a
     let world = World::new("?operation_timeout=2s").await;
     world.cut().await;
     let clock = tokio::time::Instant::now();
-    let early = world.session.view(&door(), Freshness::Latest);
+    let early = world.session.view(&door(), Freshness::Latest, Extent::Whole);
     tokio::time::sleep(Duration::from_millis(1_900)).await;
-    let late = world.session.view(&door(), Freshness::Latest);
+    let late = world.session.view(&door(), Freshness::Latest, Extent::Whole);
     let given_up = early.await.unwrap_err();
     assert_eq!((given_up.kind(), clock.elapsed().as_millis()), (ErrorKind::ConnectionLost, 2_000), "{given_up}");
     tokio::time::sleep(Duration::from_millis(900)).await;
@@ -133,6 +139,6 @@ async fn a_look_that_shares_a_list_in_an_outage_waits_for_as_long_as_if_it_had_a
     assert!(late.await.unwrap().contenders.is_empty());
     world.cut().await;
     let clock = tokio::time::Instant::now();
-    let given_up = world.session.view(&door(), Freshness::Latest).await.unwrap_err();
+    let given_up = world.session.view(&door(), Freshness::Latest, Extent::Whole).await.unwrap_err();
     assert_eq!((given_up.kind(), clock.elapsed().as_secs()), (ErrorKind::ConnectionLost, 2));
 }

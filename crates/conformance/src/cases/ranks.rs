@@ -32,7 +32,8 @@ async fn beside(fixture: &dyn Fixture) {
     let last = bob.take(&door, Mode::Read).await;
     let beside = ann.take_entry(&door, entry_beside(Mode::Read, &anchor.joined.id)).await;
     let expected = [&anchor, &beside, &next, &last].map(|place| place.joined.id.clone());
-    assert_eq!(ids_of(&beside.joined.view), expected, "it sees where it stands");
+    assert_eq!(beside.joined.view.ahead_of(&beside.joined.id), Some(1), "it sees where it stands");
+    assert_eq!(ann.ids(&door).await, expected);
     assert_eq!(bob.ids(&door).await, expected);
     let modes: Vec<_> = bob.view(&door).await.contenders.iter().map(|contender| contender.mode).collect();
     assert_eq!(modes, [Mode::Write, Mode::Read, Mode::Write, Mode::Read]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ContenderId, Departure, Enqueued, Entry, Freshness, Liveness, LossReason, Mode, Owner, QueueName, Session,
-    Ticket,
+    Backend, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Liveness, LossReason, Mode, Owner, QueueName,
+    Session, Ticket,
 };
 
 use crate::case::Case;
@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("entries of one session stand in the order of the calls", order_of_calls),
         Case::new("a call takes effect when it is made and not when it is polled", takes_effect_when_made),
         Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
+        Case::new("a view of a long queue shows a place whom it waits for and how many are ahead", long_queue),
         Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
         Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
         Case::new("the departure of a contender that is gone is answered at once", gone_already),
@@ -25,6 +26,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a session that is never taken leaves nothing", untaken),
     ]
 }
+
+/// So many that a service may leave out most of them, and few enough for one call.
+const LONG_QUEUE: usize = 200;
 
 fn door() -> QueueName {
     QueueName::new("door").expect("the name is valid")
@@ -51,7 +55,9 @@ async fn join(session: &Arc<dyn Session>, ticket: Ticket) -> Enqueued {
 }
 
 async fn ids(session: &Arc<dyn Session>) -> Vec<ContenderId> {
-    let view = soon("the view", session.view(&door(), Freshness::Latest)).await.expect("the queue can be looked at");
+    let view = soon("the view", session.view(&door(), Freshness::Latest, Extent::Whole))
+        .await
+        .expect("the queue can be looked at");
     view.contenders.iter().map(|contender| contender.id.clone()).collect()
 }
 
@@ -112,7 +118,9 @@ async fn shows_entries(fixture: &dyn Fixture) {
     let behind = join(&second, other).await;
     assert_eq!(ahead.view.contenders.len(), 1);
     assert_eq!(behind.view.contenders.len(), 2);
-    let view = soon("the view", second.view(&door(), Freshness::Latest)).await.expect("the queue can be looked at");
+    let view = soon("the view", second.view(&door(), Freshness::Latest, Extent::Whole))
+        .await
+        .expect("the queue can be looked at");
     assert_eq!(view.connection, behind.view.connection, "it is the same connection");
     let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
     assert_eq!(shown, [(&ahead.id, Some(one)), (&behind.id, Some(other))]);
@@ -120,6 +128,30 @@ async fn shows_entries(fixture: &dyn Fixture) {
     assert!(ahead.standing.liveness().is_held() && behind.standing.liveness().is_held());
     withdraw(&first, one).await;
     withdraw(&second, other).await;
+}
+
+async fn long_queue(fixture: &dyn Fixture) {
+    let ((_one, ann), (_other, bob)) = (session(fixture).await, session(fixture).await);
+    let entries = (0..LONG_QUEUE).map(|_| entry(ticket())).collect();
+    let before = soon("the places", ann.enqueue(&door(), entries)).await.expect("the places are given");
+    let (first, nearest) = (&before[0].id, &before[LONG_QUEUE - 1].id);
+    let joined = join(&bob, ticket()).await;
+    join(&ann, ticket()).await;
+    let around = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Around(Some(&joined.id)))).await;
+    for view in [joined.view, around.expect("the queue can be looked at")] {
+        assert_eq!(view.ahead_of(&joined.id), Some(LONG_QUEUE), "how many stand ahead of it");
+        assert_eq!(view.contenders.first().map(|first| &first.id), Some(first));
+        let at = view.position(&joined.id).expect("it is shown");
+        assert_eq!(view.contenders[at - 1].id, *nearest, "the one ahead of it");
+        let is_only_one = view.contenders[..at - 1].iter().all(|other| other.id == *nearest);
+        assert!(!is_only_one, "that another one ahead keeps it waiting too");
+    }
+    let tail = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Around(None))).await;
+    assert_eq!(tail.expect("the queue can be looked at").contenders.first().map(|first| &first.id), Some(first));
+    let whole = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Whole)).await;
+    assert_eq!(whole.expect("the queue can be looked at").contenders.len(), LONG_QUEUE + 2);
+    soon("the end", ann.close()).await.expect("the session is closed");
+    soon("the end", bob.close()).await.expect("the session is closed");
 }
 
 async fn withdrawn_by_ticket(fixture: &dyn Fixture) {

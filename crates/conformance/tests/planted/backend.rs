@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure, Enqueued,
-    Entry, Expected, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank, Request, Result,
-    Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Entry, Expected, Extent, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank, Request,
+    Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -52,6 +52,12 @@ impl BuggyBackend {
                 permit.map(|at| contenders.remove(at));
             }
             Bug::NeverSeesElsewhere => view.elsewhere = None,
+            Bug::OmitsUncounted => view.omitted = 0,
+            // Of those ahead the first is left, which then looks like the one to wait for.
+            Bug::OmitsAllButOneAhead if view.omitted > 0 => {
+                let end = me.and_then(|me| contenders.iter().position(|other| other.id == *me));
+                drop(contenders.drain(1..end.unwrap_or(1)));
+            }
             _ => {}
         }
         view.contenders = contenders.into();
@@ -164,8 +170,8 @@ impl Session for BuggySession {
         self.inner.timeout()
     }
 
-    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
-        let viewing = self.inner.view(&self.backend.stored_as(queue), freshness);
+    fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
+        let viewing = self.inner.view(&self.backend.stored_as(queue), freshness, extent);
         let backend = self.backend.clone();
         Box::pin(async move { Ok(backend.seen(viewing.await?, None)) })
     }
@@ -197,13 +203,13 @@ impl Session for BuggySession {
         let (queue, backend, inner) = (self.backend.stored_as(queue), self.backend.clone(), self.inner.clone());
         let changed = match self.bug() {
             Bug::MissesChanges => {
-                let now = inner.view(&queue, Freshness::Latest);
+                let now = inner.view(&queue, Freshness::Latest, Extent::Whole);
                 Box::pin(async move {
                     let now = now.await?;
                     inner.changed(&queue, &now).await
                 })
             }
-            Bug::TellsOfChangesTooSoon => inner.view(&queue, Freshness::Latest),
+            Bug::TellsOfChangesTooSoon => inner.view(&queue, Freshness::Latest, Extent::Whole),
             _ => inner.changed(&queue, seen),
         };
         Box::pin(async move { Ok(backend.seen(changed.await?, None)) })

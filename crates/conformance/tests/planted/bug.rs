@@ -9,6 +9,8 @@ pub(crate) enum Bug {
     TellsOfDeparturesTooSoon,
     NeverTellsOfDepartures,
     MissesDepartedAhead,
+    OmitsUncounted,
+    OmitsAllButOneAhead,
     WakesEverybody,
     WakesLate,
     ForgetsWithdrawals,

@@ -164,17 +164,13 @@ impl Queues {
         self.contenders(queue).iter().find(|stored| stored.id == *id)
     }
 
-    pub(super) fn view(&self, queue: &QueueName, version: ConnectionNumber) -> QueueView {
+    pub(super) fn view(&self, queue: &QueueName, connection: ConnectionNumber) -> QueueView {
         let contender =
             |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
         let contenders: Vec<_> = self.contenders(queue).iter().map(contender).collect();
-        let of_other_kinds: &[Part] = match queue.part() {
-            Part::Line => &[Part::Permits, Part::Gate],
-            Part::Gate | Part::Permits => &[Part::Line],
-        };
-        let elsewhere =
-            of_other_kinds.iter().find_map(|&part| self.contenders(&queue.with_part(part)).first().map(|it| it.mode));
-        QueueView { elsewhere, ..QueueView::new(version, contenders) }
+        let first = |part: &Part| self.contenders(&queue.with_part(*part)).first().map(|first| first.mode);
+        let elsewhere = queue.part().of_other_kinds().iter().find_map(first);
+        QueueView { elsewhere, ..QueueView::new(connection, contenders) }
     }
 
     pub(super) fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {

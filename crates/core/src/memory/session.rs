@@ -10,7 +10,7 @@ use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VA
 use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::contender::{
-    ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Revocation, Ticket, Value, ValueVersion,
+    ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Request, Revocation, Ticket, Value, ValueVersion,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
@@ -19,7 +19,7 @@ use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
 use crate::name::QueueName;
 use crate::standing::{Liveness, SessionBond, Standing};
-use crate::view::{ConnectionNumber, Freshness, QueueView};
+use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 
 /// One client of a memory service.
 #[derive(Debug)]
@@ -104,9 +104,20 @@ impl Session for MemorySession {
         None
     }
 
-    fn view(&self, queue: &QueueName, _freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+    /// It shows no more than it must, so that every recipe is tried with views that leave contenders out.
+    fn view(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         let queue = queue.clone();
-        self.service.request(self.number, Operation::View, move |state, version| state.queues.view(&queue, version))
+        let around = match extent {
+            Extent::Whole => None,
+            Extent::Around(place) => Some(place.cloned()),
+        };
+        self.service.request(self.number, Operation::View, move |state, connection| {
+            let view = state.queues.view(&queue, connection);
+            match around {
+                None => view,
+                Some(place) => view.around(place.as_ref()),
+            }
+        })
     }
 
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -116,17 +127,20 @@ impl Session for MemorySession {
         let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
         let clock = self.service.clock().clone();
         let since_unix = clock.unix_time();
-        let joined = self.service.request(session, Operation::Join, move |state, version| {
+        let joined = self.service.request(session, Operation::Join, move |state, connection| {
             state.queues.check(&queue, &entries, session)?;
             let mut places = Vec::with_capacity(entries.len());
             for entry in entries {
+                let mode = entry.mode;
                 let stored = state.queues.join(&queue, entry, session, since_unix);
-                places.push((stored.id.clone(), stored.token, MemoryStanding::of(stored, bond.clone(), clock.clone())));
+                let standing = MemoryStanding::of(stored, bond.clone(), clock.clone());
+                places.push((stored.id.clone(), stored.token, standing, mode));
             }
-            let view = state.queues.view(&queue, version);
-            let enqueued = |(id, token, standing)| {
+            let view = state.queues.view(&queue, connection);
+            let enqueued = |(id, token, standing, mode): (ContenderId, _, _, Mode)| {
                 let standing: Arc<dyn Standing> = Arc::new(standing);
-                Enqueued { id, token, view: view.clone(), standing }
+                let view = if mode.is_counted() { view.clone() } else { view.clone().around(Some(&id)) };
+                Enqueued { id, token, view, standing }
             };
             Ok(places.into_iter().map(enqueued).collect())
         });
@@ -384,7 +398,7 @@ mod tests {
         let beside_nobody = Entry { rank: Rank::With(ContenderId::new("absent")), ..entry() };
         let refused = session.enqueue(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Removed);
-        assert!(session.view(&queue, Freshness::Latest).await.unwrap().contenders.is_empty());
+        assert!(session.view(&queue, Freshness::Latest, Extent::Whole).await.unwrap().contenders.is_empty());
         assert!(backend.queues("").await.unwrap().is_empty());
     }
 }

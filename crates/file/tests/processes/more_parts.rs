@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ConnectionNumber, Expected, Freshness, Lifetime, Mode, Part as PartOf, QueueName, QueueView, Request,
-    Revocation, Session,
+    Backend, ConnectionNumber, Expected, Extent, Freshness, Lifetime, Mode, Part as PartOf, QueueName, QueueView,
+    Request, Revocation, Session,
 };
 
 use crate::parts::{Part, QUEUE, listen, say};
@@ -110,7 +110,7 @@ pub(crate) async fn ask_in_vain(part: &Part) {
 /// Waits, as an observer, until the first in the queue has left.
 pub(crate) async fn wait_for_first(part: &Part) {
     let session = backend(&part.directory).session().await.unwrap();
-    let view = session.view(&queue(QUEUE), Freshness::Latest).await.unwrap();
+    let view = session.view(&queue(QUEUE), Freshness::Latest, Extent::Whole).await.unwrap();
     let departure = session.departure(&queue(QUEUE), None, &view.contenders[0].id, view.connection);
     let changed = session.changed(&queue(QUEUE), &view);
     say("waiting");
@@ -141,7 +141,7 @@ pub(crate) async fn storm_of_all(part: &Part) {
         session.enqueue(&permits(), entries).await.unwrap();
         count(&session).await;
         log.write_all(b"+").unwrap();
-        let seen = session.view(&permits(), Freshness::Latest).await.unwrap();
+        let seen = session.view(&permits(), Freshness::Latest, Extent::Whole).await.unwrap();
         if let Some(last) = seen.contenders.last() {
             let why = Revocation::new(None, None);
             session.request(&permits(), &last.id, Request::Yield(why)).await.unwrap();

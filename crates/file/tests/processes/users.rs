@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lockkeeper_core::{Backend, ContenderId, Freshness, Lifetime, Request, Revocation, Ticket};
+use lockkeeper_core::{Backend, ContenderId, Extent, Freshness, Lifetime, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
@@ -109,7 +109,7 @@ pub(crate) fn others_ask_and_thaw() {
     let ticket = Ticket::from_bits(ice.hear().parse().unwrap());
     drop(ice);
     block_on(session.withdraw(&queue(QUEUE), ticket)).unwrap();
-    assert!(block_on(session.view(&queue(QUEUE), Freshness::Latest)).unwrap().contenders.is_empty());
+    assert!(block_on(session.view(&queue(QUEUE), Freshness::Latest, Extent::Whole)).unwrap().contenders.is_empty());
     // We ask and break the other user's contender, whose files we take for ours, and the other way round.
     let theirs = stage.other_user("be-asked");
     let id = ContenderId::new(theirs.hear());

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_core::{
-    Backend, ConnectionNumber, ContenderId, Expected, Freshness, Part, QueueView, Request, Revocation, Session, Ticket,
-    Value,
+    Backend, ConnectionNumber, ContenderId, Expected, Extent, Freshness, Part, QueueView, Request, Revocation, Session,
+    Ticket, Value,
 };
 use rustix::process::Signal;
 use tempfile::tempdir;
@@ -193,7 +193,7 @@ pub(crate) fn killed_at_all_sorts() {
 async fn finish(session: &Arc<dyn Session>, value: &Value) {
     soon(lock(session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
     let permits = queue(QUEUE).with_part(Part::Permits);
-    assert_eq!(session.view(&permits, Freshness::Latest).await.unwrap().contenders.len(), 0);
+    assert_eq!(session.view(&permits, Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 0);
     soon(session.set_value(&queue(QUEUE), Expected::Version(value.version), None)).await.unwrap().unwrap();
     session.close().await.unwrap();
 }

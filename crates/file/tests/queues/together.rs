@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lockkeeper_core::{Backend, ErrorKind, Freshness, Mode, Part, Rank, Ticket};
+use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Mode, Part, Rank, Ticket};
 use tempfile::tempdir;
 
 use crate::support::{Place, backend, session, soon};
@@ -42,7 +42,7 @@ async fn dead_contenders_of_another_kind_of_lock_do_not_count_as_a_lock_of_that_
         leave_dead(1, "read");
         let view = match look {
             false => join(&ours, &lock(), entry(Mode::Mutex)).await.view,
-            true => ours.view(&lock(), Freshness::Latest).await.unwrap(),
+            true => ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap(),
         };
         assert_eq!(view.elsewhere, None);
         assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Mutex), "{view:?}");
@@ -72,12 +72,12 @@ async fn what_was_being_made_together_when_its_maker_died_is_never_seen_and_tidi
     let first = held.number() + 1;
     fs::write(path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7)), "moving\n").unwrap();
     fs::write(path.join(format!(".new-batch-{first:020}")), "").unwrap();
-    assert_eq!(ours.view(&lock(), Freshness::Latest).await.unwrap().contenders.len(), 1);
+    assert_eq!(ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
     assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1);
     // The counter gives its number again, to another.
     let next = Place::join(&ours, &lock()).await.unwrap();
     assert_eq!((next.number(), next.joined.view.contenders.len()), (first, 2));
-    assert_eq!(ours.view(&lock(), Freshness::Latest).await.unwrap().contenders.len(), 2);
+    assert_eq!(ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 2);
     assert_eq!(names_in(directory.path()).len(), 3, "two places and the flock's file");
 }
 
@@ -96,7 +96,7 @@ async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
     assert_eq!(error.kind(), ErrorKind::Backend);
     fs::remove_dir(directory_of(directory.path()).join(names_in(directory.path()).swap_remove(1))).unwrap();
     assert_eq!(names_in(directory.path()), before);
-    assert_eq!(ours.view(&lock(), Freshness::Latest).await.unwrap().contenders.len(), 1);
+    assert_eq!(ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
 }
 
 #[tokio::test]
@@ -110,7 +110,12 @@ async fn many_made_together_are_one_step_for_an_observer() {
         move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             loop {
-                match runtime.block_on(theirs.view(&permits, Freshness::Latest)).unwrap().contenders.len() {
+                match runtime
+                    .block_on(theirs.view(&permits, Freshness::Latest, Extent::Whole))
+                    .unwrap()
+                    .contenders
+                    .len()
+                {
                     0 => {}
                     seen => return seen,
                 }
@@ -141,7 +146,10 @@ async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue()
     let shown: Vec<_> = within.view.contenders.iter().map(|contender| contender.id.clone()).collect();
     assert_eq!(shown, [anchor.id.clone(), within.id.clone(), behind.id.clone()]);
     assert_eq!(within.token, anchor.token);
-    assert_eq!(theirs.view(&lock(), Freshness::Latest).await.unwrap().contenders, within.view.contenders);
+    assert_eq!(
+        theirs.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders,
+        within.view.contenders
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Departure, Enqueued, Freshness, QueueName, Result, Session, Ticket};
+use lockkeeper_core::{Departure, Enqueued, Extent, Freshness, QueueName, Result, Session, Ticket};
 
 use super::entry;
 
@@ -38,7 +38,7 @@ impl Place {
             if departure == Departure::Gone && position == 1 {
                 return Ok(());
             }
-            self.joined.view = self.session.view(&self.queue, Freshness::Latest).await?;
+            self.joined.view = self.session.view(&self.queue, Freshness::Latest, Extent::Whole).await?;
         }
     }
 

@@ -12,7 +12,7 @@ use super::refusal::{kind_mismatch, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
 use lockkeeper_core::{
-    ContenderId, Entry, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
+    ContenderId, Entry, Extent, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Request, Result, Session, Ticket,
 };
 
 /// Asks to hold a lock beyond the life of our session.
@@ -40,7 +40,7 @@ impl Attempt for Freeze {
             let departure = session.departure(&self.queue, None, &ahead, view.connection).await;
             departure.map_err(|error| onlooker_error(&self.queue, error))?;
             view = session
-                .view(&self.queue, Freshness::Latest)
+                .view(&self.queue, Freshness::Latest, Extent::Around(Some(&id)))
                 .await
                 .map_err(|error| onlooker_error(&self.queue, error))?;
         }
@@ -99,7 +99,10 @@ impl Freeze {
 
     async fn permits(&self, session: &Arc<dyn Session>) -> Result<AllGone> {
         let queue = self.queue.with_part(Part::Permits);
-        let view = session.view(&queue, Freshness::Latest).await.map_err(|error| onlooker_error(&queue, error))?;
+        let view = session
+            .view(&queue, Freshness::Latest, Extent::Whole)
+            .await
+            .map_err(|error| onlooker_error(&queue, error))?;
         let contenders = view.contenders.iter().map(|contender| contender.id.clone()).collect();
         Ok(AllGone { queue, contenders })
     }
@@ -149,7 +152,8 @@ async fn find(
     queue: &QueueName,
     ticket: Ticket,
 ) -> Result<Option<(ContenderId, QueueView)>> {
-    let view = session.view(queue, Freshness::Latest).await.map_err(|error| onlooker_error(queue, error))?;
+    let view =
+        session.view(queue, Freshness::Latest, Extent::Whole).await.map_err(|error| onlooker_error(queue, error))?;
     let id = view.contenders.iter().find(|contender| contender.ticket == Some(ticket)).map(|ours| ours.id.clone());
     Ok(id.map(|id| (id, view)))
 }

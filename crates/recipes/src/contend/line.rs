@@ -10,8 +10,8 @@ use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Enqueued, Entry, Freshness, Mode, Part, QueueName, QueueView, Rank, Result,
-    Session, Ticket,
+    BoxFuture, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView, Rank,
+    Result, Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -49,7 +49,10 @@ impl OnePlace<'_> {
     /// Looks whether the place would be granted at once, and if so returns the session of that look.
     pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
-        let view = session.view(self.queue, Freshness::Latest).await.map_err(|error| error.at(self.queue))?;
+        let view = session
+            .view(self.queue, Freshness::Latest, Extent::Around(None))
+            .await
+            .map_err(|error| error.at(self.queue))?;
         match decide::kind_mismatch(self.mode, &view) {
             Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
             None => Ok(decide::is_free(self.mode, &view).then_some(session)),
@@ -70,7 +73,7 @@ impl OnePlace<'_> {
     /// Waits for the answer to the join.
     pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
         let joined = answer.await.map_err(|error| error.at(self.queue))?;
-        let ahead = joined.view.position(&joined.id).unwrap_or(0);
+        let ahead = joined.view.ahead_of(&joined.id).unwrap_or(0);
         let lock = self.queue.with_part(Part::Line);
         shared.observers.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
         Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
@@ -119,6 +122,11 @@ impl Joined {
         &self.place.session
     }
 
+    /// How much of the queue decides for this place.
+    fn extent(&self) -> Extent<'_> {
+        Extent::Around(Some(&self.joined.id))
+    }
+
     fn decide(&self, view: &QueueView) -> Result<Decision> {
         match decide::decide(self.mode, &self.joined.id, view) {
             Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
@@ -148,8 +156,12 @@ impl Joined {
     /// Looks whether it is granted now.
     pub(super) async fn is_granted_now(&self) -> Result<bool> {
         check_standing(&self.queue, &*self.joined.standing)?;
-        let view =
-            self.place.session.view(&self.queue, Freshness::Latest).await.map_err(|error| error.at(&self.queue))?;
+        let view = self
+            .place
+            .session
+            .view(&self.queue, Freshness::Latest, self.extent())
+            .await
+            .map_err(|error| error.at(&self.queue))?;
         match self.decide(&view)? {
             Decision::Granted => Ok(true),
             Decision::NotInQueue => Err(removed(&self.queue)),
@@ -172,9 +184,10 @@ impl Joined {
         let standing = self.joined.standing.clone();
         if view.contenders.is_empty() {
             // The first view came with the place, and an earlier wait that was dropped has used it.
-            view =
-                until_answered(shared, &self.queue, &*standing, None, || session.view(&self.queue, Freshness::Latest))
-                    .await?;
+            view = until_answered(shared, &self.queue, &*standing, None, || {
+                session.view(&self.queue, Freshness::Latest, self.extent())
+            })
+            .await?;
         }
         let mut known: Option<Arc<Front>> = None;
         loop {
@@ -211,7 +224,7 @@ impl Joined {
             }
             let was_told = matches!(departure, Ok(Departure::Gone));
             let freshness = if was_told { Freshness::AfterDeparture } else { Freshness::Latest };
-            let look = || session.view(&self.queue, freshness);
+            let look = || session.view(&self.queue, freshness, self.extent());
             view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
         }
         Ok(())

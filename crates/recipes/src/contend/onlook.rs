@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::persist::{Attempt, Progress};
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderId, Error, ErrorKind, Freshness, Part, QueueName, QueueView, Result, Session, Value};
+use lockkeeper_core::{
+    ContenderId, Error, ErrorKind, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Value,
+};
 
 /// Waits until the value of a queue meets a condition.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ async fn until_gone(
     last_in: impl for<'v> Fn(&'v QueueView) -> Option<&'v ContenderId>,
 ) -> Result<QueueView> {
     loop {
-        let view = session.view(queue, Freshness::Latest).await?;
+        let view = session.view(queue, Freshness::Latest, Extent::Whole).await?;
         *progress = Progress::Placed;
         let Some(last) = last_in(&view) else {
             return Ok(view);
@@ -95,8 +97,10 @@ impl Attempt for AllGone {
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
-        let view =
-            session.view(&self.queue, Freshness::Latest).await.map_err(|error| onlooker_error(&self.queue, error))?;
+        let view = session
+            .view(&self.queue, Freshness::Latest, Extent::Whole)
+            .await
+            .map_err(|error| onlooker_error(&self.queue, error))?;
         Ok(self.last_in(&view).is_none().then_some(()))
     }
 }
@@ -140,8 +144,10 @@ impl Attempt for Vacant<'_> {
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
-        let view =
-            session.view(self.lock, Freshness::Latest).await.map_err(|error| onlooker_error(self.lock, error))?;
+        let view = session
+            .view(self.lock, Freshness::Latest, Extent::Whole)
+            .await
+            .map_err(|error| onlooker_error(self.lock, error))?;
         Ok((view.contenders.is_empty() && view.elsewhere.is_none()).then_some(()))
     }
 }

@@ -19,8 +19,8 @@ use crate::counter::Count;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, Enqueued, Entry, Error, ErrorKind, Expected, Freshness, Mode, Operation, Part, QueueName, QueueView,
-    Result, Session, Standing, Ticket, Value,
+    BoxFuture, Enqueued, Entry, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
+    QueueView, Result, Session, Standing, Ticket, Value,
 };
 
 /// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
@@ -69,7 +69,7 @@ impl Attempt for SomePermits<'_> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Gate);
         let gate = OnePlace { queue: &queue, mode: Mode::Gate };
-        let waiters = session.view(&queue, Freshness::Latest);
+        let waiters = session.view(&queue, Freshness::Latest, Extent::Around(None));
         let permits = self.questions(&session);
         let waiters = waiters.await.map_err(|error| error.at(self.lock))?;
         let permits = self.answers(permits).await?;
@@ -118,7 +118,7 @@ impl SomePermits<'_> {
     }
 
     fn questions(&self, session: &Arc<dyn Session>) -> Questions {
-        (session.view(&self.permits(), Freshness::Latest), session.value(&self.bound_lies_at()))
+        (session.view(&self.permits(), Freshness::Latest, Extent::Whole), session.value(&self.bound_lies_at()))
     }
 
     async fn answers(&self, (view, value): Questions) -> Result<Seen> {

@@ -15,8 +15,8 @@ use super::refusal::{check_standing, kind_mismatch, refused, removed};
 use crate::decide;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Enqueued, Expected, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket, Value,
-    ValueVersion,
+    BoxFuture, ContenderId, Enqueued, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket,
+    Value, ValueVersion,
 };
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
@@ -208,7 +208,7 @@ impl OneRound<'_> {
     }
 
     fn look(&self, session: &Arc<dyn Session>) -> BoxFuture<Result<(QueueView, Option<Value>)>> {
-        let (view, value) = (session.view(self.queue, Freshness::Latest), session.value(self.queue));
+        let (view, value) = (session.view(self.queue, Freshness::Latest, Extent::Whole), session.value(self.queue));
         Box::pin(async move { Ok((view.await?, value.await?)) })
     }
 }
@@ -258,7 +258,7 @@ impl RoundGone<'_> {
     async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
         // In this order: a member in the value stood in the line before the value was read, so one that is not in the
         // view has left.
-        let (value, view) = (session.value(self.queue), session.view(self.queue, Freshness::Latest));
+        let (value, view) = (session.value(self.queue), session.view(self.queue, Freshness::Latest, Extent::Whole));
         let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
         let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
         let rounds = read(self.queue, value.as_ref())?;

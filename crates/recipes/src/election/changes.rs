@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::contend::{Attempt, Progress, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderId, Freshness, QueueName, Result, Session, Wait};
+use lockkeeper_core::{ContenderId, Extent, Freshness, QueueName, Result, Session, Wait};
 
 /// Watches who leads; made by [`Election::changes`](crate::Election::changes).
 ///
@@ -77,8 +77,10 @@ impl Attempt for HeadChange<'_> {
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Option<ContenderId>> {
         let session = self.session(shared).await?;
-        let mut view =
-            session.view(self.queue, Freshness::Latest).await.map_err(|error| onlooker_error(self.queue, error))?;
+        let mut view = session
+            .view(self.queue, Freshness::Latest, Extent::Around(None))
+            .await
+            .map_err(|error| onlooker_error(self.queue, error))?;
         *progress = Progress::Placed;
         loop {
             let head = view.contenders.first().map(|first| first.id.clone());
@@ -86,7 +88,7 @@ impl Attempt for HeadChange<'_> {
                 _ if self.told != Some(&head) => return Ok(head),
                 None => session.changed(self.queue, &view).await,
                 Some(leader) => match session.departure(self.queue, None, leader, view.connection).await {
-                    Ok(_) => session.view(self.queue, Freshness::Latest).await,
+                    Ok(_) => session.view(self.queue, Freshness::Latest, Extent::Around(None)).await,
                     Err(error) => Err(error),
                 },
             };
@@ -95,7 +97,7 @@ impl Attempt for HeadChange<'_> {
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Option<ContenderId>>> {
-        let view = self.session(shared).await?.view(self.queue, Freshness::Latest).await;
+        let view = self.session(shared).await?.view(self.queue, Freshness::Latest, Extent::Around(None)).await;
         let view = view.map_err(|error| onlooker_error(self.queue, error))?;
         Ok(Some(view.contenders.first().map(|first| first.id.clone())))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
-    Freshness, Operation, QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
+    Extent, Freshness, Operation, QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
     ValueVersion, Withdrawal,
 };
 
@@ -44,7 +44,7 @@ impl Session for ZooKeeperSession {
 
     /// After a departure without a sync: departures are told in the order in which they happened, no contender comes
     /// ahead of us, and a list that is too old shows a contender whose departure is told next.
-    fn view(&self, queue: &QueueName, freshness: Freshness) -> BoxFuture<Result<QueueView>> {
+    fn view(&self, queue: &QueueName, freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         let freshness = match freshness {
             Freshness::Latest => listing::Freshness::Synced,
             Freshness::AfterDeparture => listing::Freshness::Behind,

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use lockkeeper_core::{Backend, Enqueued, Entry, Freshness, Mode, Owner, Part, QueueName, QueueView, Session, Ticket};
+use lockkeeper_core::{
+    Backend, Enqueued, Entry, Extent, Freshness, Mode, Owner, Part, QueueName, QueueView, Session, Ticket,
+};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
 use super::waiting::soon;
@@ -37,7 +39,7 @@ impl Waist {
     }
 
     pub async fn view(&self, queue: &QueueName) -> QueueView {
-        soon("the look", self.session.view(queue, Freshness::Latest)).await.expect("a look")
+        soon("the look", self.session.view(queue, Freshness::Latest, Extent::Whole)).await.expect("a look")
     }
 
     /// What the contenders of a queue are shown to ask for.
