@@ -119,7 +119,7 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Lists a queue, as [fresh](Freshness) as is asked for and [as far](Extent) as is asked for, without the contenders
+    /// Lists a queue, as [fresh](Freshness) and [as much of it](Extent) as is asked for, without the contenders
     /// that are known to be dead.
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>>;
 
