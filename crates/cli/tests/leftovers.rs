@@ -3,19 +3,18 @@
 //! The moments of the kills follow from one seed, which is printed. In `cargo xtask test --long` ten times as many runs
 //! are killed.
 
-mod cli_support;
-mod run_support;
+mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use cli_support::Place;
 use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
 use lockkeeper_faults::long;
-use run_support::{ended, eventually, is_alive, now};
 use rustix::process::{Pid, Signal, kill_process};
+
+use support::{Place, ended, eventually, is_alive, now};
 
 /// How many runs are killed in the long run.
 const KILLS: u32 = 1_000;
@@ -130,7 +129,7 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
     assert_eq!(names_in(place.locks()), ["counter", "queues"]);
     assert_eq!(names_in(&place.locks().join("queues")), ["held", "in%2Fuse"]);
     assert_eq!(place.contenders("held"), 2);
-    held.into_iter().for_each(cli_support::Holder::end);
+    held.into_iter().for_each(support::Holder::end);
     assert!(ended(&mut waiter).success());
     assert_eq!(names_in(&place.locks().join("queues")), [""; 0]);
 }
@@ -147,7 +146,7 @@ fn the_watchdog_tidies_after_a_killed_runner() {
         let arguments = [&["run"], options, &["deploy-7", "--", "sh", "-c", "echo held; sleep 60"]].concat();
         let mut command = place.command(&arguments);
         command.stderr(Stdio::null());
-        let mut runner = cli_support::Holder::start(&mut command).process;
+        let mut runner = support::Holder::start(&mut command).process;
         assert_eq!(names_in(&place.locks().join("queues")), ["deploy-7"]);
         runner.kill().unwrap();
         runner.wait().unwrap();

@@ -6,7 +6,7 @@
 #[allow(dead_code, unused_imports, reason = "the socket and the unit tests belong to the real command")]
 #[path = "../src/run/mod.rs"]
 mod run;
-mod run_support;
+mod support;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,8 +21,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use run::{OnLoss, Outcome, StandBy, Supervision};
-use run_support::terminal::{CTRL_D, CTRL_Z, Terminal};
-use run_support::{ended, eventually, is_alive, now, number_in, send};
+use support::terminal::{CTRL_D, CTRL_Z, Terminal};
+use support::{ended, eventually, is_alive, now, number_in, send};
 
 /// How long each hold lasts if it is not renewed.
 const HOLD: Duration = Duration::from_millis(1_500);

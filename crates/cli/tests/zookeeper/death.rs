@@ -8,8 +8,8 @@ use lockkeeper_faults::zookeeper::Server;
 use lockkeeper_zookeeper::{Client, Config};
 use rustix::process::Signal;
 
-use crate::run_support::{eventually, is_alive, now, send};
 use crate::site::{ALL_DEAD, Running, Site, can_start, nodes, server};
+use crate::support::{eventually, is_alive, now, send};
 
 /// The session's timeout is eight ticks, and is granted as it is asked for.
 const SETTINGS: &str = "?session_timeout=4s&tick=500ms";

@@ -3,8 +3,8 @@
 use lockkeeper_faults::zookeeper::Ensemble;
 use lockkeeper_faults::{figures, long, wait};
 
-use crate::run_support::now;
 use crate::site::{Running, SOON, Site, can_start, nodes, setup};
+use crate::support::now;
 
 /// Long enough for an election, and for commands that are started fifty at once.
 const SETTINGS: &str = "?session_timeout=10s&tick=500ms";

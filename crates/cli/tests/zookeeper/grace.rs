@@ -1,7 +1,7 @@
 //! The time that a command gets to end must fit into what the session leaves.
 
-use crate::cli_support::Ended;
 use crate::site::{Site, can_start, nodes, server};
+use crate::support::Ended;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grace_that_does_not_fit_into_the_session_is_refused_once_the_timeout_is_known() {

@@ -8,9 +8,8 @@ use lockkeeper_zk_proto::message::{Acl, Permissions};
 use lockkeeper_zookeeper::{Client, Config};
 use serde_json::Value;
 
-use crate::cli_support::{Ended, in_time};
-use crate::run_support::now;
 use crate::site::{Site, can_start, server};
+use crate::support::{Ended, ended, in_time, now};
 
 /// Returns what a command prints on stdout when it succeeds.
 fn printed(site: &Site, line: &[&str]) -> String {
@@ -93,9 +92,9 @@ async fn wait_ends_when_the_last_has_left_or_its_time_is_up() {
     site.note("second");
     assert!(waiting.try_wait().unwrap().is_none(), "one still holds it");
     site.write("end", "");
-    let ended = now();
-    assert_eq!(crate::run_support::ended(&mut waiting).code(), Some(0));
-    assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", ended.elapsed());
+    let left_at = now();
+    assert_eq!(ended(&mut waiting).code(), Some(0));
+    assert!(left_at.elapsed() < Duration::from_secs(5), "{:?}", left_at.elapsed());
     assert_eq!(waiter.end().0, Some(0));
 }
 
@@ -146,7 +145,7 @@ async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
     assert!(line.contains("held by"), "{line}");
     assert_eq!(server.metric("zk_global_sessions").await.unwrap() as u32, 2, "the holder's and the waiter's");
     holder.end();
-    assert_eq!(crate::run_support::ended(&mut waiter).code(), Some(0));
+    assert_eq!(ended(&mut waiter).code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,5 +178,5 @@ async fn wait_works_for_a_user_who_may_only_list_the_queue() {
     });
     assert!(line.contains("waiting for job"), "{line}");
     holder.end();
-    assert_eq!(crate::run_support::ended(&mut waiter).code(), Some(0));
+    assert_eq!(ended(&mut waiter).code(), Some(0));
 }

@@ -13,11 +13,6 @@
 //!
 //! Each test needs Java and Debian's packages, and skips by name without them.
 
-#[path = "../cli_support/mod.rs"]
-mod cli_support;
-#[path = "../run_support/mod.rs"]
-mod run_support;
-
 mod death;
 mod fleet;
 mod grace;
@@ -25,3 +20,5 @@ mod looking;
 mod peers;
 mod refusal;
 mod site;
+#[path = "../support/mod.rs"]
+mod support;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use lockkeeper_faults::peers::{Kind, curator};
 
-use crate::cli_support::Ended;
-use crate::run_support::eventually;
 use crate::site::{Site, can_start, nodes, server};
+use crate::support::{Ended, eventually};
 
 /// A name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/job";

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use lockkeeper_faults::ports::ReservedPort;
 
-use crate::cli_support::Ended;
-use crate::run_support::now;
 use crate::site::{Site, can_start, nodes, server};
+use crate::support::{Ended, now};
 
 /// How much longer than its wait a command may take to start, leave and end.
 const LATE_MAX: Duration = Duration::from_millis(1_500);

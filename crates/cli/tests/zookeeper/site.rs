@@ -9,9 +9,9 @@ use std::time::Duration;
 use lockkeeper_faults::zookeeper::{Server, Setup};
 use tempfile::TempDir;
 
-use crate::cli_support::{Ended, Place};
-use crate::run_support::{ended, eventually, number_in, send};
 use rustix::process::Signal;
+
+use crate::support::{Ended, Place, ended, eventually, number_in, send};
 
 /// The servers' tick: short, so that sessions and elections take seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(500);

@@ -1,0 +1,381 @@
+//! The commands with real holders and waiters in other processes.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::support::terminal::Terminal;
+use crate::support::{Holder, Place, copy_program, eventually, finish, in_time, wait};
+
+/// Starts a command, and waits until it has printed its first line on stderr.
+fn first_line(mut command: Command) -> (String, Child) {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    in_time("it says its first line", move || {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(stderr.buffer().is_empty(), "and no more: {line}");
+        child.stderr = Some(stderr.into_inner());
+        (line, child)
+    })
+}
+
+#[test]
+fn show_tells_who_holds_and_who_waits() {
+    let place = Place::new();
+    let holder = place.hold("nightly");
+    let waiter = place.command(&["run", "-q", "nightly", "--", "true"]).spawn().unwrap();
+    eventually("there is a waiter", || (place.contenders("nightly") == 2).then_some(()));
+
+    let shown = place.show("nightly");
+    assert_eq!(shown["name"], "nightly");
+    assert_eq!(shown["kind"], "mutex");
+    assert_eq!(shown["service"], json!(place.service()));
+    let contenders = shown["contenders"].as_array().unwrap();
+    let states: Vec<_> = contenders.iter().map(|contender| (&contender["position"], &contender["state"])).collect();
+    assert_eq!(states, [(&json!(1), &json!("holder")), (&json!(2), &json!("waiter"))]);
+    let tokens: Vec<u64> =
+        contenders.iter().map(|contender| contender["token"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(tokens[0] < tokens[1]);
+    let owner = &contenders[0]["owner"];
+    assert_eq!((&owner["pid"], &owner["command"]), (&json!(holder.process.id()), &json!("sh")));
+    assert_eq!(contenders[1]["owner"]["command"], "true");
+    assert_eq!(contenders[0]["mode"], "mutex");
+    assert!(contenders[0]["session"].is_null() && contenders[0]["id"].is_string());
+    assert!(contenders[0]["age_ms"].as_u64().unwrap() < 60_000);
+    assert!(owner["since"].as_str().unwrap().ends_with('Z'));
+
+    let text = place.run(&["show", "nightly"]).stdout;
+    assert!(text.starts_with(&format!("nightly (mutex, {})\n", place.service())), "{text}");
+    assert!(text.contains(&format!("pid {} sh\n", holder.process.id())), "{text}");
+    assert_eq!(text.lines().count(), 4);
+
+    holder.end();
+    let mut waiter = waiter;
+    assert_eq!(in_time("the waiter had its turn", move || waiter.wait().unwrap()).code(), Some(0));
+    assert_eq!(place.contenders("nightly"), 0);
+}
+
+#[test]
+fn a_free_lock_is_shown_empty() {
+    let place = Place::new();
+    let shown = place.show("unknown");
+    assert_eq!(shown, json!({"name": "unknown", "kind": null, "service": place.service(), "contenders": []}));
+    let text = place.run(&["show", "unknown"]);
+    assert_eq!((text.code, text.stdout.lines().count()), (Some(0), 1));
+    assert!(text.stdout.contains(&place.service()));
+    assert_eq!(place.run(&["ls"]).stdout, "");
+    assert_eq!(place.run(&["--json", "ls"]).stdout, "[]\n");
+}
+
+#[test]
+fn ls_lists_the_locks_in_use_by_the_prefix_of_their_names() {
+    let place = Place::new();
+    let holders: Vec<_> = ["reports/a", "reports/b", "nightly"].map(|name| place.hold(name)).into();
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let listed = place.run(arguments);
+        assert_eq!(listed.code, Some(0), "{listed:?}");
+        let locks: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        locks.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&["ls", "--json"]), ["nightly", "reports/a", "reports/b"]);
+    assert_eq!(names(&["ls", "--json", "reports/"]), ["reports/a", "reports/b"]);
+    assert_eq!(names(&["ls", "--json", "reports/c"]), Vec::<String>::new());
+    let locks: serde_json::Value = serde_json::from_str(&place.run(&["ls", "--json", "nightly"]).stdout).unwrap();
+    assert_eq!((&locks[0]["kind"], &locks[0]["waiters"]), (&json!("mutex"), &json!(0)));
+    assert_eq!(locks[0]["holders"][0]["owner"]["pid"], json!(holders[2].process.id()));
+    let text = place.run(&["ls"]).stdout;
+    assert_eq!(text.lines().count(), 4);
+    assert!(text.starts_with("NAME "), "{text}");
+    for holder in holders {
+        holder.end();
+    }
+}
+
+/// Each of them is held while all the others are.
+#[test]
+fn names_of_any_script_dots_slashes_and_case_are_separate_locks() {
+    let place = Place::new();
+    let repeated = |text: &str| text.repeat(200 / text.len());
+    let long: Vec<_> = ["x", "é", "鍵", "🔑", "ключ", "قفل", "%", "~"].map(repeated).into();
+    assert!(long.iter().all(|name| (198..=200).contains(&name.len())));
+    let short = [".", "..", "...", "a/b", "a%2Fb", "a", "A", "é", "É", "a b", "/a", "a/", "~"].map(String::from);
+    let mut names: Vec<_> = long.into_iter().chain(short).collect();
+    let hold = |name: &String| {
+        let script = ["--", "sh", "-c", "echo held; read line"];
+        Holder::start(place.command(&["run", "-n", name]).args(script))
+    };
+    let holders: Vec<_> = names.iter().map(hold).collect();
+    let listed: serde_json::Value = serde_json::from_str(&place.run(&["ls", "--json"]).stdout).unwrap();
+    let name = |lock: &serde_json::Value| lock["name"].as_str().unwrap().to_owned();
+    let listed: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
+    names.sort();
+    assert_eq!(listed, names);
+    for holder in holders {
+        holder.end();
+    }
+}
+
+#[test]
+fn a_lock_in_use_is_not_waited_for_longer_than_asked() {
+    let place = Place::new();
+    let holder = place.hold("x");
+    let attempt = |options: &[&str]| {
+        let arguments = [&["run"], options, &["x", "--", "echo", "ran"]].concat();
+        let ended = place.run(&arguments);
+        assert_eq!(ended.stdout, "");
+        (ended.code, ended.stderr)
+    };
+    for options in [&["-n"][..], &["-w", "0"], &["-w", "50ms"]] {
+        let (code, line) = attempt(options);
+        assert_eq!(code, Some(124));
+        assert!(line.starts_with("lockkeeper: x (file:") && line.lines().count() == 1, "{line}");
+    }
+    assert_eq!(attempt(&["-q", "-n", "-E", "0"]), (Some(0), String::new()));
+    assert_eq!(attempt(&["-q", "-w", "50ms", "-E", "75"]), (Some(75), String::new()));
+    assert_eq!(place.contenders("x"), 1, "no waiter that gave up stands in the queue");
+    holder.end();
+    assert_eq!(place.run(&["run", "-n", "x", "--", "echo", "ran"]).stdout, "ran\n");
+}
+
+#[test]
+fn the_time_to_wait_comes_from_the_config_file_when_no_option_says() {
+    let place = Place::new();
+    let text = format!("url = '{}'\nacquire_timeout = '50ms'", place.service());
+    place.file(".config/lockkeeper/config.toml", &text);
+    let holder = place.hold("x");
+    assert_eq!(place.run(&["run", "x", "--", "true"]).code, Some(124));
+    holder.end();
+}
+
+#[test]
+fn wait_ends_when_a_lock_is_free_without_waiters_and_takes_no_part() {
+    let place = Place::new();
+    assert_eq!(place.run(&["wait", "x"]).code, Some(0));
+    let holder = place.hold("x");
+    for time in ["0", "50ms"] {
+        let ended = place.run(&["wait", "x", "-w", time]);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(124), 1), "{ended:?}");
+    }
+    let (line, waiting) = first_line(place.command(&["wait", "x"]));
+    assert!(line.starts_with("lockkeeper: waiting for x (") && line.ends_with("; 1s\n"), "{line}");
+    assert_eq!(place.contenders("x"), 1);
+    holder.end();
+    let ended = wait(waiting);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+}
+
+#[test]
+fn check_tells_the_command_whether_its_lock_is_held() {
+    let place = Place::new();
+    let ended = place.script("x", r#""$LOCKKEEPER" check --json; "$LOCKKEEPER" check; echo $? $LOCKKEEPER_TOKEN"#);
+    let (json, rest) = ended.stdout.rsplit_once("}\n").unwrap();
+    let checked: serde_json::Value = serde_json::from_str(&format!("{json}}}")).unwrap();
+    assert_eq!((&checked["held"], &checked["safe_for_ms"]), (&json!(true), &json!(null)));
+    assert_eq!(rest, format!("0 {}\n", checked["token"].as_str().unwrap()));
+
+    let hold = place.script("x", "echo $LOCKKEEPER_HOLD").stdout;
+    let after = finish(place.command(&["check"]).env("LOCKKEEPER_HOLD", hold.trim_end()));
+    assert_eq!((after.code, &*after.stdout, &*after.stderr), (Some(1), "", ""));
+}
+
+#[test]
+fn the_command_sees_what_it_runs_under_and_its_own_url_and_config() {
+    let place = Place::new();
+    let script = r#"echo "$LOCKKEEPER_NAME|$LOCKKEEPER_URL|$LOCKKEEPER_CONFIG|$LOCKKEEPER_DIR"
+        "$LOCKKEEPER" --connect "$SERVICE" --config "$OTHER" show --json "a b""#;
+    let config = place.file("own.toml", "url = 'memory:'");
+    let other = place.file("other.toml", "url = 'memory:'");
+    let service = place.service();
+    let mut command = place.command(&["run", "--connect", &*service, "a b", "--", "sh", "-c", script]);
+    command.env("LOCKKEEPER_URL", "memory:").env("LOCKKEEPER_CONFIG", &config);
+    command.env("SERVICE", &*service).env("OTHER", &other);
+    let ended = finish(&mut command);
+    let (line, shown) = ended.stdout.split_once('\n').unwrap();
+    assert_eq!(line, format!("a b|memory:|{}|{}", config.display(), place.locks().display()));
+    let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
+    assert_eq!(shown["contenders"][0]["owner"]["command"], "sh");
+
+    let ids = place.script("x", r#"echo "$LOCKKEEPER_CONTENDER"; "$LOCKKEEPER" show --json x"#).stdout;
+    let (contender, shown) = ids.split_once('\n').unwrap();
+    let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
+    assert_eq!(shown["contenders"][0]["id"], json!(contender));
+}
+
+#[test]
+fn the_service_is_chosen_by_options_then_the_environment_then_the_config_file() {
+    let place = Place::new();
+    let used = |command: &mut Command| {
+        let ended = finish(command.args(["capabilities", "--json"]));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let promises: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        promises["service"].as_str().unwrap().to_owned()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(used(&mut place.command(&none)), place.service());
+    let by = |name: &str| format!("file:{}", place.locks().join(name).display());
+    place.file(".config/lockkeeper/config.toml", &format!("url = '{}'", by("home")));
+    assert_eq!(used(&mut place.command(&none)), by("home"));
+    let named = place.file("named.toml", &format!("url = '{}'", by("named")));
+    assert_eq!(used(place.command(&none).env("LOCKKEEPER_CONFIG", &named)), by("named"));
+    assert_eq!(used(&mut place.command(&["--config", named.to_str().unwrap()])), by("named"));
+    assert_eq!(used(place.command(&none).env("LOCKKEEPER_URL", by("url"))), by("url"));
+    let mut both = place.command(&["--connect", &*by("option")]);
+    assert_eq!(used(both.env("LOCKKEEPER_URL", by("url"))), by("option"));
+}
+
+#[test]
+fn the_current_directory_is_never_looked_at() {
+    let place = Place::new();
+    let file = place.file("config.toml", "url = 'nonsense'");
+    let here = file.parent().unwrap();
+    for name in ["lockkeeper.toml", ".lockkeeper.toml", "lockkeeper/config.toml", ".config"] {
+        place.file(name, "url = 'nonsense'");
+    }
+    let ended = finish(place.command(&["ls"]).env("HOME", "").env("XDG_CONFIG_HOME", ".").current_dir(here));
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+}
+
+#[test]
+fn verbose_names_the_service() {
+    let place = Place::new();
+    let line = format!("lockkeeper: using {}", place.service());
+    for arguments in [&["-v", "run", "x", "--", "true"][..], &["ls", "-v"], &["wait", "-v", "x"], &["show", "x", "-v"]]
+    {
+        let ended = place.run(arguments);
+        assert_eq!(ended.stderr.lines().next(), Some(&*line), "{ended:?}");
+        assert!(ended.stderr.lines().all(|line| line.starts_with("lockkeeper: ")), "{ended:?}");
+    }
+}
+
+#[test]
+fn capabilities_says_what_the_service_promises() {
+    let place = Place::new();
+    let promises: serde_json::Value = serde_json::from_str(&place.run(&["capabilities", "--json"]).stdout).unwrap();
+    let expected = json!({"service": place.service(), "backend": "file", "exclusion": "machine", "fencing": "clock",
+                          "stopped_holder": "keeps"});
+    assert_eq!(promises, expected);
+    let text = place.run(&["capabilities"]).stdout;
+    assert!(text.contains("on one machine"), "{text}");
+}
+
+#[test]
+fn completions_and_manual_know_every_command() {
+    let place = Place::new();
+    let commands = [
+        "run",
+        "hold",
+        "ls",
+        "show",
+        "wait",
+        "check",
+        "revoke",
+        "break",
+        "freeze",
+        "thaw",
+        "capabilities",
+        "server",
+        "completions",
+        "man",
+    ];
+    let manual = place.run(&["man"]);
+    assert_eq!((manual.code, &*manual.stderr), (Some(0), ""));
+    let titles: Vec<_> =
+        manual.stdout.lines().filter(|line| line.starts_with(".TH ")).map(|line| line.replace('\\', "")).collect();
+    assert_eq!(titles.len(), 1 + commands.len(), "{titles:?}");
+    for command in commands {
+        assert!(titles.iter().any(|title| title.starts_with(&format!(".TH lockkeeper-{command} "))), "{titles:?}");
+    }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let completions = place.run(&["completions", shell]);
+        assert_eq!(completions.code, Some(0));
+        for command in commands {
+            assert!(completions.stdout.contains(command), "{shell} does not know {command}");
+        }
+    }
+    let script = place.file("completions.bash", &place.run(&["completions", "bash"]).stdout);
+    assert_eq!(finish(Command::new("bash").arg("-n").arg(script)).code, Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_not_a_failure() {
+    let place = Place::new();
+    let mut child = place.command(&["man"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = in_time("it ends", move || child.wait_with_output().unwrap());
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}
+
+#[test]
+fn a_signal_while_waiting_ends_the_wait_and_leaves_the_queue() {
+    let place = Place::new();
+    let holder = place.hold("x");
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        // The line is printed after the signals are caught.
+        let (line, waiter) = first_line(place.command(&["run", "x", "--", "echo", "ran"]));
+        assert!(line.starts_with("lockkeeper: waiting for x "), "{line}");
+        assert_eq!(place.contenders("x"), 2);
+        kill_process(Pid::from_child(&waiter), signal).unwrap();
+        let ended = wait(waiter);
+        assert_eq!((ended.code, &*ended.stdout), (Some(code), ""));
+        assert!(ended.stderr.starts_with("lockkeeper: x: ended by SIG"), "{ended:?}");
+        assert_eq!(place.contenders("x"), 1);
+    }
+    holder.end();
+    assert_eq!(std::fs::read_dir(place.locks().join("queues")).unwrap().count(), 0, "nothing is left of the queue");
+}
+
+#[test]
+fn a_wait_is_reported_once_where_there_is_no_terminal_and_not_at_all_if_quiet() {
+    let place = Place::new();
+    let holder = place.hold("x");
+    let wait_for = |options: &[&str], time: &str| {
+        let arguments = [&["run"], options, &["-w", time, "x", "--", "true"]].concat();
+        place.run(&arguments).stderr
+    };
+    let said = wait_for(&[], "2.5s");
+    let lines: Vec<_> = said.lines().collect();
+    let start = format!("lockkeeper: waiting for x ({}): held by ", place.service());
+    let pid = format!(" pid {} sh for ", holder.process.id());
+    assert!(lines[0].starts_with(&start) && lines[0].contains(&pid), "{said}");
+    assert!(lines[0].ends_with("; 1st in line, 1s"), "{said}");
+    assert_eq!(lines.len(), 2, "and at the end that the lock was not acquired: {said}");
+    assert_eq!(wait_for(&["-q"], "1.5s"), "");
+    holder.end();
+}
+
+#[test]
+fn on_a_terminal_the_wait_is_one_live_line_that_is_erased() {
+    let place = Place::new();
+    let holder = place.hold("x");
+    let mut command = place.command(&["run", "x", "--", "echo", "ran"]);
+    command.env("TERM", "xterm");
+    let mut terminal = Terminal::run(&command);
+    terminal.expect("\r\x1b[K\x1b[?7llockkeeper: waiting for x (");
+    terminal.expect("; 1st in line, 1s\x1b[?7h");
+    terminal.expect("\r\x1b[K\x1b[?7llockkeeper: waiting for x (");
+    terminal.expect("; 1st in line, 2s\x1b[?7h");
+    holder.end();
+    terminal.expect("\r\x1b[Kran\r\n");
+    assert_eq!(terminal.exit_code(), 0);
+}
+
+#[test]
+fn a_command_s_name_cannot_move_the_cursor_of_those_who_wait() {
+    let place = Place::new();
+    let script = place.file("script", "#!/bin/sh\necho held; read line\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let program = script.with_file_name("evil\x1b[2J\nlockkeeper: granted");
+    copy_program(&script, &program);
+    let holder = Holder::start(place.command(&["run", "x", "--"]).arg(&program));
+    let said = place.run(&["run", "-w", "1.2s", "x", "--", "true"]).stderr;
+    assert_eq!(said.lines().count(), 2, "{said}");
+    for text in [said, place.run(&["show", "x"]).stdout, place.run(&["ls"]).stdout] {
+        assert!(text.contains("evil"), "{text}");
+        assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
+    }
+    holder.end();
+}

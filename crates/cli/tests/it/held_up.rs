@@ -1,0 +1,49 @@
+//! `run` while another process has the flock of the counter, or of the queue: one that was stopped while it entered.
+
+use std::fs::{File, OpenOptions};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+
+use crate::support::{Place, now};
+
+/// Within which time `-n` answers.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// What a process may need to start and to end, beside its wait.
+const START_MAX: Duration = Duration::from_millis(700);
+
+fn held(place: &Place, file: &str) -> File {
+    let path = place.locks().join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    file
+}
+
+#[test]
+fn a_flock_of_another_process_costs_a_run_less_than_a_second_or_no_more_than_its_wait() {
+    let place = Place::new();
+    assert_eq!(place.script("other", "true").code, Some(0));
+    for flock in ["counter", "queues/x/.enter"] {
+        let stopped = held(&place, flock);
+        for kind in [vec![], vec!["-s"], vec!["-x"], vec!["--permits", "2"]] {
+            let run = |options: &[&str]| {
+                let arguments = [&["run"], options, &kind, &["x", "--", "true"]].concat();
+                let asked_at = now();
+                (place.run(&arguments), asked_at.elapsed())
+            };
+            let (ended, took) = run(&["-n"]);
+            assert_eq!(ended.code, Some(124), "{flock} {kind:?}: {ended:?}");
+            assert!(took < ANSWER_MAX, "{flock} {kind:?}: {took:?}");
+            assert_eq!(run(&["-n", "-E", "9"]).0.code, Some(9), "{flock} {kind:?}");
+            let (ended, took) = run(&["-w", "0.4"]);
+            assert_eq!(ended.code, Some(124), "{flock} {kind:?}: {ended:?}");
+            let wait = Duration::from_millis(400);
+            assert!((wait..wait + START_MAX).contains(&took), "{flock} {kind:?}: {took:?}");
+            assert_eq!(run(&["-w", "0.1", "-E", "0"]).0.code, Some(0), "{flock} {kind:?}");
+        }
+        drop(stopped);
+        assert_eq!(place.script("x", "true").code, Some(0), "{flock}");
+    }
+}

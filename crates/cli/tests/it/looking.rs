@@ -1,0 +1,175 @@
+//! Looking at locks as a user who may only read, and from the prompt of a shell.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use lockkeeper_faults::skip::skip;
+
+use crate::support::{Holder, Place, copy_command, finish, in_time, wait};
+
+/// Another user, who owns nothing.
+const OTHER_USER: &str = "65534";
+
+#[test]
+fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
+    let test = "looking::a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left";
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "it plays two users, and needs root");
+    }
+    let place = Place::new();
+    fs::set_permissions(place.locks(), Permissions::from_mode(0o755)).unwrap();
+    let stage = tempfile::tempdir().unwrap();
+    fs::set_permissions(stage.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = stage.path().join("lockkeeper");
+    copy_command(&program);
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let other_user = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", OTHER_USER, "--regid", OTHER_USER, "--clear-groups", "--"]).arg(&program);
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("LOCKKEEPER_DIR", place.locks()).env("HOME", stage.path());
+        command
+    };
+    let holder = place.hold("x");
+    assert_eq!(finish(&mut other_user(&["wait", "x", "-w", "200ms"])).code, Some(124));
+    let mut waiting = other_user(&["wait", "x"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(waiting.stderr.take().unwrap());
+    let line = in_time("it says which holder it waits for", move || {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        line
+    });
+    assert!(line.contains("waiting for x") && line.contains("pid"), "{line}");
+    holder.end();
+    let status = in_time("it ends", move || waiting.wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(finish(&mut other_user(&["wait", "x"])).code, Some(0));
+    let refused = finish(&mut other_user(&["run", "x", "--", "true"]));
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(refused.stderr.contains(place.locks().to_str().unwrap()), "{refused:?}");
+}
+
+/// A place with three locks that are held, and what a shell prints for a line there.
+struct Prompt {
+    place: Place,
+    /// Their holders, ended with the prompt.
+    holders: Vec<Holder>,
+}
+
+const NAMES: [&str; 3] = ["nightly backup", "nightly:report", "other"];
+
+impl Prompt {
+    fn new() -> Self {
+        let place = Place::new();
+        let holders = NAMES.iter().map(|name| place.hold(name)).collect();
+        Self { place, holders }
+    }
+
+    /// What a shell offers for each line, as its script prints it: one line for each candidate.
+    fn offered(&self, shell: &[&str], script: &str, line: &str) -> Vec<String> {
+        let completions = self.place.run(&["completions", shell[0]]).stdout;
+        let completions = self.place.file("completions", &completions);
+        let mut command = self.place.command::<&str>(&[]);
+        let mut told = Command::new(shell[0]);
+        told.args(&shell[1..]).args(["-c", script]).env_clear();
+        told.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let directory = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        told.env("PATH", format!("{}:{path}", directory.display()));
+        told.env("SCRIPT", completions).env("LINE", line);
+        command.stdin(Stdio::null());
+        let said = wait(told.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        said.stdout.lines().map(str::to_owned).collect()
+    }
+
+    fn end(self) {
+        self.holders.into_iter().for_each(Holder::end);
+    }
+}
+
+/// What bash does when a key is pressed, in short.
+const BASH: &str = r#"
+    source "$SCRIPT"
+    COMP_LINE=$LINE COMP_POINT=${#LINE}
+    read -ra COMP_WORDS <<< "$LINE"
+    [[ $LINE == *' ' ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    last=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    _lockkeeper_with_names lockkeeper "$last" "$before"
+    ((${#COMPREPLY[@]})) && printf '%s\n' "${COMPREPLY[@]}""#;
+
+#[test]
+fn bash_offers_the_names_of_locks_where_one_is_wanted() {
+    let prompt = Prompt::new();
+    let offered = |line: &str| prompt.offered(&["bash", "--norc", "--noprofile"], BASH, line);
+    let all = ["nightly\\ backup", "nightly:report", "other"];
+    for line in ["lockkeeper show ", "lockkeeper run -w 10m ", "lockkeeper -v wait ", "lockkeeper ls "] {
+        assert_eq!(offered(line), all, "{line}");
+    }
+    assert_eq!(offered("lockkeeper revoke o"), ["other"]);
+    assert_eq!(offered("lockkeeper show nightly:r"), ["report"], "bash keeps what stands before the colon");
+    let elsewhere = Place::new();
+    let holder = elsewhere.hold("there");
+    assert_eq!(offered(&format!("lockkeeper --connect {} show ", elsewhere.service())), ["there"]);
+    holder.end();
+    for line in ["lockkeeper run -w ", "lockkeeper show other ", "lockkeeper run other -- "] {
+        assert!(offered(line).iter().all(|offer| !all.contains(&offer.as_str())), "{line}");
+    }
+    assert!(offered("lockkeeper run --").contains(&"--permits".to_owned()));
+    assert!(offered("lockkeeper re").contains(&"revoke".to_owned()));
+    prompt.end();
+}
+
+#[test]
+fn fish_offers_the_names_of_locks_where_one_is_wanted() {
+    if Command::new("fish").arg("--version").output().is_err() {
+        return skip("looking::fish_offers_the_names_of_locks_where_one_is_wanted", "fish is not installed");
+    }
+    let prompt = Prompt::new();
+    let script = r#"source "$SCRIPT"; complete -C "$LINE""#;
+    let offered = |line: &str| prompt.offered(&["fish", "--no-config"], script, line);
+    for line in ["lockkeeper show ", "lockkeeper run -w 10m ", "lockkeeper ls "] {
+        let offers = offered(line);
+        assert!(NAMES.iter().all(|name| offers.iter().any(|offer| offer == name)), "{line}: {offers:?}");
+    }
+    for line in ["lockkeeper run -w ", "lockkeeper show other ", "lockkeeper "] {
+        let offers = offered(line);
+        assert!(!offers.iter().any(|offer| NAMES.contains(&offer.as_str())), "{line}: {offers:?}");
+    }
+    prompt.end();
+}
+
+/// What zsh does when a key is pressed: only within its line editor, so one is started on a separate terminal.
+const ZSH: &str = r#"
+    zmodload zsh/zpty
+    zpty -b shell zsh -f -i
+    zpty -w shell 'PROMPT=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D'
+    zpty -w shell 'zstyle ":completion:*" list-colors ""; LISTMAX=0; stty columns 200'
+    zpty -w shell 'comppostfuncs=(tell); tell() { print -r "<count $compstate[nmatches]>"; }'
+    zpty -w shell "source \"\$SCRIPT\"; print -r ready-''now"
+    zpty -r -m shell out '*ready-now*'
+    zpty -n -w shell "$LINE"$'\t'
+    zpty -r -m shell out '*<count *>*'
+    print -r -- "$out"
+    zpty -d shell"#;
+
+#[test]
+fn zsh_offers_the_names_of_locks_where_one_is_wanted() {
+    if Command::new("zsh").arg("--version").output().is_err() {
+        return skip("looking::zsh_offers_the_names_of_locks_where_one_is_wanted", "zsh is not installed");
+    }
+    let prompt = Prompt::new();
+    let offered = |line: &str| prompt.offered(&["zsh", "-f"], ZSH, line).join("\n");
+    for (line, count) in [
+        ("lockkeeper show ", 3),
+        ("lockkeeper run -w 10m ot", 1),
+        ("lockkeeper ls nightly", 2),
+        ("lockkeeper wait zz", 0),
+    ] {
+        let offers = offered(line);
+        assert!(offers.contains(&format!("<count {count}>")), "{line}: {offers}");
+    }
+    prompt.end();
+}

@@ -1,0 +1,39 @@
+//! The command as its users see it: real commands, in real processes, on the locks of this machine.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `bad_input` | what cannot be done is refused in one line |
+//! | `commands` | the commands, with real holders and waiters |
+//! | `default_directory` | where the locks lie when no service is named |
+//! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
+//! | `hold` | a lock without a command |
+//! | `kinds` | read/write locks and semaphores |
+//! | `looking` | looking as a user who may only read, and from a shell's prompt |
+//! | `main_job` | one at a time and in their order |
+//! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
+//! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
+//! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
+//! | `server`, `service`, `unreachable` | `server`; `run --restart`; servers that all refuse |
+//! | `watch` | `show --watch` |
+
+mod bad_input;
+mod commands;
+mod default_directory;
+mod held_up;
+mod hold;
+mod kinds;
+mod looking;
+mod main_job;
+mod orders;
+mod permanent;
+mod replaced_directory;
+mod run_command;
+mod run_killed;
+mod run_namespace;
+mod run_terminal;
+mod server;
+mod service;
+#[path = "../support/mod.rs"]
+mod support;
+mod unreachable;
+mod watch;

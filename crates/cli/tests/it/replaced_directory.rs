@@ -1,0 +1,65 @@
+//! `run` while the directory of its locks, or one above it, is renamed or replaced.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::support::{Holder, ended, eventually, lockkeeper, now, wait};
+
+/// Within which time a running process notices.
+const NOTICE_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is tried: all ways in turn.
+const ROUNDS: usize = 20;
+
+/// What is renamed, and whether something else gets its name.
+const WAYS: [(&str, bool); 5] =
+    [("up/base", false), ("up/base", true), ("up", false), ("up/base/queues", false), ("up/base/queues/x", true)];
+
+fn command(base: &Path, arguments: &[&str]) -> Command {
+    let mut command = lockkeeper(base);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// How many contenders stand in the queue.
+fn contenders(base: &Path) -> usize {
+    let shown = command(base, &["show", "--json", "x"]).output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    shown["contenders"].as_array().unwrap().len()
+}
+
+#[test]
+fn the_holders_command_is_ended_within_a_second_and_the_waiters_runs_in_the_new_directory() {
+    let mut longest = Duration::ZERO;
+    for round in 0..ROUNDS {
+        let (what, is_replaced) = WAYS[round % WAYS.len()];
+        let root = TempDir::new().unwrap();
+        let base = root.path().join("up/base");
+        fs::create_dir_all(&base).unwrap();
+        let mut holder =
+            Holder::start(&mut command(&base, &["run", "x", "--", "sh", "-c", "echo held; exec sleep 60"]));
+        let script = r#"test -p "$LOCKKEEPER_DIR/queues/x/$LOCKKEEPER_CONTENDER" && echo mine"#;
+        let waiter = command(&base, &["run", "x", "--", "sh", "-c", script]).spawn().unwrap();
+        eventually("both stand in the queue", || (contenders(&base) == 2).then_some(()));
+
+        let from = root.path().join(what);
+        let replaced_at = now();
+        fs::rename(&from, from.with_extension("old")).unwrap();
+        if is_replaced {
+            fs::create_dir(&from).unwrap();
+        }
+        assert_eq!(ended(&mut holder.process).code(), Some(123), "{what}");
+        let took = replaced_at.elapsed();
+        assert!(took < NOTICE_MAX, "{what}: the holder's end took {took:?}");
+        let waiter = wait(waiter);
+        let waited = replaced_at.elapsed();
+        assert_eq!((waiter.code, waiter.stdout.as_str()), (Some(0), "mine\n"), "{what}: {}", waiter.stderr);
+        assert!(waited < 2 * NOTICE_MAX, "{what}: the waiter's command took {waited:?}");
+        longest = longest.max(took);
+    }
+    println!("the longest of {ROUNDS} ends took {longest:?}");
+}

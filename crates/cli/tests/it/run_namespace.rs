@@ -1,0 +1,135 @@
+//! `lockkeeper run` where `/proc` shows the processes of another namespace: it ends its own command and harms no other.
+
+use std::io::Read as _;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use tempfile::TempDir;
+
+use crate::support::{PATIENCE, ended, now, number_in};
+
+/// Tells whether a namespace of processes can be made here; if not, `test` is skipped.
+fn is_possible(test: &str) -> bool {
+    if !geteuid().is_root() {
+        lockkeeper_faults::skip::skip(test, "only root makes a namespace of processes");
+    }
+    geteuid().is_root()
+}
+
+/// A namespace's parent; it ends with this value, and all of the namespace with it, also when a test fails.
+struct Inside(Child);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a shell script as the first process of a new namespace, which keeps the `/proc` of ours.
+///
+/// It finds the command under test as `$LK`, its locks in `$LOCKKEEPER_DIR` and a directory for notes in `$NOTES`.
+fn run_inside(script: &str) -> (Output, TempDir) {
+    let directory = TempDir::new().unwrap();
+    let notes = directory.path().join("notes");
+    std::fs::create_dir(&notes).unwrap();
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]);
+    inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", &notes);
+    inside.env("LOCKKEEPER_DIR", directory.path().join("locks"));
+    let mut inside = Inside(inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let started = now();
+    ended(&mut inside.0);
+    assert!(started.elapsed() < PATIENCE);
+    let status = inside.0.wait().unwrap();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    inside.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    inside.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+    (Output { status, stdout, stderr }, directory)
+}
+
+#[test]
+fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
+    if !is_possible("run_namespace::a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight") {
+        return;
+    }
+    // Its child ignores TERM, in the same group.
+    let command = "trap \"\" TERM; sleep 30 & echo $$ > $NOTES/group; wait; sleep 30";
+    let script = format!(
+        "$LK run --grace 300ms --max-hold 500ms ns -- sh -c '{command}'; echo $? > $NOTES/code
+        kill -0 -$(cat $NOTES/group) 2> /dev/null; echo $? > $NOTES/left; $LK run -n ns -- true; echo $? > $NOTES/next"
+    );
+    let (output, directory) = run_inside(&script);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let note = |name: &str| number_in(&directory.path().join("notes").join(name));
+    assert_eq!((note("code"), note("left"), note("next")), (123, 1, 0), "{said}");
+    let unseen: Vec<_> = said.lines().filter(|line| line.contains("/proc shows")).collect();
+    assert_eq!(unseen.len(), 1, "{said}");
+    assert!(unseen[0].contains("cannot be seen"), "{said}");
+}
+
+#[test]
+fn a_command_that_ends_when_it_is_asked_is_not_waited_for_longer() {
+    if !is_possible("run_namespace::a_command_that_ends_when_it_is_asked_is_not_waited_for_longer") {
+        return;
+    }
+    let started = now();
+    let (output, _directory) = run_inside("exec $LK run --grace 60s --max-hold 100ms ns -- sleep 30");
+    assert_eq!(output.status.code(), Some(123));
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_killed_watchdogs_command_is_ended_by_its_group() {
+    if !is_possible("run_namespace::a_killed_watchdogs_command_is_ended_by_its_group") {
+        return;
+    }
+    let (output, _directory) = run_inside("$LK run ns -- sh -c 'sleep 30 & kill -9 $PPID; wait'; echo $?; exit 0");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "125\n");
+}
+
+/// A process with one child, in a separate group and session.
+struct Family {
+    parent: Child,
+    child: i32,
+}
+
+impl Family {
+    fn start() -> Self {
+        let notes = TempDir::new().unwrap();
+        let mut parent = Command::new("setsid");
+        parent.args(["sh", "-c", "sleep 60 & echo $! > child; wait"]).current_dir(notes.path());
+        let parent = parent.stdin(Stdio::null()).spawn().unwrap();
+        let child = number_in(&notes.path().join("child"));
+        Self { parent, child }
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.parent), Signal::KILL);
+        let _ = self.parent.wait();
+    }
+}
+
+/// In the table, a stranger's child stands as a descendant of the watchdog's number: a bystander has the child's
+/// number.
+#[test]
+fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
+    if !is_possible("run_namespace::no_other_process_is_harmed_that_has_the_numbers_of_ours") {
+        return;
+    }
+    let family = Family::start();
+    let (parent, child) = (family.parent.id(), family.child);
+    let script = format!(
+        "echo $(({child} - 1)) > /proc/sys/kernel/ns_last_pid; setsid sleep 60 & bystander=$!
+        echo $(({parent} - 2)) > /proc/sys/kernel/ns_last_pid
+        $LK run --grace 100ms --max-hold 300ms ns -- sh -c 'echo $PPID > $NOTES/watchdog; sleep 30'
+        echo $? > $NOTES/code; echo $bystander > $NOTES/bystander
+        kill -0 $bystander; echo $? > $NOTES/harmed"
+    );
+    let (output, directory) = run_inside(&script);
+    let note = |name: &str| number_in(&directory.path().join("notes").join(name));
+    assert_eq!((note("watchdog"), note("bystander")), (parent.cast_signed(), child), "the numbers are arranged");
+    assert_eq!((note("code"), note("harmed")), (123, 0), "{}", String::from_utf8_lossy(&output.stderr));
+}

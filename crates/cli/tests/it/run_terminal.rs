@@ -1,0 +1,238 @@
+//! `lockkeeper run` in front of a person: a shell on a pseudo-terminal, Ctrl-C, Ctrl-Z, and commands that read from it.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::lockkeeper;
+use crate::support::terminal::{CTRL_C, CTRL_D, CTRL_Z, Terminal};
+
+/// A person's shell, which knows the command under test as `lk`: `lk LOCK -- COMMAND`.
+struct Shell {
+    terminal: Terminal,
+    _directories: [TempDir; 2],
+}
+
+impl Shell {
+    fn start() -> Self {
+        let [locks, notes] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let mut shell = Command::new("bash");
+        shell.args(["--norc", "--noprofile", "-i"]);
+        shell
+            .env("LOCKKEEPER_DIR", locks.path())
+            .env("NOTES", notes.path())
+            .env("LK", env!("CARGO_BIN_EXE_lockkeeper"))
+            .env("PS1", "outer> ");
+        // No editing of lines, whose escapes would stand between the words on the screen.
+        shell.env("TERM", "dumb").env_remove("HISTFILE");
+        let mut shell = Self { terminal: Terminal::run(&shell), _directories: [locks, notes] };
+        shell.terminal.expect("outer> ");
+        shell.enter("bind 'set enable-bracketed-paste off'; alias lk='$LK run'");
+        shell
+    }
+
+    /// Types a line and waits for the next prompt.
+    fn enter(&mut self, line: &str) {
+        self.begin(line);
+        self.terminal.expect("outer> ");
+    }
+
+    /// Types a line whose command stays in front.
+    fn begin(&mut self, line: &str) {
+        self.terminal.press(line);
+        self.terminal.press("\n");
+        self.terminal.expect("\n");
+    }
+
+    /// Types a line for a command that was begun and reads it.
+    fn feed(&mut self, line: &str) {
+        self.terminal.await_line_mode();
+        self.terminal.press(line);
+        self.terminal.press("\n");
+    }
+
+    /// Continues the job in front; the shell shows its command line, which ends with `end`, and then gives it the
+    /// terminal.
+    fn continue_job(&mut self, end: &str) {
+        self.begin("fg");
+        self.terminal.expect(&format!("{end}\r\n"));
+    }
+
+    /// Asks for the exit code of the last command; the line that asks does not look like the answer.
+    fn expect_code(&mut self, code: i32) {
+        self.begin("echo code=$?");
+        self.terminal.expect(&format!("code={code}\r\n"));
+        self.terminal.expect("outer> ");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_command() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- sh -c 'echo rea''dy; exec sleep 60'");
+    shell.terminal.expect("ready");
+    shell.terminal.press(CTRL_C);
+    shell.terminal.expect("outer> ");
+    shell.expect_code(130);
+}
+
+#[test]
+fn ctrl_c_can_be_handled_by_the_command() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- sh -c 'trap \"exit 9\" INT; echo rea''dy; while :; do sleep 0.01; done'");
+    shell.terminal.expect("ready");
+    shell.terminal.press(CTRL_C);
+    shell.terminal.expect("outer> ");
+    shell.expect_code(9);
+}
+
+#[test]
+fn ctrl_z_stops_the_job_and_keeps_the_lock_and_fg_continues_it() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- cat");
+    shell.feed("first");
+    shell.terminal.expect("first\r\nfirst\r\n");
+    shell.terminal.press(CTRL_Z);
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.enter("lk a --no-wait -- true");
+    shell.expect_code(124);
+    shell.continue_job("cat");
+    shell.feed("second");
+    shell.terminal.expect("second\r\nsecond\r\n");
+    shell.terminal.press(CTRL_Z);
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.continue_job("cat");
+    shell.feed("third");
+    shell.terminal.expect("third\r\nthird\r\n");
+    shell.terminal.press(CTRL_D);
+    shell.terminal.expect("outer> ");
+    shell.expect_code(0);
+}
+
+#[test]
+fn a_command_that_stops_itself_gives_the_terminal_back_and_gets_it_again() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- sh -c 'kill -STOP $$; read x; echo got=$x'");
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.enter("lk a --no-wait -- true");
+    shell.expect_code(124);
+    shell.continue_job("got=$x'");
+    shell.feed("typed");
+    shell.terminal.expect("got=typed");
+    shell.terminal.expect("outer> ");
+    shell.expect_code(0);
+}
+
+#[test]
+fn a_stopped_job_goes_on_in_the_background() {
+    let mut shell = Shell::start();
+    // The command forks nothing: a shell that is just starting a program when Ctrl-Z comes may not stop at all.
+    shell.enter("mkfifo $NOTES/end");
+    shell.begin("lk a -- sh -c 'echo rea''dy; read x < $NOTES/end; echo do''ne'");
+    shell.terminal.expect("ready");
+    shell.terminal.press(CTRL_Z);
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.enter("bg");
+    shell.begin("echo > $NOTES/end; wait; echo code=$?");
+    shell.terminal.expect("done");
+    shell.terminal.expect("code=0");
+}
+
+#[test]
+fn a_job_started_in_the_background_waits_for_the_terminal_until_it_is_in_front() {
+    let mut shell = Shell::start();
+    shell.enter("lk a -- cat &");
+    shell.enter("until jobs | grep -q Stopped; do sleep 0.01; done");
+    shell.continue_job("cat");
+    shell.feed("hello");
+    shell.terminal.expect("hello\r\nhello\r\n");
+    shell.terminal.press(CTRL_D);
+    shell.terminal.expect("outer> ");
+    shell.expect_code(0);
+}
+
+#[test]
+fn an_interactive_shell_runs_under_a_lock_with_its_own_jobs() {
+    let mut shell = Shell::start();
+    shell.begin("PS1='inner> ' lk a -- bash --norc --noprofile -i");
+    shell.terminal.expect("inner> ");
+    shell.terminal.press("echo $((40 + 2))\n");
+    shell.terminal.expect("\r\n42\r\n");
+    shell.terminal.press("sh -c 'echo rea''dy; exec sleep 60'\n");
+    shell.terminal.expect("ready");
+    shell.terminal.press(CTRL_Z);
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("inner> ");
+    shell.terminal.press("kill %1; read line\n");
+    shell.terminal.expect("read line\r\n");
+    shell.terminal.press("words\n");
+    shell.terminal.expect("inner> ");
+    shell.terminal.press("echo got=$line; exit 5\n");
+    shell.terminal.expect("got=words");
+    shell.terminal.expect("outer> ");
+    shell.expect_code(5);
+}
+
+#[test]
+fn the_terminal_comes_back_to_a_script_that_goes_on_reading_it() {
+    let mut shell = Shell::start();
+    shell.begin("sh -c '$LK run a -- sh -c \"read x; echo one=\\$x\"; read y; echo two=$y'");
+    shell.feed("first");
+    shell.terminal.expect("one=first");
+    shell.feed("second");
+    shell.terminal.expect("two=second");
+    shell.terminal.expect("outer> ");
+}
+
+#[test]
+fn ctrl_z_stops_the_script_around_it_too() {
+    let mut shell = Shell::start();
+    shell.begin("sh -c '$LK run a -- cat; echo af''ter=$?'");
+    shell.feed("first");
+    shell.terminal.expect("first\r\nfirst\r\n");
+    shell.terminal.press(CTRL_Z);
+    shell.terminal.expect("Stopped");
+    shell.terminal.expect("outer> ");
+    shell.continue_job("ter=$?'");
+    shell.feed("second");
+    shell.terminal.expect("second\r\nsecond\r\n");
+    shell.terminal.press(CTRL_D);
+    shell.terminal.expect("after=0");
+}
+
+#[test]
+fn the_rest_of_a_pipeline_keeps_the_terminal() {
+    let mut shell = Shell::start();
+    shell.begin("lk a -- echo piped | { read x; read y < /dev/tty; echo got=$x,$y; }");
+    shell.feed("typed");
+    shell.terminal.expect("got=piped,typed");
+    shell.terminal.expect("outer> ");
+}
+
+#[test]
+fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
+    let mut shell = Shell::start();
+    shell.begin("echo piped | lk a -- sh -c 'read x; read y < /dev/tty; echo got=$x,$y'");
+    shell.feed("typed");
+    shell.terminal.expect("got=piped,typed");
+    shell.terminal.expect("outer> ");
+}
+
+#[test]
+fn without_a_shell_ctrl_z_does_not_strand_the_command() {
+    let locks = TempDir::new().unwrap();
+    let mut command = lockkeeper(locks.path());
+    command.args(["run", "a", "--", "cat"]);
+    let mut terminal = Terminal::run(&command);
+    terminal.press("first\n");
+    terminal.expect("first\r\nfirst\r\n");
+    terminal.press(CTRL_Z);
+    terminal.press("second\n");
+    terminal.expect("second\r\nsecond\r\n");
+    terminal.press(CTRL_D);
+    assert_eq!(terminal.exit_code(), 0);
+}

@@ -1,0 +1,178 @@
+//! `server`: a ZooKeeper server in one command, for the locks of this machine.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Holder, Place, finish, in_time, wait};
+
+/// A running server, ended by its test.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        Self::start_as_told(place, &[&["--listen", "127.0.0.1:0"], arguments].concat())
+    }
+
+    /// Starts it without an address to listen on.
+    fn start_as_told(place: &Place, arguments: &[&str]) -> Self {
+        let arguments = [&["server"], arguments].concat();
+        let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
+        let line = in_time("it says where it listens", move || {
+            let mut line = String::new();
+            stderr.read_line(&mut line).unwrap();
+            line
+        });
+        let url = line.strip_prefix("lockkeeper: serving ").and_then(|rest| rest.split(',').next());
+        let url = url.unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Self { process, url }
+    }
+
+    /// Asks it to end, and returns how it did.
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        in_time("the server ends", move || self.process.wait().unwrap().code())
+    }
+}
+
+#[test]
+fn a_lock_is_taken_on_our_server_and_a_signal_ends_it_in_order() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
+    let ended = place.run(&run);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let first: u64 = ended.stdout.trim().parse().unwrap();
+    let second: u64 = place.run(&run).stdout.trim().parse().unwrap();
+    assert!(second > first, "{second} after {first}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
+    let place = Place::new();
+    let data = place.file("data/x", "").parent().unwrap().join("store");
+    let mut last = 0;
+    for arguments in [vec!["--data-dir", data.to_str().unwrap()], vec![]] {
+        for _ in 0..2 {
+            let server = Server::start(&place, &arguments);
+            let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
+            let token: u64 = place.run(&run).stdout.trim().parse().unwrap();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            assert_eq!(server.stop(), Some(0));
+        }
+    }
+}
+
+#[test]
+fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it() {
+    let place = Place::new();
+    let store = place.file("data/x", "").parent().unwrap().join("store");
+    let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '100ms'", store.display());
+    let config = place.file(".config/lockkeeper/config.toml", &told);
+    let server = Server::start_as_told(&place, &[]);
+    assert!(store.is_dir());
+    let run = ["-v", "run", "--connect", &format!("{}?session_timeout=10s", server.url), "job", "--", "true"];
+    let ended = place.run(&run);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let clipped = "warning: the server granted a session timeout of 2s, not 10s";
+    assert_eq!(ended.stderr.matches(clipped).count(), 1, "{ended:?}");
+    // 20 ticks of 100 ms leave less than this grace needs.
+    let too_long = place.run(&[&run[..4], &["--grace", "5s"], &run[4..]].concat());
+    assert_eq!(too_long.code, Some(125), "{too_long:?}");
+    assert_eq!(server.stop(), Some(0));
+    let elsewhere = store.with_file_name("elsewhere");
+    let server = Server::start_as_told(&place, &["--data-dir", elsewhere.to_str().unwrap()]);
+    assert!(elsewhere.is_dir());
+    assert_eq!(server.stop(), Some(0));
+    // Locks are files of this machine all the same.
+    let ended = place.run(&["-v", "run", "job", "--", "true"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains(&place.service()), "{ended:?}");
+    std::fs::write(&config, "[server]\nlisten = '127.0.0.1:0'\ntick = 100").unwrap();
+    let ended = place.run(&["server"]);
+    assert!(ended.code == Some(125) && ended.stderr.contains("write 100ms or 100s"), "{ended:?}");
+}
+
+/// What an operator sees of locks of every kind on a server, and does to them.
+#[test]
+fn every_kind_of_lock_and_every_order_works_on_our_server() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let command = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("LOCKKEEPER_URL", &server.url);
+        command
+    };
+    let run = |arguments: &[&str]| finish(&mut command(arguments));
+    let show = || serde_json::from_str::<Value>(&run(&["show", "x", "--json"]).stdout).unwrap();
+    let hold = |options: &[&str]| {
+        let script = ["x", "--", "sh", "-c", "echo held; exec sleep 60"];
+        Holder::start(command(&[&["run"], options, &script].concat()).stderr(Stdio::piped()))
+    };
+    let end = |holder: Holder| {
+        let mut process = holder.process;
+        process.stdout = None;
+        let mut stderr = process.stderr.take().unwrap();
+        let code = in_time("the holder ends", move || process.wait().unwrap().code());
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+        (code, said)
+    };
+    for (options, kind, others) in [
+        (&["-s"][..], "rwlock", &["-x"][..]),
+        (&["-x"], "rwlock", &["-s"]),
+        (&["--permits", "1"], "semaphore", &["--permits", "1"]),
+        (&[], "mutex", &[]),
+    ] {
+        let holder = hold(options);
+        assert_eq!(show()["kind"], kind);
+        assert_eq!(run(&[&["run", "-n"], others, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
+        let asked = run(&["revoke", "x", "--reason", "deploying", "-w", "15s"]);
+        assert_eq!(asked.code, Some(0), "{options:?}: {asked:?}");
+        let (code, said) = end(holder);
+        assert_eq!(code, Some(143), "{options:?}");
+        assert!(said.contains("give the lock up (deploying); ending the command"), "{said}");
+
+        let holder = hold(options);
+        let token = show()["contenders"][0]["token"].as_str().unwrap().to_owned();
+        assert_eq!(run(&["break", "x", "--token", "1"]).code, Some(125));
+        assert_eq!(run(&["break", "x", "--token", &token]).code, Some(0), "{options:?}");
+        let (code, said) = end(holder);
+        assert_eq!(code, Some(123), "{options:?}: {said}");
+        assert!(said.ends_with("(an operator broke the lock), and the command was ended\n"), "{said}");
+
+        let frozen = run(&["freeze", "x", "--kind", kind, "--reason", "new disks"]);
+        assert_eq!(frozen.code, Some(0), "{options:?}: {frozen:?}");
+        assert_eq!(run(&[&["run", "-n"], options, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
+        let mut next = command(&[&["run", "-q"], options, &["x", "--", "echo", "ran"]].concat());
+        let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(run(&["thaw", "x"]).code, Some(0));
+        assert_eq!(wait(next).stdout, "ran\n");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_reported_in_one_line() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let address = server.url.strip_prefix("zk://").unwrap();
+    for (arguments, word) in [
+        (vec!["server", "--listen", address], "in use"),
+        (vec!["server", "--listen", "nowhere"], "--listen"),
+        (vec!["server", "--tick", "0"], "tick"),
+        (vec!["server", "--listen", "127.0.0.1:0", "--data-dir", "/proc/no"], "data directory"),
+    ] {
+        let ended = place.run(&arguments);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.starts_with("lockkeeper:") && ended.stderr.contains(word), "{arguments:?}: {ended:?}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}

@@ -1,0 +1,176 @@
+//! `run --restart`, `--min-hold` and `--max-hold`: commands that are run anew, and bounds on how long a lock is held.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::support::{Ended, Place, eventually, now, number_in, send, wait};
+
+/// A place and a file in it to which each start of the command adds a line.
+struct Service {
+    place: Place,
+    starts: PathBuf,
+}
+
+impl Service {
+    fn new() -> Self {
+        let place = Place::new();
+        let starts = place.file("starts", "");
+        Self { place, starts }
+    }
+
+    /// `run OPTIONS x`, whose command notes its start and its token at `NOTE`, or first of all, and does `script`.
+    fn command(&self, options: &[&str], script: &str) -> Command {
+        let note = format!("echo $LOCKKEEPER_TOKEN >> {}", self.starts.display());
+        let script = match script.contains("NOTE") {
+            true => script.replace("NOTE", &note),
+            false => format!("{note}; {script}"),
+        };
+        let mut command = self.place.command(&[&["run"], options, &["x", "--", "sh", "-c", &script]].concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, options: &[&str], script: &str) -> Child {
+        self.command(options, script).spawn().unwrap()
+    }
+
+    /// Waits until the command was started this many times; returns the tokens of the starts.
+    fn started(&self, times: usize) -> Vec<u64> {
+        eventually("the command was started", || {
+            let text = std::fs::read_to_string(&self.starts).unwrap();
+            let tokens: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+            (tokens.len() >= times && text.ends_with('\n')).then_some(tokens)
+        })
+    }
+
+    fn end(&self, child: Child, signal: Signal) -> Ended {
+        send(child.id().cast_signed(), signal);
+        wait(child)
+    }
+}
+
+const FOREVER: &str = "while :; do sleep 0.01; done";
+
+fn break_it(service: &Service, token: u64) {
+    let broken = service.place.run(&["break", "x", "--token", &token.to_string()]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+}
+
+#[test]
+fn after_a_loss_the_command_is_run_anew_under_the_next_grant() {
+    let service = Service::new();
+    let child = service.start(&["--restart"], FOREVER);
+    let first = service.started(1)[0];
+    break_it(&service, first);
+    let tokens = service.started(2);
+    assert!(tokens[0] < tokens[1], "{tokens:?}");
+    let ended = service.end(child, Signal::TERM);
+    assert_eq!(ended.code, Some(143), "{ended:?}");
+    let told = "lockkeeper: x: the lock was lost (an operator broke the lock), and the command was ended; \
+                queueing again in 1s";
+    assert!(ended.stderr.lines().any(|line| line == told), "{ended:?}");
+    assert_eq!(service.place.contenders("x"), 0);
+}
+
+#[test]
+fn a_command_that_fails_is_run_anew_and_one_that_succeeds_is_not() {
+    let service = Service::new();
+    let script = format!("[ $(wc -l < {}) -ge 3 ] || exit 9", service.starts.display());
+    let ended = wait(service.start(&["--restart"], &script));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(service.started(3).len(), 3);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    let again = |pause| format!("lockkeeper: x: the command ended with 9; queueing again in {pause}");
+    assert_eq!(lines, [again("1s"), again("2s")]);
+}
+
+#[test]
+fn a_signal_to_the_runner_ends_the_service_also_if_the_command_ignores_it() {
+    let service = Service::new();
+    let child = service.start(&["--restart"], &format!("trap 'exit 3' TERM; NOTE; {FOREVER}"));
+    service.started(1);
+    let ended = service.end(child, Signal::TERM);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(!ended.stderr.contains("lockkeeper: "), "{ended:?}");
+    assert_eq!(service.started(1).len(), 1);
+}
+
+#[test]
+fn a_signal_in_the_pause_ends_the_service() {
+    let service = Service::new();
+    let child = service.start(&["--restart"], "exit 3");
+    service.started(2);
+    // The second pause is two seconds long; no contender stands in the queue meanwhile.
+    eventually("it pauses", || (service.place.contenders("x") == 0).then_some(()));
+    let ended = service.end(child, Signal::TERM);
+    assert_eq!(ended.code, Some(143), "{ended:?}");
+    assert!(ended.stderr.lines().last().unwrap().contains("ended by SIGTERM"), "{ended:?}");
+}
+
+#[test]
+fn a_revoked_service_lets_the_next_one_in_and_queues_behind_it() {
+    let service = Service::new();
+    let child = service.start(&["--restart"], FOREVER);
+    service.started(1);
+    let place = &service.place;
+    let mut next = place.command(&["run", "-q", "x", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"]);
+    let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the next one waits", || (place.contenders("x") == 2).then_some(()));
+    assert_eq!(place.run(&["revoke", "x", "-w", "20s"]).code, Some(0));
+    let between: u64 = wait(next).stdout.trim().parse().unwrap();
+    let tokens = service.started(2);
+    assert!(tokens[0] < between && between < tokens[1], "{tokens:?} {between}");
+    assert_eq!(service.end(child, Signal::TERM).code, Some(143));
+}
+
+#[test]
+fn a_service_whose_place_is_taken_waits_no_longer_than_it_is_told() {
+    let service = Service::new();
+    let holder = service.place.hold("x");
+    let ended = wait(service.start(&["--restart", "-w", "100ms"], "true"));
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    holder.end();
+}
+
+#[test]
+fn a_command_that_holds_the_lock_too_long_is_ended() {
+    let service = Service::new();
+    let ended = wait(service.start(&["--max-hold", "300ms"], FOREVER));
+    assert_eq!(ended.code, Some(123), "{ended:?}");
+    let last = ended.stderr.lines().rfind(|line| line.starts_with("lockkeeper: ")).unwrap();
+    assert_eq!(last, "lockkeeper: x: the lock was held for 300ms (--max-hold), and the command was ended");
+    let quick = wait(service.start(&["--max-hold", "20s"], "exit 5"));
+    assert_eq!((quick.code, &*quick.stderr), (Some(5), ""));
+}
+
+#[test]
+fn a_lock_is_kept_for_the_shortest_time_though_its_command_has_ended() {
+    let service = Service::new();
+    let done = service.place.file("done", "");
+    let started = now();
+    let child = service.start(&["--min-hold", "1500ms"], &format!("echo 1 > {}; exit 5", done.display()));
+    number_in(Path::new(&done));
+    let attempt = || service.place.run(&["run", "-n", "x", "--", "true"]).code;
+    assert_eq!(attempt(), Some(124));
+    assert_eq!(wait(child).code, Some(5));
+    assert!(now() - started >= std::time::Duration::from_millis(1_500));
+    assert_eq!(attempt(), Some(0));
+}
+
+#[test]
+fn a_signal_ends_the_shortest_time_and_the_code_is_the_commands() {
+    let service = Service::new();
+    let done = service.place.file("done", "");
+    let child = service.start(&["-v", "--min-hold", "60s"], &format!("echo 1 > {}; exit 5", done.display()));
+    number_in(Path::new(&done));
+    let watchdog_is_gone = || {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+        children.trim().is_empty().then_some(())
+    };
+    eventually("the command has ended", watchdog_is_gone);
+    // A signal before this is not lost: the runner catches signals from the start of its command on.
+    let ended = service.end(child, Signal::TERM);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+}

@@ -1,0 +1,135 @@
+//! `show --watch`: a lock that is shown again at each change.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::terminal::{CTRL_C, Terminal};
+use crate::support::{Place, in_time, send};
+
+/// A watch under way, and what it prints.
+struct Watch {
+    process: Child,
+    stdout: Option<BufReader<std::process::ChildStdout>>,
+}
+
+impl Watch {
+    fn start(place: &Place, options: &[&str]) -> Self {
+        let arguments = [&["show", "x", "--watch"], options].concat();
+        let mut process = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = process.stdout.take().map(BufReader::new);
+        Self { process, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut stdout = self.stdout.take().unwrap();
+        let (line, stdout) = in_time("it shows a change", move || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            (line, stdout)
+        });
+        self.stdout = Some(stdout);
+        line
+    }
+
+    /// The states and modes of the next change.
+    fn change(&mut self) -> Vec<String> {
+        let line = self.line();
+        let shown: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let list = shown["contenders"].as_array().unwrap();
+        list.iter().map(|one| format!("{} {}", one["state"], one["mode"]).replace('"', "")).collect()
+    }
+
+    fn end(mut self) {
+        send(self.process.id().cast_signed(), Signal::TERM);
+        let mut stderr = self.process.stderr.take().unwrap();
+        let status = in_time("the watch ends", move || self.process.wait().unwrap());
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        assert_eq!((status.code(), &*said), (Some(143), ""));
+    }
+}
+
+#[test]
+fn each_change_is_one_line_of_json() {
+    let place = Place::new();
+    let mut watch = Watch::start(&place, &["--json"]);
+    let first: Value = serde_json::from_str(&watch.line()).unwrap();
+    assert_eq!(first, json!({"name": "x", "kind": null, "service": place.service(), "contenders": []}));
+    let holder = place.hold("x");
+    assert_eq!(watch.change(), ["holder mutex"]);
+    let mut waiter =
+        place.command(&["run", "-q", "x", "--", "sh", "-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+    assert_eq!(watch.change(), ["holder mutex", "waiter mutex"]);
+    holder.end();
+    assert_eq!(watch.change(), ["holder mutex"]);
+    drop(waiter.stdin.take());
+    waiter.wait().unwrap();
+    assert_eq!(watch.change(), [""; 0]);
+    assert_eq!(place.contenders("x"), 0, "a watcher takes no part");
+    watch.end();
+}
+
+#[test]
+fn a_semaphore_s_permits_and_its_waiters_are_watched() {
+    let place = Place::new();
+    let mut watch = Watch::start(&place, &["--json"]);
+    assert_eq!(watch.change(), [""; 0]);
+    let run = |script: &str| {
+        let arguments = ["run", "-q", "--permits", "1", "x", "--", "sh", "-c", script];
+        place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap()
+    };
+    let mut holder = run("read line");
+    // Its turn at the gate may show before its permit.
+    while watch.change() != ["holder permit"] {}
+    let mut waiter = run("true");
+    assert_eq!(watch.change(), ["holder permit", "waiter gate"]);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    waiter.wait().unwrap();
+    while !watch.change().is_empty() {}
+    watch.end();
+}
+
+#[test]
+fn as_text_each_change_is_a_separate_table() {
+    let place = Place::new();
+    let mut watch = Watch::start(&place, &[]);
+    assert_eq!(watch.line(), format!("x ({}): free, no waiters\n", place.service()));
+    let holder = place.hold("x");
+    assert_eq!(watch.line(), "\n");
+    assert_eq!(watch.line(), format!("x (mutex, {})\n", place.service()));
+    assert!(watch.line().contains("STATE"));
+    assert!(watch.line().starts_with("1  holder  mutex "));
+    watch.end();
+    holder.end();
+}
+
+#[test]
+fn on_a_terminal_the_screen_is_drawn_anew_and_ages_go_on() {
+    let place = Place::new();
+    let mut command = place.command(&["show", "x", "--watch"]);
+    command.env("TERM", "xterm");
+    let mut terminal = Terminal::run(&command);
+    terminal.expect("\x1b[H\x1b[2J\x1b[?7lx (file:");
+    let holder = place.hold("x");
+    terminal.expect("\x1b[H\x1b[2J\x1b[?7lx (mutex, ");
+    terminal.expect(" 1s  ");
+    terminal.expect(" 2s  ");
+    terminal.press(CTRL_C);
+    assert_eq!(terminal.exit_code(), 130);
+    holder.end();
+}
+
+#[test]
+fn a_watch_ends_when_its_reader_is_gone() {
+    let place = Place::new();
+    let mut watch = Watch::start(&place, &["--json"]);
+    watch.line();
+    drop(watch.stdout.take());
+    place.hold("x").end();
+    let status = in_time("it ends", move || watch.process.wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+}
