@@ -1,7 +1,5 @@
 //! Sessions of the file backend within one process: entering, leaving, losing, tidying up.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +15,9 @@ use lockkeeper_core::{
 };
 use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
-use support::{Place, backend, entry, lock, queue, session, soon};
 use tempfile::tempdir;
+
+use crate::support::{Place, backend, entry, lock, queue, session, soon};
 
 /// The queue that tests use which need only one.
 const Q: &str = "q";

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockkeeper_core::{ConnectionNumber, Departure, Expected, QueueView};
 use tempfile::tempdir;
 
+use super::one_lock::{directory_of, frozen, join, lock};
 use crate::support::{Place, session, soon};
-use crate::{directory_of, frozen, join, lock};
 
 #[tokio::test]
 async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and_goes() {

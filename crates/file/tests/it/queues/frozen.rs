@@ -5,8 +5,8 @@ use std::fs;
 use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LossReason, Request};
 use tempfile::tempdir;
 
+use super::one_lock::{directory_of, frozen, join, lock, names_in};
 use crate::support::{Place, backend, session, soon};
-use crate::{directory_of, frozen, join, lock, names_in};
 
 #[tokio::test]
 async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {

@@ -13,8 +13,8 @@ use lockkeeper_recipes::Keeper;
 use rustix::fs::FlockOperation;
 use tempfile::{TempDir, tempdir};
 
+use super::one_lock::{LOCK, directory_of, lock, names_in};
 use crate::support::{backend, session, soon};
-use crate::{LOCK, directory_of, lock, names_in};
 
 /// Within which time a call that does not wait is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use lockkeeper_recipes::Keeper;
 use tempfile::{TempDir, tempdir};
 use tokio::task::JoinSet;
 
-use crate::LOCK;
+use super::one_lock::LOCK;
 use crate::support::{Place, backend, lock as take, queue, session, soon};
 
 /// Within which time a running process notices.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockkeeper_core::{Backend, ErrorKind, Liveness, LossReason, Request, Revocation};
 use tempfile::tempdir;
 
+use super::one_lock::{directory_of, lock, names_in};
 use crate::support::{Place, backend, lock as hold, session, soon};
-use crate::{directory_of, lock, names_in};
 
 fn yield_for(why: &str) -> Request {
     Request::Yield(Revocation::new(Some(why.to_owned()), Some(Duration::from_secs(90))))

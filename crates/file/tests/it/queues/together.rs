@@ -5,8 +5,8 @@ use std::fs;
 use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Mode, Part, Rank, Ticket};
 use tempfile::tempdir;
 
+use super::one_lock::{directory_of, entry, frozen, join, lock, names_in};
 use crate::support::{Place, backend, session, soon};
-use crate::{directory_of, entry, frozen, join, lock, names_in};
 
 #[tokio::test]
 async fn the_directory_of_all_parts_goes_with_the_last_of_them() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lockkeeper_core::{Backend, ErrorKind, Expected, Mode, Part};
 use tempfile::tempdir;
 
+use super::one_lock::{directory_of, entry, join, lock, names_in};
 use crate::support::{Place, backend, session, soon};
-use crate::{directory_of, lock, names_in};
 
 fn bytes(text: &str) -> Option<Arc<[u8]>> {
     Some(text.as_bytes().into())
@@ -86,7 +86,7 @@ async fn what_was_agreed_on_a_semaphore_goes_with_the_last_holder_of_a_permit() 
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let permits = lock().with_part(Part::Permits);
-    let place = crate::join(&theirs, &permits, crate::entry(Mode::Permit)).await;
+    let place = join(&theirs, &permits, entry(Mode::Permit)).await;
     let written = soon(ours.set_value(&permits, Expected::Absent, bytes("3"))).await.unwrap();
     assert!(written.is_some());
     ours.close().await.unwrap();
