@@ -79,14 +79,14 @@ async fn plays_by_the_rules(make: Make) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_plays_by_the_rules() {
-    if Make::Curator.availability().or_skip("curator_plays_by_the_rules") {
+    if Make::Curator.availability().or_skip("peers::curator_plays_by_the_rules") {
         plays_by_the_rules(Make::Curator).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kazoo_plays_by_the_rules() {
-    if Make::Kazoo.availability().or_skip("kazoo_plays_by_the_rules") {
+    if Make::Kazoo.availability().or_skip("peers::kazoo_plays_by_the_rules") {
         plays_by_the_rules(Make::Kazoo).await;
     }
 }

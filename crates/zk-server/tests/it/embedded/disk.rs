@@ -119,7 +119,10 @@ impl Drop for SmallDisk {
 #[tokio::test]
 async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
     let Some(disk) = SmallDisk::mount() else {
-        skip("disk::on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room", "no file system can be mounted");
+        skip(
+            "embedded::disk::on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room",
+            "no file system can be mounted",
+        );
         return;
     };
     let data = disk.0.path().join("data");

@@ -1,6 +1,5 @@
 //! The server as its users see it: over sockets and in memory, with its faults, and on disk.
 
-mod client;
 mod disk;
 mod faults;
 mod sockets;

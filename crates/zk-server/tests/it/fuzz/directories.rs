@@ -13,8 +13,8 @@ use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::mutation::{Mutation, config, entries, mutations};
 use crate::client::Client;
-use crate::mutation::{Mutation, config, entries, mutations};
 
 const KIND: &str = "directories";
 const PATHS_NAME: &str = "paths";

@@ -8,9 +8,6 @@
 //! - `service`: a machine with a good client beside the bad one; `streams` and `requests` are the targets on it;
 //! - `directories`: the target that loads snapshots and logs.
 
-#[path = "../embedded/client.rs"]
-#[allow(dead_code, reason = "shared with another test, which uses more of it")]
-mod client;
 mod directories;
 mod mutation;
 mod requests;

@@ -30,7 +30,7 @@ pub(crate) fn config(cases: u32) -> ProptestConfig {
 }
 
 fn folder(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(kind)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz/corpus").join(kind)
 }
 
 /// What lies in a folder of the corpus, by name.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::message::{Request, XID_PING, decode_request, encode_request};
 use proptest::prelude::*;
 
-use crate::mutation::{config, files, mutated};
-use crate::service::{FRAME_BYTES_MAX, Service};
+use super::mutation::{config, files, mutated};
+use super::service::{FRAME_BYTES_MAX, Service};
 
 const KIND: &str = "requests";
 /// The xid in front, in bytes.

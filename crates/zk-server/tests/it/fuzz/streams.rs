@@ -4,8 +4,8 @@ use bytes::Bytes;
 use lockkeeper_zk_proto::frame::{Deframer, FrameError};
 use proptest::prelude::*;
 
-use crate::mutation::{config, files, mutated};
-use crate::service::{FRAME_BYTES_MAX, Fate, Service};
+use super::mutation::{config, files, mutated};
+use super::service::{FRAME_BYTES_MAX, Fate, Service};
 
 const KIND: &str = "streams";
 
