@@ -1,24 +1,10 @@
-//! The contend loop under every order of events, on the memory backend, up to a stated depth.
-//!
-//! There is no runtime: futures are polled by hand, and only when they were woken, so that a lost wake-up is found.
-//! Every sequence of enabled actions is run from scratch. After each step the invariants are checked. At the end all
-//! connections heal, and every contender that still waits must be granted the lock. Where one poll makes several
-//! requests, `awaits` injects a fault between each two of them.
-
-mod asks;
-mod awaits;
-mod clock;
-mod explore;
-mod flag;
-mod rules;
-mod truth;
-mod world;
+//! Menus of asks and faults, each explored to its depth, with the number of its schedules.
 
 use lockkeeper_core::Operation;
 
-use asks::Ask;
-use explore::explore;
-use world::{Menu, World};
+use super::asks::Ask;
+use super::explore::explore;
+use super::world::{Menu, World};
 
 // Each step more takes three to five times as long. These depths take some 80 s of one core together, without
 // optimization.

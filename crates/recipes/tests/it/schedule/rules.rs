@@ -3,9 +3,9 @@
 
 use lockkeeper_core::Part;
 
-use crate::asks::{Ask, Held};
-use crate::truth::Truth;
-use crate::world::{Action, Contender, World};
+use super::asks::{Ask, Held};
+use super::truth::Truth;
+use super::world::{Action, Contender, World};
 
 /// More steps than any drain takes: three contenders, each polled a few times.
 const DRAIN_STEPS_MAX: usize = 200;

@@ -12,10 +12,10 @@ use lockkeeper_core::{
 use lockkeeper_recipes::Keeper;
 use lockkeeper_recipes::memory::{MemoryService, Testing};
 
-use crate::asks::{Ask, Asking, COUNTER, Held, LOCK};
-use crate::clock::HandClock;
-use crate::flag::{Flag, LastJoined};
-use crate::truth::Truth;
+use super::asks::{Ask, Asking, COUNTER, Held, LOCK};
+use super::clock::HandClock;
+use super::flag::{Flag, LastJoined};
+use super::truth::Truth;
 
 /// Contenders 0 and 2 share a keeper, and with it a session.
 pub(crate) const KEEPER_OF: [usize; 3] = [0, 1, 0];

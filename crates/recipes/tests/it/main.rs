@@ -1,0 +1,4 @@
+//! The recipes on the memory backend: under every order of events, and dropped at every await point.
+
+mod own_locks;
+mod schedule;
