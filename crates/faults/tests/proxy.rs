@@ -1,4 +1,6 @@
 //! The proxy in front of a server of a few lines, which answers every request with success and remembers it.
+//!
+//! It is a separate binary, since it measures delays of some ten milliseconds: beside it, no Java starts.
 
 mod raw;
 

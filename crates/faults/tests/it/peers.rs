@@ -90,7 +90,9 @@ async fn take_turns_alone(kind: Kind, one: &mut Peer, other: &mut Peer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_recipes_that_exclude_do_so() {
-    let Some(server) = server("curators_recipes_that_exclude_do_so", curator::availability).await else { return };
+    let Some(server) = server("peers::curators_recipes_that_exclude_do_so", curator::availability).await else {
+        return;
+    };
     let (mut one, mut other) = two(&server, curator).await;
     for kind in [Kind::Mutex, Kind::Write, Kind::LeaderLatch, Kind::LeaderSelector] {
         is_exclusive(kind, &server, &mut one, &mut other).await;
@@ -106,7 +108,7 @@ async fn curators_recipes_that_exclude_do_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_recipes_that_exclude_do_so() {
-    let Some(server) = server("kazoos_recipes_that_exclude_do_so", kazoo::availability).await else { return };
+    let Some(server) = server("peers::kazoos_recipes_that_exclude_do_so", kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     for kind in [Kind::Mutex, Kind::Write, Kind::MixedWrite, Kind::Election] {
         is_exclusive(kind, &server, &mut one, &mut other).await;
@@ -116,7 +118,7 @@ async fn kazoos_recipes_that_exclude_do_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn go_zookeeper_and_curator_stand_in_one_line() {
-    let test = "go_zookeeper_and_curator_stand_in_one_line";
+    let test = "peers::go_zookeeper_and_curator_stand_in_one_line";
     let Some(server) = server(test, || curator::availability().and(go::availability)).await else { return };
     let connect = server.address().to_string();
     let (one, other) = tokio::join!(go(connect.clone()), curator(connect));
@@ -170,7 +172,7 @@ async fn reads_together_and_writes_alone(read: Kind, write: Kind, one: &mut Peer
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_readers_share_and_its_writers_do_not() {
-    let test = "curators_readers_share_and_its_writers_do_not";
+    let test = "peers::curators_readers_share_and_its_writers_do_not";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     reads_together_and_writes_alone(Kind::Read, Kind::Write, &mut one, &mut other).await;
@@ -183,7 +185,7 @@ async fn curators_readers_share_and_its_writers_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_readers_share_and_its_writers_do_not() {
-    let test = "kazoos_readers_share_and_its_writers_do_not";
+    let test = "peers::kazoos_readers_share_and_its_writers_do_not";
     let Some(server) = server(test, kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     reads_together_and_writes_alone(Kind::Read, Kind::Write, &mut one, &mut other).await;
@@ -193,7 +195,7 @@ async fn kazoos_readers_share_and_its_writers_do_not() {
 /// kazoo that is told of Curator's names waits for Curator; Curator does not wait for it, and the ground shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_waits_for_curators_readers_and_writers_and_they_do_not_wait_for_it() {
-    let test = "kazoo_waits_for_curators_readers_and_writers_and_they_do_not_wait_for_it";
+    let test = "peers::kazoo_waits_for_curators_readers_and_writers_and_they_do_not_wait_for_it";
     let Some(server) = server(test, || curator::availability().and(kazoo::availability)).await else { return };
     let connect = server.address().to_string();
     let (one, other) = tokio::join!(curator(connect.clone()), kazoo(connect));
@@ -246,7 +248,7 @@ async fn gives_three_permits(kind: Kind, one: &mut Peer, other: &mut Peer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_semaphore_gives_as_many_as_it_or_a_shared_count_says() {
-    let test = "curators_semaphore_gives_as_many_as_it_or_a_shared_count_says";
+    let test = "peers::curators_semaphore_gives_as_many_as_it_or_a_shared_count_says";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     gives_three_permits(Kind::Semaphore { permits: 3 }, &mut one, &mut other).await;
@@ -266,7 +268,7 @@ async fn curators_semaphore_gives_as_many_as_it_or_a_shared_count_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_semaphore_gives_as_many_as_it_says() {
-    let test = "kazoos_semaphore_gives_as_many_as_it_says";
+    let test = "peers::kazoos_semaphore_gives_as_many_as_it_says";
     let Some(server) = server(test, kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     gives_three_permits(Kind::Semaphore { permits: 3 }, &mut one, &mut other).await;
@@ -274,7 +276,7 @@ async fn kazoos_semaphore_gives_as_many_as_it_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_barriers_let_go_when_removed_and_when_all_have_come() {
-    let test = "curators_barriers_let_go_when_removed_and_when_all_have_come";
+    let test = "peers::curators_barriers_let_go_when_removed_and_when_all_have_come";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     assert_eq!(one.wait_on_barrier("/barrier", SOON).await, Ok(true), "there is none");
@@ -294,7 +296,7 @@ async fn curators_barriers_let_go_when_removed_and_when_all_have_come() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_shared_count_is_set_unless_it_changed_and_tells_of_changes() {
-    let test = "curators_shared_count_is_set_unless_it_changed_and_tells_of_changes";
+    let test = "peers::curators_shared_count_is_set_unless_it_changed_and_tells_of_changes";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     let path = "/count";
@@ -311,7 +313,7 @@ async fn curators_shared_count_is_set_unless_it_changed_and_tells_of_changes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_counts_what_a_peer_leaves_there() {
-    let test = "a_server_counts_what_a_peer_leaves_there";
+    let test = "peers::a_server_counts_what_a_peer_leaves_there";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     // Curator sets a watch of its own in the background when it has connected.
@@ -338,7 +340,7 @@ async fn a_server_counts_what_a_peer_leaves_there() {
 /// A Rust process and a peer's threads on one ground, under a lock that is free: each sees the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ground_shows_a_process_that_does_not_take_turns() {
-    let test = "the_ground_shows_a_process_that_does_not_take_turns";
+    let test = "peers::the_ground_shows_a_process_that_does_not_take_turns";
     let Some(server) = server(test, curator::availability).await else { return };
     let mut peer = curator(server.address().to_string()).await.expect("Curator");
     let ground = Ground::new().expect("a ground");

@@ -1,8 +1,6 @@
 //! The harness against the real things: each test needs Java, Debian's packages, PyPI or root, and skips by name
 //! without.
 
-mod raw;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,8 +9,9 @@ use lockkeeper_faults::peers::{Kind, curator, kazoo};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
 use lockkeeper_faults::zookeeper::{Ensemble, Role, Server, Setup};
 use lockkeeper_faults::{namespaces, wait, zookeeper};
-use raw::RawClient;
 use tokio::time;
+
+use crate::raw::{self, RawClient};
 
 const SOON: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +27,7 @@ fn quick() -> Setup {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standalone_server_serves_and_keeps_its_data_when_killed() {
-    if !zookeeper::availability().or_skip("a_standalone_server_serves_and_keeps_its_data_when_killed") {
+    if !zookeeper::availability().or_skip("smoke::a_standalone_server_serves_and_keeps_its_data_when_killed") {
         return;
     }
     let mut server = Server::standalone(quick()).await.expect("a server");
@@ -61,7 +60,7 @@ async fn a_standalone_server_serves_and_keeps_its_data_when_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_server_answers_once_it_goes_on() {
-    if !zookeeper::availability().or_skip("a_paused_server_answers_once_it_goes_on") {
+    if !zookeeper::availability().or_skip("smoke::a_paused_server_answers_once_it_goes_on") {
         return;
     }
     let mut server = Server::standalone(quick()).await.expect("a server");
@@ -75,7 +74,7 @@ async fn a_paused_server_answers_once_it_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_took_effect() {
-    if !zookeeper::availability().or_skip("a_create_whose_reply_is_lost_took_effect") {
+    if !zookeeper::availability().or_skip("smoke::a_create_whose_reply_is_lost_took_effect") {
         return;
     }
     let server = Server::standalone(quick()).await.expect("a server");
@@ -96,7 +95,7 @@ async fn a_create_whose_reply_is_lost_took_effect() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_kazoo_count_one_file_up_together_through_the_proxy() {
     let available = zookeeper::availability().and(curator::availability).and(kazoo::availability);
-    if !available.or_skip("curator_and_kazoo_count_one_file_up_together_through_the_proxy") {
+    if !available.or_skip("smoke::curator_and_kazoo_count_one_file_up_together_through_the_proxy") {
         return;
     }
     let server = Server::standalone(quick()).await.expect("a server");
@@ -126,7 +125,7 @@ async fn curator_and_kazoo_count_one_file_up_together_through_the_proxy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_curator_sees_that_another_holds_and_can_ask_it_to_give_up() {
     let available = zookeeper::availability().and(curator::availability);
-    if !available.or_skip("one_curator_sees_that_another_holds_and_can_ask_it_to_give_up") {
+    if !available.or_skip("smoke::one_curator_sees_that_another_holds_and_can_ask_it_to_give_up") {
         return;
     }
     let server = Server::standalone(quick()).await.expect("a server");
@@ -150,7 +149,7 @@ async fn one_curator_sees_that_another_holds_and_can_ask_it_to_give_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_elects_another_leader_when_its_leader_is_killed() {
-    if !zookeeper::availability().or_skip("an_ensemble_elects_another_leader_when_its_leader_is_killed") {
+    if !zookeeper::availability().or_skip("smoke::an_ensemble_elects_another_leader_when_its_leader_is_killed") {
         return;
     }
     let mut ensemble = Ensemble::start(3, quick()).await.expect("an ensemble");
@@ -165,7 +164,7 @@ async fn an_ensemble_elects_another_leader_when_its_leader_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_cut_off_from_its_peers_is_still_reached_by_its_clients() {
     let available = zookeeper::availability().and(namespaces::availability);
-    if !available.or_skip("a_follower_cut_off_from_its_peers_is_still_reached_by_its_clients") {
+    if !available.or_skip("smoke::a_follower_cut_off_from_its_peers_is_still_reached_by_its_clients") {
         return;
     }
     let network = namespaces::Network::new(3).expect("a network");

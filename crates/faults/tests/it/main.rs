@@ -1,0 +1,6 @@
+//! The harness against the real things: servers, and the peers' clients on them.
+
+mod peers;
+#[path = "../raw/mod.rs"]
+mod raw;
+mod smoke;
