@@ -20,7 +20,7 @@
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
 //! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. Planted bugs prove
-//! that the cases can fail, in `tests/planted_bugs.rs`.
+//! that the cases can fail, in `tests/it/planted_bugs.rs`.
 
 mod asking;
 mod case;

@@ -3,15 +3,13 @@
 //! Each bug is a decorator of the memory backend, which itself passes every case. A bug that no case catches is a gap
 //! in the suite.
 
-mod planted;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Case, Fixture, Outcome, cases, run_case};
 use lockkeeper_core::{BoxFuture, Result};
 
-use planted::{Bug, BuggyFixture};
+use crate::planted::{Bug, BuggyFixture};
 
 /// How long a case may take here. The cases below end within a fraction of it when nothing is wrong, and a lost wake-up
 /// is a failure as soon as it is over.
