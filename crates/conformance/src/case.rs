@@ -4,7 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::fixture::{FaultKind, Fixture, Harm};
+use lockkeeper_core::Capabilities;
+
+use crate::fixture::{FaultKind, Fixture};
 
 type Running = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -13,6 +15,7 @@ type Running = Pin<Box<dyn Future<Output = ()>>>;
 pub struct Case {
     name: &'static str,
     needs: &'static [FaultKind],
+    promised: fn(&Capabilities) -> bool,
     runtime: Runtime,
     start: Arc<dyn Fn(Arc<dyn Fixture>) -> Running + Send + Sync>,
 }
@@ -33,13 +36,20 @@ impl Case {
         Function: AsyncFn(&dyn Fixture) + Copy + Send + Sync + 'static,
     {
         let start = move |fixture: Arc<dyn Fixture>| -> Running { Box::pin(async move { function(&*fixture).await }) };
-        Self { name, needs: &[], runtime: Runtime::TwoWorkers, start: Arc::new(start) }
+        Self { name, needs: &[], promised: |_| true, runtime: Runtime::TwoWorkers, start: Arc::new(start) }
     }
 
     /// Names the harm that the case does.
     #[must_use]
     pub const fn needs(mut self, needs: &'static [FaultKind]) -> Self {
         self.needs = needs;
+        self
+    }
+
+    /// Limits the case to services that promise this.
+    #[must_use]
+    pub const fn promised(mut self, promised: fn(&Capabilities) -> bool) -> Self {
+        self.promised = promised;
         self
     }
 
@@ -55,14 +65,16 @@ impl Case {
         self.name
     }
 
-    /// Tells whether it is about something that can happen to this service.
-    pub fn applies_to(&self, fixture: &dyn Fixture) -> bool {
-        self.needs.iter().all(|&need| fixture.harm(need) != Harm::CannotHappen)
+    /// Tells whether it is about a service with these capabilities: one that promises what the case shows, and to which
+    /// can happen, or can be done, what the case needs.
+    pub fn applies_to(&self, fixture: &dyn Fixture, capabilities: &Capabilities) -> bool {
+        let is_possible = |&need: &FaultKind| fixture.can_inflict(need) || need.can_happen(capabilities);
+        (self.promised)(capabilities) && self.needs.iter().all(is_possible)
     }
 
     /// Says why it cannot run on this fixture, if it cannot.
     pub fn reason_to_skip(&self, fixture: &dyn Fixture) -> Option<String> {
-        let missing = self.needs.iter().find(|&&need| fixture.harm(need) != Harm::CanBeDone)?;
+        let missing = self.needs.iter().find(|&&need| !fixture.can_inflict(need))?;
         Some(format!("the fixture cannot {missing}"))
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backend, BoxFuture, ContenderId, Operation, QueueName, Result};
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderId, Fencing, Operation, QueueName, Removal, Result, StoppedHolder,
+};
 
 /// A service under test; each case gets a fresh one, without queues.
 pub trait Fixture: Debug + Send + Sync + 'static {
@@ -33,9 +35,9 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     /// Returns the clock that the clients read.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Tells whether this kind of harm can be done here. A case is skipped by name if it needs harm that cannot be
-    /// done, and left out if it is about harm that cannot happen.
-    fn harm(&self, kind: FaultKind) -> Harm;
+    /// Tells whether this kind of harm can be done here. If not, a case that needs it is skipped by name, or left out
+    /// if by the service's capabilities it [cannot happen](FaultKind::can_happen).
+    fn can_inflict(&self, kind: FaultKind) -> bool;
 
     /// Returns how long the session of a client that is cut off can live at most; `None` if it does not end.
     fn session_timeout(&self) -> Option<Duration>;
@@ -71,7 +73,7 @@ pub trait Client: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The reason why it could not be done; the case fails. It is never called for what [`Fixture::harm`] does not
+    /// The reason why it could not be done; the case fails. It is never called for what [`Fixture::can_inflict`] does not
     /// offer.
     ///
     /// # Cancellation
@@ -114,6 +116,8 @@ pub enum Fault {
     },
     /// The service is stopped and started again with its data.
     Restart,
+    /// The service loses all its data, while no client uses it.
+    Wipe,
 }
 
 impl Fault {
@@ -126,19 +130,9 @@ impl Fault {
             Self::LoseReply(_) => FaultKind::LoseReply,
             Self::RemoveContender { .. } => FaultKind::RemoveContender,
             Self::Restart => FaultKind::Restart,
+            Self::Wipe => FaultKind::Wipe,
         }
     }
-}
-
-/// Whether a kind of harm can be done to a service under test.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Harm {
-    /// The fixture can do it.
-    CanBeDone,
-    /// It can happen to the service, but the fixture has no way to do it.
-    CannotBeDone,
-    /// It cannot happen to this service by its nature, so there is nothing to prove.
-    CannotHappen,
 }
 
 /// A kind of harm that a case needs.
@@ -158,6 +152,25 @@ pub enum FaultKind {
     TellOfRemoval,
     /// [`Fault::Restart`].
     Restart,
+    /// [`Fault::Wipe`].
+    Wipe,
+}
+
+impl FaultKind {
+    /// Tells whether it can happen to a service with these capabilities.
+    ///
+    /// Where a stopped holder keeps its lock, a session is nothing but its process: there is no connection and no server
+    /// that could fail it.
+    pub fn can_happen(self, capabilities: &Capabilities) -> bool {
+        match self {
+            Self::RemoveContender => true,
+            Self::TellOfRemoval => capabilities.removal == Removal::Told,
+            Self::Wipe => capabilities.fencing == Fencing::Clock,
+            Self::ExpireSession | Self::Cut | Self::Pause | Self::LoseReply | Self::Restart => {
+                capabilities.stopped_holder != StoppedHolder::Keeps
+            }
+        }
+    }
 }
 
 /// Completes the sentence "the fixture cannot …".
@@ -171,6 +184,7 @@ impl fmt::Display for FaultKind {
             Self::RemoveContender => "remove a contender",
             Self::TellOfRemoval => "tell waiters at once of a removal",
             Self::Restart => "restart the service",
+            Self::Wipe => "wipe the service's data",
         })
     }
 }

@@ -39,7 +39,7 @@ mod tap;
 
 pub use case::{Case, Runtime};
 pub use cases::cases;
-pub use fixture::{Client, Fault, FaultKind, Fixture, Harm};
+pub use fixture::{Client, Fault, FaultKind, Fixture};
 pub use libtest_mimic::Arguments;
 pub use memory::MemoryFixture;
 pub use polls::at_most;

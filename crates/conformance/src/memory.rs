@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Backend, BoxFuture, Result, SafeUntil};
+use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result, SafeUntil};
 use lockkeeper_recipes::memory::{MemoryService, Testing};
 
-use crate::fixture::{Client, Fault, FaultKind, Fixture, Harm};
+use crate::fixture::{Client, Fault, FaultKind, Fixture};
 
 /// How long a client that is cut off may believe its session: long enough for a case to heal it in time, also on a busy
 /// machine.
@@ -40,8 +40,8 @@ impl Fixture for MemoryFixture {
         Arc::new(SystemClock)
     }
 
-    fn harm(&self, _kind: FaultKind) -> Harm {
-        Harm::CanBeDone
+    fn can_inflict(&self, kind: FaultKind) -> bool {
+        kind != FaultKind::Wipe
     }
 
     fn session_timeout(&self) -> Option<Duration> {
@@ -106,6 +106,10 @@ impl Client for MemoryClient {
             Fault::Restart => {
                 self.restart();
                 Ok(())
+            }
+            Fault::Wipe => {
+                let message = "a service in memory has nothing that outlives it";
+                Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
             }
         };
         Box::pin(std::future::ready(done))

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lockkeeper_core::{BoxFuture, Result};
+use lockkeeper_core::{BoxFuture, Error, Result};
 
 use crate::case::{Case, Runtime};
 use crate::cases::cases;
@@ -35,8 +35,8 @@ type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
 /// Runs the whole suite as the `main` of a test binary without a harness.
 ///
 /// `start` starts a fresh service for each case. A case that needs harm which the fixture cannot do is shown as
-/// ignored, with the reason. Cases about harm that cannot happen to the service are left out, and counted on standard
-/// error.
+/// ignored, with the reason. Cases about what the service does not promise, or about harm that cannot happen to it, both
+/// by its capabilities, are left out and counted on standard error.
 pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     let (all, applying) = match applying(start) {
         Ok(cases) => cases,
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     };
     if all > applying.len() {
         let left_out = all - applying.len();
-        eprintln!("{left_out} cases are about harm that cannot happen to this service");
+        eprintln!("{left_out} cases are about what this service does not promise or what cannot happen to it");
     }
     let trials = applying.into_iter().map(|case| trial(case, start)).collect();
     libtest_mimic::run(arguments, trials).exit_code()
@@ -56,10 +56,17 @@ pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
 /// Returns how many cases there are, and those that apply to this service.
 fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
     let runtime = build(Runtime::CurrentThread).map_err(|error| format!("no runtime: {error}"))?;
-    let fixture = runtime.block_on(async { start().await }).map_err(|error| format!("no fixture: {error}"))?;
+    let (fixture, client) = runtime
+        .block_on(async {
+            let fixture = start().await?;
+            let client = fixture.client().await?;
+            Ok::<_, Error>((fixture, client))
+        })
+        .map_err(|error| format!("no fixture: {error}"))?;
+    let capabilities = *client.backend().capabilities();
     let mut cases = cases();
     let all = cases.len();
-    cases.retain(|case| case.applies_to(&*fixture));
+    cases.retain(|case| case.applies_to(&*fixture, &capabilities));
     Ok((all, cases))
 }
 

@@ -44,7 +44,7 @@ impl fmt::Display for Fencing {
         formatter.write_str(match self {
             Self::Process => "tokens grow while the process lives",
             Self::Service => "tokens grow while the service keeps its data",
-            Self::Clock => "tokens grow over a wiped directory too, unless the clock is set back",
+            Self::Clock => "tokens grow over the loss of the service's data too, unless the clock is set back",
         })
     }
 }
@@ -68,6 +68,25 @@ impl fmt::Display for StoppedHolder {
     }
 }
 
+/// How a waiter learns that an operator removed a contender by the service's own means.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Removal {
+    /// The service tells it at once.
+    Told,
+    /// The process whose contender it was notices it when it looks, and so lets the next one in.
+    Noticed,
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Told => "waiters are told at once of a contender that an operator removed",
+            Self::Noticed => "waiters learn of a contender that an operator removed when its process looks",
+        })
+    }
+}
+
 /// What a service promises.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -80,6 +99,8 @@ pub struct Capabilities {
     pub fencing: Fencing,
     /// What happens to the hold of a stopped process.
     pub stopped_holder: StoppedHolder,
+    /// How waiters learn that an operator removed a contender.
+    pub removal: Removal,
 }
 
 impl Capabilities {
@@ -89,7 +110,8 @@ impl Capabilities {
         exclusion: Exclusion,
         fencing: Fencing,
         stopped_holder: StoppedHolder,
+        removal: Removal,
     ) -> Self {
-        Self { backend, exclusion, fencing, stopped_holder }
+        Self { backend, exclusion, fencing, stopped_holder, removal }
     }
 }

@@ -30,7 +30,7 @@ mod view_index;
 mod wait;
 
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
-pub use capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
+pub use capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 pub use contender::{
     Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
     Revocation, Ticket, Value, ValueVersion,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, Part, QueueName, Result,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, Part, QueueName, Removal, Result,
     ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
@@ -25,7 +25,8 @@ use crate::vitality::Vitality;
 use crate::{frozen, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
-const CAPABILITIES: Capabilities = Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps);
+const CAPABILITIES: Capabilities =
+    Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps, Removal::Noticed);
 
 /// Locks in a directory of this machine.
 ///

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, Harm, run};
+use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, run};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
 use lockkeeper_file::FileBackend;
@@ -44,15 +44,11 @@ impl Fixture for FileFixture {
         Arc::new(SystemClock)
     }
 
-    /// There is no server, no connection and no session timeout, so there is nothing to expire, cut, pause or restart,
-    /// and no reply to lose. A waiter watches the pipe of the contender ahead. It sees the pipe end when the owner's
+    /// A waiter watches the pipe of the contender ahead. It sees the pipe end when the owner's
     /// process closes it, or when the owner notices that its name was removed; the owner of a removed name notices that
     /// only when it looks.
-    fn harm(&self, kind: FaultKind) -> Harm {
-        match kind {
-            FaultKind::RemoveContender => Harm::CanBeDone,
-            _ => Harm::CannotHappen,
-        }
+    fn can_inflict(&self, kind: FaultKind) -> bool {
+        matches!(kind, FaultKind::RemoveContender | FaultKind::Wipe)
     }
 
     fn session_timeout(&self) -> Option<Duration> {
@@ -83,6 +79,15 @@ fn list(directory: &Path, found: &mut Vec<String>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Removes all that lies in the directory.
+fn wipe(directory: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 struct FileClient {
     backend: Arc<FileBackend>,
@@ -95,12 +100,17 @@ impl Client for FileClient {
     }
 
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
-        let Fault::RemoveContender { queue, contender, .. } = fault else {
-            let message = format!("{fault:?} cannot be done to a directory");
-            let error = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
-            return Box::pin(std::future::ready(Err(error)));
+        let done = match fault {
+            Fault::RemoveContender { queue, contender, .. } => {
+                let path = self.directory.join("queues").join(queue.encoded()).join(contender.as_str());
+                fs::remove_file(path).map_err(|error| failed(&error))
+            }
+            Fault::Wipe => wipe(&self.directory).map_err(|error| failed(&error)),
+            fault => {
+                let message = format!("{fault:?} cannot be done to a directory");
+                Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+            }
         };
-        let path = self.directory.join("queues").join(queue.encoded()).join(contender.as_str());
-        Box::pin(std::future::ready(fs::remove_file(path).map_err(|error| failed(&error))))
+        Box::pin(std::future::ready(done))
     }
 }

@@ -1,6 +1,6 @@
 //! What a service promises and what is known of a hold, for `capabilities` and `check`.
 
-use lockkeeper::{Capabilities, Exclusion, Fencing, StoppedHolder};
+use lockkeeper::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 use serde::Serialize;
 
 use super::text::table;
@@ -13,14 +13,15 @@ pub(crate) struct Promises {
     exclusion: String,
     fencing: String,
     stopped_holder: String,
+    removal: String,
     #[serde(skip)]
-    sentences: [String; 3],
+    sentences: [String; 4],
 }
 
 impl Promises {
     /// Puts a service's capabilities into words.
     pub(crate) fn new(service: String, capabilities: &Capabilities) -> Self {
-        let Capabilities { backend, exclusion, fencing, stopped_holder, .. } = *capabilities;
+        let Capabilities { backend, exclusion, fencing, stopped_holder, removal, .. } = *capabilities;
         // A promise that this list does not know yet is shown by its sentence.
         let exclusion_word = match exclusion {
             Exclusion::Process => "process".to_owned(),
@@ -40,19 +41,25 @@ impl Promises {
             StoppedHolder::Expires => "expires".to_owned(),
             other => other.to_string(),
         };
+        let removal_word = match removal {
+            Removal::Told => "told".to_owned(),
+            Removal::Noticed => "noticed".to_owned(),
+            other => other.to_string(),
+        };
         Self {
             service,
             backend,
             exclusion: exclusion_word,
             fencing: fencing_word,
             stopped_holder: stopped_holder_word,
-            sentences: [exclusion.to_string(), fencing.to_string(), stopped_holder.to_string()],
+            removal: removal_word,
+            sentences: [exclusion.to_string(), fencing.to_string(), stopped_holder.to_string(), removal.to_string()],
         }
     }
 
     /// Returns them as text.
     pub(crate) fn text(&self) -> String {
-        let [exclusion, fencing, stopped_holder] = &self.sentences;
+        let [exclusion, fencing, stopped_holder, removal] = &self.sentences;
         let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];
         table(&[
             row("service", &self.service),
@@ -60,6 +67,7 @@ impl Promises {
             row("exclusion", exclusion),
             row("fencing", fencing),
             row("stopped", stopped_holder),
+            row("removal", removal),
         ])
     }
 }

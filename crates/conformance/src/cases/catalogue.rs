@@ -1,16 +1,18 @@
 //! All cases, in the order in which they run: what is most basic first.
 
 use super::{
-    bad_input, barriers, bonds, cancellation, changes, closing, contention, counting, downgrade, election, events,
-    exclusion, kinds, leading, loss, multi_lock, names, observation, one_lock, operating, order, outage, parts, ranks,
-    reentrant, regressions, release, requests, run_under_lock, rw_lock, semaphore, semaphore_bound, semaphore_faults,
-    timeout, timeout_kinds, together, tokens, try_lock, unnoticed_loss, values, waist,
+    bad_input, barriers, bonds, cancellation, capabilities, changes, closing, contention, counting, downgrade,
+    election, events, exclusion, kinds, leading, loss, multi_lock, names, observation, one_lock, operating, order,
+    outage, parts, ranks, reentrant, regressions, release, requests, run_under_lock, rw_lock, semaphore,
+    semaphore_bound, semaphore_faults, timeout, timeout_kinds, together, tokens, try_lock, unnoticed_loss, values,
+    waist,
 };
 use crate::case::Case;
 
 /// Returns all cases.
 pub fn cases() -> Vec<Case> {
     [
+        capabilities::cases(),
         exclusion::cases(),
         order::cases(),
         try_lock::cases(),

@@ -4,6 +4,7 @@ mod bad_input;
 mod barriers;
 mod bonds;
 mod cancellation;
+mod capabilities;
 mod catalogue;
 mod changes;
 mod closing;

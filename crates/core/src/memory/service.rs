@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 use crate::backend::Withdrawal;
-use crate::capabilities::{Capabilities, Exclusion, Fencing, StoppedHolder};
+use crate::capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
@@ -17,7 +17,7 @@ use crate::standing::{SafeUntil, SessionBond};
 use crate::view::ConnectionNumber;
 
 pub(super) const CAPABILITIES: Capabilities =
-    Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps);
+    Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps, Removal::Told);
 
 /// The most requests that wait in a paused service; more are refused, since a test that needs more has a bug.
 const PAUSED_REQUESTS_MAX: usize = 100_000;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Result,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
     ServiceUrl, Session, StoppedHolder,
 };
 
@@ -18,7 +18,7 @@ use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
 const CAPABILITIES: Capabilities =
-    Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires);
+    Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
 
 /// Locks on one ZooKeeper service.
 ///

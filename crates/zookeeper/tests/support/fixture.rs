@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Fault, FaultKind, Fixture, Harm};
+use lockkeeper_conformance::{Fault, FaultKind, Fixture};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Part, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
@@ -184,8 +184,8 @@ impl Fixture for ZooKeeperFixture {
         Arc::new(SystemClock)
     }
 
-    fn harm(&self, _kind: FaultKind) -> Harm {
-        Harm::CanBeDone
+    fn can_inflict(&self, kind: FaultKind) -> bool {
+        kind != FaultKind::Wipe
     }
 
     fn session_timeout(&self) -> Option<Duration> {
@@ -338,6 +338,10 @@ impl suite::Client for ZooKeeperClient {
                 };
                 let path = format!("{}/lockkeeper/{}{part}/{contender}", self.chroot, queue.encoded());
                 return Box::pin(self.clone().remove(path, stands_still));
+            }
+            Fault::Wipe => {
+                let message = "the data of a server that others use is not wiped";
+                return Box::pin(std::future::ready(Err(failed(std::io::Error::other(message)))));
             }
             Fault::Restart => {
                 let (service, runtime) = (self.service.clone(), tokio::runtime::Handle::current());

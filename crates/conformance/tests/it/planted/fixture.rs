@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, Harm, MemoryFixture};
+use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, MemoryFixture};
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Backend, BoxFuture, Result};
 
@@ -44,8 +44,8 @@ impl Fixture for BuggyFixture {
         self.memory.clock()
     }
 
-    fn harm(&self, kind: FaultKind) -> Harm {
-        self.memory.harm(kind)
+    fn can_inflict(&self, kind: FaultKind) -> bool {
+        self.memory.can_inflict(kind)
     }
 
     fn session_timeout(&self) -> Option<Duration> {

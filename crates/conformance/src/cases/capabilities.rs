@@ -1,0 +1,129 @@
+//! That a service does what its capabilities say: users choose a service by them, and the suite its cases.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Capabilities, Exclusion, Fencing, LossReason, Mode, Removal, SafeUntil, StoppedHolder};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::party::{Party, granted, release, soon};
+use crate::speaker::{Speaker, line};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
+            .promised(|promised| promised.exclusion != Exclusion::BestEffort),
+        Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
+            .promised(keeps_its_lock),
+        Case::new("where a stopped holder expires, each session has a timeout and each hold a deadline", expires)
+            .promised(|promised| !keeps_its_lock(promised)),
+        Case::new(
+            "where a stopped holder expires, one that is cut off loses its lock to the next in time",
+            is_replaced,
+        )
+        .promised(|promised| !keeps_its_lock(promised))
+        .needs(&[FaultKind::Cut]),
+        Case::new("where tokens outlive the process, they grow over a restart of the service", grows_over_restart)
+            .promised(|promised| promised.fencing != Fencing::Process)
+            .needs(&[FaultKind::Restart]),
+        Case::new("where tokens follow the clock, they grow over the loss of the service's data", grows_over_wipe)
+            .promised(|promised| promised.fencing == Fencing::Clock)
+            .needs(&[FaultKind::Wipe]),
+        Case::new("where a removal is noticed, its process lets the next one in when it looks", lets_in_when_it_looks)
+            .promised(|promised| promised.removal == Removal::Noticed)
+            .needs(&[FaultKind::RemoveContender]),
+    ]
+}
+
+fn keeps_its_lock(promised: &Capabilities) -> bool {
+    promised.stopped_holder == StoppedHolder::Keeps
+}
+
+async fn excludes(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let held = ann.lock("door").await;
+    assert!(bob.try_lock("door").await.is_none(), "another client has it");
+    let waiting = bob.queue_up("door").await;
+    assert!(!waiting.is_finished());
+    release(held).await;
+    release(granted(waiting).await).await;
+}
+
+async fn keeps(fixture: &dyn Fixture) {
+    let ann = Speaker::enter(fixture).await;
+    let place = ann.take(&line("door"), Mode::Mutex).await;
+    assert_eq!(ann.session.timeout(), None);
+    assert_eq!(ann.session.bond().notice(), None);
+    let held = place.joined.standing.liveness();
+    assert_eq!(held.safe_until(), Some(SafeUntil::ProcessEnd));
+    ann.withdraw(&line("door"), place.ticket).await;
+}
+
+async fn expires(fixture: &dyn Fixture) {
+    let ann = Speaker::enter(fixture).await;
+    let place = ann.take(&line("door"), Mode::Mutex).await;
+    let timeout = ann.session.timeout().expect("a session has a timeout").granted;
+    let now = fixture.clock().now();
+    let left = place.joined.standing.liveness().safe_until().expect("it is held").left(now);
+    let left = left.expect("the hold has a deadline");
+    assert!(left <= timeout, "{left:?} are left of a timeout of {timeout:?}");
+    assert!(ann.session.bond().notice().expect("a holder is warned") <= timeout);
+    ann.withdraw(&line("door"), place.ticket).await;
+}
+
+async fn is_replaced(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let timeout = fixture.session_timeout().expect("a session that is cut off ends");
+    let held = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    let cut_at = fixture.clock().now();
+    ann.inflict(Fault::Cut).await;
+    let next = granted(waiting).await;
+    let took = fixture.clock().now().saturating_duration_since(cut_at);
+    assert!(took <= timeout + LATE_MAX, "the next was granted the lock after {took:?}");
+    assert!(!held.hold().is_held(), "the guard does not know of its loss when the next is granted the lock");
+    assert_ne!(soon("the loss", held.hold().lost()).await, LossReason::Released);
+    release(next).await;
+    ann.inflict(Fault::Heal).await;
+}
+
+/// How much later than the session's end the next may be granted the lock: a service looks at its sessions now and then,
+/// and the machine has other work to do.
+const LATE_MAX: Duration = Duration::from_secs(5);
+
+async fn grows_over_restart(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let guard = ann.lock("door").await;
+    let before = guard.fencing_token();
+    release(guard).await;
+    ann.inflict(Fault::Restart).await;
+    let bob = Party::enter(fixture).await;
+    let guard = bob.lock("door").await;
+    assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
+    release(guard).await;
+}
+
+async fn grows_over_wipe(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let guard = ann.lock("door").await;
+    let before = guard.fencing_token();
+    release(guard).await;
+    soon("the close", ann.keeper.close()).await.expect("the service is told");
+    ann.inflict(Fault::Wipe).await;
+    let bob = Party::enter(fixture).await;
+    let guard = bob.lock("door").await;
+    assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
+    release(guard).await;
+}
+
+async fn lets_in_when_it_looks(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let held = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    let removed = held.hold().clone();
+    let (queue, contender) = (removed.name().clone(), removed.contender().clone());
+    ann.inflict(Fault::RemoveContender { queue, contender, stands_still: false }).await;
+    assert_eq!(soon("the loss", removed.lost()).await, LossReason::Removed);
+    release(granted(waiting).await).await;
+    drop(held);
+}
