@@ -73,8 +73,8 @@ pub trait Client: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The reason why it could not be done; the case fails. It is never called for what [`Fixture::can_inflict`] does not
-    /// offer.
+    /// The reason why it could not be done; the case fails. It is never called for what [`Fixture::can_inflict`] does
+    /// not offer.
     ///
     /// # Cancellation
     ///
@@ -159,8 +159,8 @@ pub enum FaultKind {
 impl FaultKind {
     /// Tells whether it can happen to a service with these capabilities.
     ///
-    /// Where a stopped holder keeps its lock, a session is nothing but its process: there is no connection and no server
-    /// that could fail it.
+    /// Where a stopped holder keeps its lock, a session is nothing but its process: there is no connection and no
+    /// server that could fail it.
     pub fn can_happen(self, capabilities: &Capabilities) -> bool {
         match self {
             Self::RemoveContender => true,

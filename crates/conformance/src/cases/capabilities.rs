@@ -87,8 +87,8 @@ async fn is_replaced(fixture: &dyn Fixture) {
     ann.inflict(Fault::Heal).await;
 }
 
-/// How much later than the session's end the next may be granted the lock: a service looks at its sessions now and then,
-/// and the machine has other work to do.
+/// How much later than the session's end the next may be granted the lock: a service looks at its sessions now and
+/// then, and the machine has other work to do.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 async fn grows_over_restart(fixture: &dyn Fixture) {
