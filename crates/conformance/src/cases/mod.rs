@@ -1,47 +1,18 @@
 //! The cases, one file for each kind of behaviour; a case panics if the backend is wrong.
+//!
+//! - `capabilities`: a service does what its capabilities say;
+//! - `kinds`: the kinds of lock, while nothing fails;
+//! - `faults`: faults and losses;
+//! - `waist`: the waist's own calls and views.
 
-mod bad_input;
-mod barriers;
-mod bonds;
-mod cancellation;
 mod capabilities;
-mod catalogue;
-mod changes;
-mod closing;
-mod contention;
-mod counting;
-mod downgrade;
-mod election;
-mod events;
-mod exclusion;
+mod faults;
 mod kinds;
-mod leading;
-mod loss;
-mod multi_lock;
-mod names;
-mod observation;
-mod one_lock;
-mod operating;
-mod order;
-mod outage;
-mod parts;
-mod ranks;
-mod reentrant;
-mod regressions;
-mod release;
-mod requests;
-mod run_under_lock;
-mod rw_lock;
-mod semaphore;
-mod semaphore_bound;
-mod semaphore_faults;
-mod timeout;
-mod timeout_kinds;
-mod together;
-mod tokens;
-mod try_lock;
-mod unnoticed_loss;
-mod values;
 mod waist;
 
-pub use catalogue::cases;
+use crate::case::Case;
+
+/// Returns all cases, in the order in which they run: what is most basic first.
+pub fn cases() -> Vec<Case> {
+    [capabilities::cases(), kinds::cases(), faults::cases(), waist::cases()].concat()
+}
