@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Extent, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket,
-    Value, ValueVersion, Withdrawal,
+    Expected, Extent, Finding, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
+    Ticket, Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -107,6 +107,10 @@ impl Backend for Tap {
 
     fn tidy(&self) -> BoxFuture<()> {
         self.inner.tidy()
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.paced(self.inner.examine())
     }
 
     fn trouble(&self) -> Option<Error> {

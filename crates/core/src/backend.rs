@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::capabilities::Capabilities;
 use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
 use crate::error::{Error, Result};
+use crate::finding::Finding;
 use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
@@ -55,6 +56,14 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// cannot be removed stays, and does no harm.
     fn tidy(&self) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Looks for what users of the service should know, as an operator's check does: settings that make locks worse, or
+    /// a version with a known fault. Empty if there is nothing.
+    ///
+    /// It may take several round trips, and leaves nothing.
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Returns the error with which the service could not be reached last, for callers that got no answer in time;

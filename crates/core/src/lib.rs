@@ -17,6 +17,7 @@ pub mod clock;
 mod contender;
 mod duration;
 mod error;
+mod finding;
 mod future;
 mod loss;
 pub mod memory;
@@ -37,6 +38,7 @@ pub use contender::{
 };
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
+pub use finding::{Finding, Severity};
 pub use future::BoxFuture;
 pub use loss::LossReason;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Operation, Part, QueueName, Removal, Result,
-    ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Finding, Operation, Part, QueueName, Removal,
+    Result, ServiceUrl, Session, Severity, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ use crate::errors::{errno_of, failed};
 use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::vitality::Vitality;
-use crate::{frozen, request, shared_files, tidying};
+use crate::{filesystem, frozen, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
@@ -189,6 +189,19 @@ impl Backend for FileBackend {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         Box::pin(std::future::ready(self.names(prefix)))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let path = self.base.path();
+        let goes_with_a_restart = filesystem::is_in_memory(path)
+            .map_err(|errno| failed(Operation::Inspect, "tell the file system of", path, errno));
+        let finding = || {
+            let what = format!("{} lies in memory, so values and frozen locks end with the machine", path.display());
+            let cure = "name a directory on a local disk with LOCKKEEPER_DIR or --connect file:DIR";
+            Finding::new(Severity::Note, what, cure)
+        };
+        let found = goes_with_a_restart.map(|goes| goes.then(finding).into_iter().collect());
+        Box::pin(std::future::ready(found))
     }
 
     fn tidy(&self) -> BoxFuture<()> {

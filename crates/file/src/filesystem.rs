@@ -12,6 +12,9 @@ use rustix::io::Errno;
 
 use crate::errors::failed;
 
+/// The number of tmpfs, in `linux/magic.h`.
+const TMPFS: u32 = 0x0102_1994;
+
 /// What is known of a file system.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
@@ -27,7 +30,7 @@ pub(crate) enum Verdict {
 pub(crate) const fn judge(magic: u32) -> Verdict {
     match magic {
         // ext2, ext3 and ext4 share a number; then xfs, btrfs, tmpfs, overlayfs, zfs, f2fs.
-        0xEF53 | 0x5846_5342 | 0x9123_683E | 0x0102_1994 | 0x794C_7630 | 0x2FC1_2FC1 | 0xF2F5_2010 => Verdict::Local,
+        0xEF53 | 0x5846_5342 | 0x9123_683E | TMPFS | 0x794C_7630 | 0x2FC1_2FC1 | 0xF2F5_2010 => Verdict::Local,
         0x6969 => Verdict::Refused(Some("nfs")),
         0xFF53_4D42 | 0xFE53_4D42 | 0x517B => Verdict::Refused(Some("cifs")),
         0x6573_5546 => Verdict::Refused(Some("fuse")),
@@ -57,6 +60,11 @@ pub(crate) const fn judge(magic: u32) -> Verdict {
 /// Looks up the file system of an existing path.
 pub(crate) fn of(path: &Path) -> Result<Verdict, Errno> {
     rustix::fs::statfs(path).map(|found| judge(magic_of(found.f_type)))
+}
+
+/// Tells whether an existing path lies on a file system that goes with a restart of the machine.
+pub(crate) fn is_in_memory(path: &Path) -> Result<bool, Errno> {
+    rustix::fs::statfs(path).map(|found| magic_of(found.f_type) == TMPFS)
 }
 
 /// Tells whether an open directory lies on a file system that can carry locks.
@@ -118,5 +126,15 @@ mod tests {
         for part in ["proc", "local disk", "LOCKKEEPER_DIR", "--connect file:DIR"] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_in_memory_is_told_from_one_that_is_not() {
+        use std::os::fd::AsRawFd;
+
+        let in_memory = rustix::fs::memfd_create("in-memory", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let path = format!("/proc/self/fd/{}", in_memory.as_raw_fd());
+        assert_eq!(is_in_memory(Path::new(&path)), Ok(true));
+        assert_eq!(is_in_memory(Path::new("/proc")), Ok(false));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
-use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Opener, Owner, QueueName, Result, Session};
+use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, QueueName, Result, Session};
 use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
@@ -99,6 +99,27 @@ impl Keeper {
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
     pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         self.shared.backend.queues(prefix).await
+    }
+
+    /// Looks for what users of the service should know: settings that make locks worse, and what to do about them. Empty
+    /// if there is nothing. It may take several round trips.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// for finding in keeper.examine().await? {
+    ///     eprintln!("{finding}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn examine(&self) -> Result<Vec<Finding>> {
+        self.shared.backend.examine().await
     }
 
     /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a

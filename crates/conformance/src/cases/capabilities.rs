@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Capabilities, Exclusion, Fencing, LossReason, Mode, Removal, SafeUntil, StoppedHolder};
+use lockkeeper_core::{
+    Capabilities, Exclusion, Fencing, LossReason, Mode, Removal, SafeUntil, Severity, StoppedHolder,
+};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -13,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
             .promised(|promised| promised.exclusion != Exclusion::BestEffort),
+        Case::new("an examination of a service in order finds no error and leaves nothing", examined),
         Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
             .promised(keeps_its_lock),
         Case::new("where a stopped holder expires, each session has a timeout and each hold a deadline", expires)
@@ -47,6 +50,12 @@ async fn excludes(fixture: &dyn Fixture) {
     assert!(!waiting.is_finished());
     release(held).await;
     release(granted(waiting).await).await;
+}
+
+async fn examined(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let findings = soon("the findings", ann.keeper.examine()).await.expect("the service can be reached");
+    assert!(findings.iter().all(|finding| finding.severity < Severity::Error), "{findings:?}");
 }
 
 async fn keeps(fixture: &dyn Fixture) {

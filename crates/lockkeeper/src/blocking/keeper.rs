@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::blocking::engine::Engine;
 use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, RwLock, Semaphore, SharedCounter, SharedValue};
 use crate::{
-    Capabilities, ContenderInfo, Error, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result, ServiceUrl,
+    Capabilities, ContenderInfo, Error, Finding, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result,
+    ServiceUrl,
 };
 
 thread_local! {
@@ -130,6 +131,12 @@ impl Keeper {
     pub fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let (keeper, prefix) = (self.user.keeper.clone(), prefix.to_owned());
         self.user.call(async move { keeper.queues(&prefix).await })
+    }
+
+    /// Looks for what users of the service should know, as [`lockkeeper::Keeper::examine`](crate::Keeper::examine) does.
+    pub fn examine(&self) -> Result<Vec<Finding>> {
+        let keeper = self.user.keeper.clone();
+        self.user.call(async move { keeper.examine().await })
     }
 
     /// Removes what killed processes have left, as [`lockkeeper::Keeper::tidy`](crate::Keeper::tidy) does.

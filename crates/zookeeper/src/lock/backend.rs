@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
-    ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
+    Result, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{self, Client};
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::dial::Dial;
 use crate::hosts::Trail;
 use crate::link::Link;
+use crate::lock::examine::examine;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -106,6 +107,17 @@ impl Backend for ZooKeeperBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
         Box::pin(async move { onlooker.queues(&prefix).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let (opening, clock) = (self.session(), self.clock.clone());
+        Box::pin(async move {
+            let session = opening.await?;
+            let findings = examine(&*session, &clock).await;
+            // What could not be told ends with the session's timeout.
+            let _ = session.close().await;
+            findings
+        })
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

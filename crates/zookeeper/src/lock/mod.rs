@@ -4,6 +4,7 @@ mod backend;
 mod belief;
 mod change;
 mod departure;
+mod examine;
 mod inner;
 mod inspect;
 mod join;
