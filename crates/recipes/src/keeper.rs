@@ -101,8 +101,8 @@ impl Keeper {
         self.shared.backend.queues(prefix).await
     }
 
-    /// Looks for what users of the service should know: settings that make locks worse, and what to do about them. Empty
-    /// if there is nothing. It may take several round trips.
+    /// Looks for what users of the service should know: settings that make locks worse, and what to do about them.
+    /// Empty if there is nothing. It may take several round trips.
     ///
     /// # Errors
     ///

@@ -133,7 +133,8 @@ impl Keeper {
         self.user.call(async move { keeper.queues(&prefix).await })
     }
 
-    /// Looks for what users of the service should know, as [`lockkeeper::Keeper::examine`](crate::Keeper::examine) does.
+    /// Looks for what users of the service should know, as [`lockkeeper::Keeper::examine`](crate::Keeper::examine)
+    /// does.
     pub fn examine(&self) -> Result<Vec<Finding>> {
         let keeper = self.user.keeper.clone();
         self.user.call(async move { keeper.examine().await })

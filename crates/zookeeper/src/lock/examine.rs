@@ -9,8 +9,8 @@ use lockkeeper_core::{Extent, Finding, Freshness, QueueName, Result, Session, Se
 /// How many round trips are measured: the slowest of a few shows whether the timeout is far too short.
 const ROUND_TRIPS: usize = 8;
 
-/// How many of the slowest round trips a session's timeout must last at least. A proof of the session is sent in time if
-/// two of them are lost.
+/// How many of the slowest round trips a session's timeout must last at least. A proof of the session is sent in time
+/// if two of them are lost.
 const ROUND_TRIPS_MIN: u32 = 4;
 
 /// Examines the service with a session of this look alone.
