@@ -20,19 +20,19 @@ const QUEUES_MIN: usize = 64;
 /// The contenders that were seen first in a queue, on one connection.
 #[derive(Debug)]
 struct Firsts {
-    version: ConnectionNumber,
+    connection: ConnectionNumber,
     seen: VecDeque<ContenderId>,
 }
 
 impl Firsts {
     /// Notes that no contender stands ahead of this one. What was seen on an earlier connection does not count any
     /// more.
-    fn note(&mut self, version: ConnectionNumber, first: &ContenderId) {
-        if version < self.version || (version == self.version && self.seen.contains(first)) {
+    fn note(&mut self, connection: ConnectionNumber, first: &ContenderId) {
+        if connection < self.connection || (connection == self.connection && self.seen.contains(first)) {
             return;
         }
-        if version > self.version {
-            self.version = version;
+        if connection > self.connection {
+            self.connection = connection;
             self.seen.clear();
         }
         if self.seen.len() == FIRSTS_MAX {
@@ -41,8 +41,8 @@ impl Firsts {
         self.seen.push_back(first.clone());
     }
 
-    fn has(&self, version: ConnectionNumber, id: &ContenderId) -> bool {
-        version == self.version && self.seen.contains(id)
+    fn has(&self, connection: ConnectionNumber, id: &ContenderId) -> bool {
+        connection == self.connection && self.seen.contains(id)
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Front {
 
 impl Front {
     fn new(session: Arc<dyn Session>) -> Self {
-        let firsts = Mutex::new(Firsts { version: ConnectionNumber(0), seen: VecDeque::new() });
+        let firsts = Mutex::new(Firsts { connection: ConnectionNumber(0), seen: VecDeque::new() });
         Self { session, firsts }
     }
 
@@ -67,13 +67,13 @@ impl Front {
     }
 
     /// Notes that no contender stands ahead of this one.
-    pub(crate) fn note(&self, version: ConnectionNumber, first: &ContenderId) {
-        self.firsts().note(version, first);
+    pub(crate) fn note(&self, connection: ConnectionNumber, first: &ContenderId) {
+        self.firsts().note(connection, first);
     }
 
     /// Whether it is known, from this connection, that no contender stood ahead of this one.
-    pub(crate) fn is_first(&self, version: ConnectionNumber, id: &ContenderId) -> bool {
-        self.firsts().has(version, id)
+    pub(crate) fn is_first(&self, connection: ConnectionNumber, id: &ContenderId) -> bool {
+        self.firsts().has(connection, id)
     }
 
     /// Nothing panics while this is locked, so a poisoned lock still guards consistent data.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn firsts() -> Firsts {
-        Firsts { version: ConnectionNumber(1), seen: VecDeque::new() }
+        Firsts { connection: ConnectionNumber(1), seen: VecDeque::new() }
     }
 
     #[test]

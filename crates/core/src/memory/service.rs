@@ -176,15 +176,15 @@ impl MemoryService {
             return refuse(unreachable(operation));
         }
         let (bond, mut way) = (link.bond.clone(), link.way.subscribe());
-        let sent_on = link.version();
+        let sent_on = link.connection();
         let (reply, answer) = oneshot::channel();
         let request = move |state: &mut State| {
             // A request of a session that ended while it waited has no effect.
             let Some(link) = state.links.get(&session) else {
                 return;
             };
-            let (version, arrives) = (link.version(), link.leads_back(sent_on));
-            let value = effect(state, version);
+            let (connection, arrives) = (link.connection(), link.leads_back(sent_on));
+            let value = effect(state, connection);
             let loses_reply = state.drop_next_reply == Some(operation);
             if loses_reply {
                 state.drop_next_reply = None;
@@ -268,7 +268,7 @@ impl State {
 }
 
 impl Link {
-    fn version(&self) -> ConnectionNumber {
+    fn connection(&self) -> ConnectionNumber {
         ConnectionNumber(self.way.borrow().connection)
     }
 

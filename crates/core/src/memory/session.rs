@@ -178,7 +178,7 @@ impl Session for MemorySession {
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         let (queue, seen) = (queue.clone(), seen.clone());
-        let look = move |state: &mut State, version| state.queues.view(&queue, version);
+        let look = move |state: &mut State, connection| state.queues.view(&queue, connection);
         self.until(Operation::Wait, look, move |view: &QueueView| {
             view.connection != seen.connection || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
         })
@@ -245,23 +245,23 @@ impl MemorySession {
         let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
         let ask = move || {
             let look = look.clone();
-            service.request(number, operation, move |state, version| {
+            service.request(number, operation, move |state, connection| {
                 let way = state.links.get(&number).map(|link| link.way.subscribe());
-                (look(state, version), state.queues.revision(), way, version)
+                (look(state, connection), state.queues.revision(), way, connection)
             })
         };
         let first = ask();
         Box::pin(async move {
             let mut answer = first.await;
             loop {
-                let (seen, mut revision, way, version) = answer?;
+                let (seen, mut revision, way, connection) = answer?;
                 let Some(mut way) = way.filter(|_| !news(&seen)) else {
                     return Ok(seen);
                 };
                 let is_cut = tokio::select! {
                     biased;
                     _ = bond.lost() => return Err(lost(operation)),
-                    cut = way.wait_for(|way| !way.leads_back(version)) => cut.is_ok(),
+                    cut = way.wait_for(|way| !way.leads_back(connection)) => cut.is_ok(),
                     _ = revision.changed() => false,
                 };
                 if !is_cut {
