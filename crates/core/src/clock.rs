@@ -118,9 +118,7 @@ impl RuntimeClock {
         let machine = SystemClock;
         Self { origin: tokio::time::Instant::now(), boot: machine.now(), unix: machine.unix_time() }
     }
-}
 
-impl RuntimeClock {
     /// Returns the time that is as far before or after the origin as the present moment of the runtime is.
     fn shifted<T>(&self, before: impl FnOnce(Duration) -> T, after: impl FnOnce(Duration) -> T) -> T {
         let now = tokio::time::Instant::now();

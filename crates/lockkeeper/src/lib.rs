@@ -192,14 +192,11 @@ pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
 /// # }
 /// ```
 pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<KeeperBuilder> {
-    builder_of(&url.try_into().map_err(Into::into)?)
-}
-
-fn builder_of(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let url = url.try_into().map_err(Into::into)?;
     match url.scheme() {
-        "file" => file(url),
-        "memory" => memory_service(url),
-        "zk" | "zk+tls" => zookeeper(url),
+        "file" => file(&url),
+        "memory" => memory_service(&url),
+        "zk" | "zk+tls" => zookeeper(&url),
         other => {
             let message = format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST` and `zk+tls://HOST`"
