@@ -307,9 +307,20 @@ fn decode(text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| invalid("the service URL has an escape that is not UTF-8"))
 }
 
-/// Escapes what would end a path or a value.
+/// Escapes what would end a path or a value, or is refused unescaped.
 fn encode(text: &str) -> String {
-    text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
+    let mut encoded = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() || "%?&".contains(character) {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                encoded.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            encoded.push(character);
+        }
+    }
+    encoded
 }
 
 /// Escapes what would end a user's name.
@@ -358,7 +369,9 @@ impl std::str::FromStr for ServiceUrl {
 impl fmt::Display for ServiceUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:", self.scheme)?;
-        if !self.hosts.is_empty() {
+        let has_authority = !self.hosts.is_empty() || self.user.is_some();
+        // Without an empty authority, the begin of such a path would be read as hosts.
+        if has_authority || self.path.starts_with("//") {
             formatter.write_str("//")?;
             if let Some(user) = &self.user {
                 let secret = if self.password.is_some() { ":***" } else { "" };
@@ -374,9 +387,9 @@ impl fmt::Display for ServiceUrl {
             }
         }
         // After hosts these characters are refused unescaped; paths of this machine often contain them.
-        let escape = |text: &str, stray: &[(char, &str)]| match self.hosts.is_empty() {
-            true => encode(text),
-            false => stray.iter().fold(encode(text), |text, (mark, escaped)| text.replace(*mark, escaped)),
+        let escape = |text: &str, stray: &[(char, &str)]| match has_authority {
+            false => encode(text),
+            true => stray.iter().fold(encode(text), |text, (mark, escaped)| text.replace(*mark, escaped)),
         };
         formatter.write_str(&escape(&self.path, &[('@', "%40"), (',', "%2C")]))?;
         for (position, (key, value)) in self.query.iter().enumerate() {

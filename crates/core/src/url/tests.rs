@@ -122,10 +122,28 @@ fn a_path_with_marks_of_a_url_is_shown_so_that_it_is_read_back() {
     assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap(), url);
 }
 
+#[test]
+fn a_path_that_begins_with_two_slashes_or_has_a_control_character_is_read_back() {
+    for (text, path) in [("file:////srv/x", "//srv/x"), ("file:/a%0Ab", "/a\nb"), ("zk://h1/a%C2%85", "/a\u{85}")] {
+        let url = url(text);
+        assert_eq!((url.path(), url.to_string().as_str()), (path, text));
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
         let _ = ServiceUrl::parse(&text);
         let _ = ServiceUrl::parse(&format!("zk://{text}"));
+    }
+
+    #[test]
+    fn every_url_without_a_password_is_shown_so_that_it_is_read_back(
+        text in "(file|zk):(//([a-c]{0,2}:?@)?(h[1-3](:[1-9])?(,h)?)?)?(/|/a|//b|%2F|%0A|%3F|%25|%40|,|@|a){0,4}\
+                 (\\?k=(%26|%0A|%25|=|@|a){0,3})?"
+    ) {
+        if let Ok(url) = ServiceUrl::parse(&text) {
+            prop_assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap(), url);
+        }
     }
 }
