@@ -23,6 +23,8 @@ mod loss;
 pub mod memory;
 mod name;
 mod opener;
+#[cfg(feature = "serde")]
+mod serialized;
 mod standing;
 mod token;
 pub mod url;

@@ -10,6 +10,8 @@ use std::str::FromStr;
 /// grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers the
 /// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder.
 ///
+/// With the feature `serde` it is serialized as its text, since some readers of JSON round numbers beyond 2^53.
+///
 /// ```
 /// use lockkeeper::FencingToken;
 ///

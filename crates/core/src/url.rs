@@ -32,6 +32,11 @@ pub struct Host {
 
 /// A parsed service URL. Its text form never shows the password.
 ///
+/// With the feature `serde` it is serialized as its text, and parsed when it is deserialized. A URL with a password
+/// fails to be serialized: `***` would be read back as the password, and without a password the service would take the
+/// user for another one. Keep the URL without it, and add it where the URL is used, by
+/// [`with_password`](Self::with_password).
+///
 /// ```
 /// use lockkeeper::ServiceUrl;
 ///

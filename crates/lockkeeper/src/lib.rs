@@ -92,6 +92,8 @@
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
+//!
+//! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
