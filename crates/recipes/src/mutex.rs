@@ -158,6 +158,29 @@ impl Mutex {
         self.lock.grant(Mode::Mutex, wait).await
     }
 
+    /// Waits for the lock as [`Mutex::lock`] does, in a future that owns this handle: a task can be spawned with it, or
+    /// a field can keep it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?;
+    /// let busy = mutex.lock().await?;
+    /// let waiting = tokio::spawn(mutex.clone().lock_owned());
+    /// busy.release().await?;
+    /// let guard = waiting.await.expect("the task did not panic")?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The other waits are owned by an `async move` block: `async move { mutex.lock_timeout(limit).await }`. All guards
+    /// own what they need.
+    pub async fn lock_owned(self) -> Result<MutexGuard> {
+        self.lock().await
+    }
+
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the
     /// work is done or dropped; dropping the future drops the work.
     ///

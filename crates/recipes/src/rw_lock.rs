@@ -111,6 +111,26 @@ impl RwLock {
         self.lock.grant(Mode::Read, wait).await
     }
 
+    /// Waits for a share of the lock as [`RwLock::read`] does, in a future that owns this handle, as
+    /// [`Mutex::lock_owned`](crate::Mutex::lock_owned) does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let catalogue = keeper.rw_lock("catalogue")?;
+    /// let reading = [catalogue.clone(), catalogue].map(|catalogue| tokio::spawn(catalogue.read_owned()));
+    /// for task in reading {
+    ///     let guard = task.await.expect("the task did not panic")?;
+    /// #   drop(guard);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn read_owned(self) -> Result<ReadGuard> {
+        self.read().await
+    }
+
     /// Waits to have the lock alone, however long it takes.
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard> {
@@ -130,6 +150,12 @@ impl RwLock {
     /// Waits to have the lock alone, for as long as `wait` says; `None` if the time was up first.
     pub async fn write_within(&self, wait: Wait) -> Result<Option<WriteGuard>> {
         self.lock.grant(Mode::Write, wait).await
+    }
+
+    /// Waits to have the lock alone as [`RwLock::write`] does, in a future that owns this handle, as
+    /// [`Mutex::lock_owned`](crate::Mutex::lock_owned) does.
+    pub async fn write_owned(self) -> Result<WriteGuard> {
+        self.write().await
     }
 
     /// Runs `work` while sharing the lock, as [`Mutex::run`](crate::Mutex::run) does.

@@ -134,9 +134,37 @@ impl Semaphore {
         self.acquire_many_within(1, wait).await.map(|permits| permits?.pop())
     }
 
+    /// Waits for one permit as [`Semaphore::acquire`] does, in a future that owns this handle, as
+    /// [`Mutex::lock_owned`](crate::Mutex::lock_owned) does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let connections = keeper.semaphore("connections", 3)?;
+    /// let mut waiting = tokio::task::JoinSet::new();
+    /// for _ in 0..3 {
+    ///     waiting.spawn(connections.clone().acquire_owned());
+    /// }
+    /// while let Some(permit) = waiting.join_next().await {
+    ///     permit.expect("the task did not panic")?.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire_owned(self) -> Result<Permit> {
+        self.acquire().await
+    }
+
     /// Waits for the given number of permits, which are granted all at once. Each may be given back separately.
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>> {
         self.acquire_many_within(permits, Wait::Forever).await.map(granted)
+    }
+
+    /// Waits for the given number of permits as [`Semaphore::acquire_many`] does, in a future that owns this handle, as
+    /// [`Mutex::lock_owned`](crate::Mutex::lock_owned) does.
+    pub async fn acquire_many_owned(self, permits: u32) -> Result<Vec<Permit>> {
+        self.acquire_many(permits).await
     }
 
     /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then

@@ -1,12 +1,13 @@
-//! Locks of an owner and several locks at once, dropped at every await point: no contender is left, and every lock can
-//! be locked again.
+//! Locks of an owner, several locks at once and futures that own their lock, dropped at every await point: no contender
+//! is left, and every lock can be locked again.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Pace, Tap, at_most};
-use lockkeeper_core::Wait;
 use lockkeeper_core::clock::TestClock;
+use lockkeeper_core::{Result, Wait};
 use lockkeeper_recipes::memory::MemoryService;
 use lockkeeper_recipes::{Keeper, Member, MultiLock, OwnerKey};
 
@@ -119,4 +120,62 @@ async fn several_locks_dropped_at_every_await_point_leave_nothing() {
     });
     assert!(vain.await >= 5, "two are taken, and the third is waited for");
     last.release().await.unwrap();
+}
+
+/// What a task can be spawned with: the type says `Send` and, by its default, `'static`.
+type Spawnable = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// Every wait whose future owns its lock, on names of this keeper, with no handle of the lock beside the future.
+fn owned_waits(keeper: &Keeper) -> [(&'static str, Spawnable); 5] {
+    fn spawnable<Granted: Send>(wait: impl Future<Output = Result<Granted>> + Send + 'static) -> Spawnable {
+        Box::pin(async { wait.await.map(drop) })
+    }
+    let (door, book) = (keeper.mutex("door").unwrap(), keeper.rw_lock("book").unwrap());
+    let seats = keeper.semaphore("seats", 2).unwrap();
+    [
+        ("door", spawnable(door.lock_owned())),
+        ("book", spawnable(book.clone().read_owned())),
+        ("book", spawnable(book.write_owned())),
+        ("seats", spawnable(seats.clone().acquire_owned())),
+        ("seats", spawnable(seats.acquire_many_owned(2))),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_owns_its_lock_is_granted_in_a_task_and_leaves_nothing_when_its_task_is_aborted() {
+    let (onlooker, yielding) = service();
+    let keeper = yielding();
+    for (name, wait) in owned_waits(&keeper) {
+        tokio::spawn(wait).await.unwrap().unwrap();
+        assert!(onlooker.contenders(name).await.unwrap().is_empty(), "{name}");
+    }
+    let door = onlooker.mutex("door").unwrap().lock().await.unwrap();
+    let book = onlooker.rw_lock("book").unwrap().write().await.unwrap();
+    let seats = onlooker.semaphore("seats", 2).unwrap().acquire_many(2).await.unwrap();
+    let held = seats.len();
+    for (name, wait) in owned_waits(&keeper) {
+        let held = if name == "seats" { held } else { 1 };
+        let waiting = tokio::spawn(wait);
+        while onlooker.contenders(name).await.unwrap().len() == held {
+            tokio::task::yield_now().await;
+        }
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled(), "{name}: it waits");
+        assert_eq!(onlooker.contenders(name).await.unwrap().len(), held, "{name}");
+    }
+    drop((door, book, seats));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_owns_its_lock_dropped_at_every_await_point_leaves_nothing() {
+    let (onlooker, yielding) = service();
+    let keeper = yielding();
+    for which in 0..owned_waits(&keeper).len() {
+        let attempt = async || {
+            let (_, wait) = owned_waits(&keeper).into_iter().nth(which).expect("it is one of them");
+            wait.await.unwrap();
+        };
+        let polls = drop_at_every_await_point(&onlooker, &["door", "book", "seats"], 0, attempt).await;
+        assert!(polls >= 2, "{which}: {polls}");
+    }
 }
