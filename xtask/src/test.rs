@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::fs;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,12 @@ const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
 
 /// The environment variable that asks tests for their long rounds.
 const LONG_VARIABLE: &str = "LOCKKEEPER_TEST_LONG";
+
+/// The environment variable by which a test binary knows how many tests to run at a time.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
+/// How many tests a binary runs at a time for each core: most of their time they wait for processes and deadlines.
+const TESTS_PER_CORE: usize = 2;
 
 /// Options of `cargo xtask test`.
 #[derive(Args, Debug)]
@@ -204,6 +211,9 @@ fn run_tests(tests: &str, options: &Options, found: &mut Found) -> Result<(), St
     command.env(SKIPS_VARIABLE, skips.path()).env(FIGURES_VARIABLE, figures.path()).env_remove(LONG_VARIABLE);
     if options.long {
         command.env(LONG_VARIABLE, "1");
+    } else if std::env::var_os(THREADS_VARIABLE).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        command.env(THREADS_VARIABLE, (TESTS_PER_CORE * cores).to_string());
     }
     let (tally, ended) = count(command);
     let written = |file: &NamedTempFile| {
