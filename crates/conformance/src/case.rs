@@ -22,6 +22,7 @@ pub struct Case {
 
 /// The runtime that a case runs in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Runtime {
     /// Two worker threads, so that tasks really run at the same time.
     TwoWorkers,

@@ -92,6 +92,7 @@ pub trait Client: Debug + Send + Sync + 'static {
 
 /// Harm to a client or to its service, or its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a fixture inflicts or refuses every one")]
 pub enum Fault {
     /// The service ends the client's sessions.
     ExpireSession,
@@ -137,6 +138,7 @@ impl Fault {
 
 /// A kind of harm that a case needs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[expect(clippy::exhaustive_enums, reason = "a fixture says of every one whether it can be done")]
 pub enum FaultKind {
     /// [`Fault::ExpireSession`].
     ExpireSession,

@@ -22,6 +22,8 @@
 //! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. Planted bugs prove
 //! that the cases can fail, in `tests/it/planted_bugs.rs`.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 mod asking;
 mod case;
 mod cases;

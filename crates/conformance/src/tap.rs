@@ -14,6 +14,7 @@ use lockkeeper_core::{
 
 /// When a tapped call is answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Pace {
     /// As soon as the backend answers.
     Prompt,

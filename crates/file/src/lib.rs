@@ -18,6 +18,8 @@
 //!
 //! Recipes (what a mutex is) live in `lockkeeper-recipes`; this crate provides queues and knows no recipe.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 #[cfg(not(target_os = "linux"))]
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");
 

@@ -14,6 +14,8 @@
 //! Not in this crate: dialing, choosing servers, backing off, TLS, chroot rewriting of requests, and everything that
 //! knows what a lock is.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 pub mod client;
 pub mod frame;
 pub mod jute;

@@ -39,6 +39,8 @@
 //! - Replies to `auth` keep their place among the others.
 //! - The latest transaction number jumps ahead at each start, so that it never goes back.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 mod auth;
 mod connection_id;
 pub mod machine;

@@ -35,6 +35,8 @@
 //! delete a contender, or ask it to give up. With a user in the URL, who is authenticated on each connection, and
 //! `?acl=creator`, only that user can use the nodes of locks, and so the locks.
 
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
 mod alarm;
 mod client;
 mod config;

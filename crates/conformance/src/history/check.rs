@@ -21,6 +21,7 @@ pub struct Limits {
 
 /// A rule that a history breaks.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Violation {
     /// Two contenders that exclude each other held the lock at the same time.
     TwoHolders {

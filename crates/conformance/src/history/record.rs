@@ -22,6 +22,7 @@ pub struct Record {
 
 /// What a contender asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
 pub enum Asks {
     /// The lock, alone.
     Alone,
@@ -47,6 +48,7 @@ impl Asks {
 
 /// What happened to a contender; the number `attempt` names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
 pub enum What {
     /// It is about to ask for the lock, through this keeper.
     Calling {

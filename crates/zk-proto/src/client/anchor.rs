@@ -86,6 +86,7 @@ impl Default for AnchorConfig {
 
 /// Says what an answered request proves.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "until when a session may be believed depends on each")]
 pub enum Proof {
     /// That the server we are connected to knew the session to live: a read, a ping.
     SignOfLife,

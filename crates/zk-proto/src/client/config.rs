@@ -43,6 +43,7 @@ pub const FRAME_BYTES_MIN: usize = 1024;
 
 /// Tells what depends on the session, and with it how often it says that it lives.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a lock depends on the session, or none does")]
 pub enum Engagement {
     /// Nothing: no lock is held or waited for.
     #[default]

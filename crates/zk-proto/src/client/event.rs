@@ -108,6 +108,7 @@ pub struct WatchNotice {
 
 /// Tells whether a session was made or gone on with.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a session was there before, or not")]
 pub enum Origin {
     /// It was made on this connection.
     New,
@@ -117,6 +118,7 @@ pub enum Origin {
 
 /// Tells how far a connection had come.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the handshake was answered, or not")]
 pub enum Stage {
     /// The handshake was not answered. A server that lags behind what we have seen closes the connection here.
     Handshake,
@@ -145,6 +147,7 @@ pub enum RequestError {
 
 /// Tells why a request was not sent.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a driver tells every one")]
 pub enum WhyUnsent {
     /// Its deadline passed while it waited.
     Deadline,
@@ -154,6 +157,7 @@ pub enum WhyUnsent {
 
 /// Tells why a request was not answered.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a driver tells every one")]
 pub enum WhyUnanswered {
     /// Its deadline passed.
     Deadline,

@@ -73,6 +73,7 @@ pub struct Credentials {
 
 /// Tells how a session stands with the service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a driver handles every one")]
 pub enum SessionState {
     /// There is no connection.
     Offline,

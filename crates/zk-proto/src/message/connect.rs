@@ -11,6 +11,7 @@ use crate::jute::{DecodeError, Reader, Writer};
 ///
 /// A server answers in the form in which it was asked.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the handshake has these forms")]
 pub enum ReadOnlyFlag {
     /// The old form, without the flag.
     Absent,

@@ -3,6 +3,7 @@
 /// Says how long a new node lives and whether its name gets a sequence number.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[repr(i32)]
+#[expect(clippy::exhaustive_enums, reason = "the server creates nodes of every one")]
 pub enum CreateMode {
     /// Lives until it is deleted.
     #[default]

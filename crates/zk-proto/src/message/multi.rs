@@ -16,6 +16,7 @@ const NO_OPERATION: i32 = -1;
 
 /// One operation of a transaction: all take effect, or none does.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the server performs every one")]
 pub enum MultiOperation {
     /// Creates a node; the result holds its path.
     Create(Create),
@@ -58,6 +59,7 @@ pub enum MultiOperation {
 
 /// One read of several in a request; each succeeds or fails by itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the server performs every one")]
 pub enum MultiReadOperation {
     /// Reads a node's data.
     GetData {
@@ -73,6 +75,7 @@ pub enum MultiReadOperation {
 
 /// What became of one operation of a multi or multiRead.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a client reads every one")]
 pub enum MultiResult {
     /// Created; the path it has. Older servers answer a [`MultiOperation::Create2`] so too.
     Create {

@@ -41,6 +41,7 @@ pub enum OpCode {
 
 /// What an operation does to the service; decides what a lost reply means.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "an operation changes something, or nothing")]
 pub enum Effect {
     /// It goes through the quorum and may change something: after a lost reply the client cannot know whether it did.
     Write,

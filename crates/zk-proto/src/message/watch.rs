@@ -6,6 +6,7 @@ use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(i32)]
 #[expect(missing_docs, reason = "each is the protocol's own word for the event")]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum EventKind {
     /// Nothing happened to a node; the event is about the session.
     None = -1,
@@ -45,6 +46,7 @@ impl EventKind {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(i32)]
 #[expect(missing_docs, reason = "each is the protocol's own word for the state")]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum KeeperState {
     Unknown = -1,
     Disconnected = 0,
@@ -122,6 +124,7 @@ impl WatcherEvent {
 /// Says which watches on a node a request to check or remove watches is about.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(i32)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum WatcherKind {
     /// One-shot watches on the set of children.
     Children = 1,
@@ -152,6 +155,7 @@ impl WatcherKind {
 /// Says what a persistent watch covers.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(i32)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum AddWatchMode {
     /// The node: its data, its existence and its set of children.
     Persistent = 0,

@@ -17,6 +17,7 @@ pub struct WatchId(u64);
 
 /// Says what kind of watch a request asks for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum WatchWish {
     /// On the data of a node, set only if the node is there.
     Data,

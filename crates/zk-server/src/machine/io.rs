@@ -20,6 +20,7 @@ pub struct Moment {
 
 /// Something that happened outside.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the machine handles every one")]
 pub enum Input<'a> {
     /// A client connected; the id must be new.
     Accepted {
@@ -51,6 +52,7 @@ pub enum Input<'a> {
 
 /// Something to be done outside, in the order in which it comes.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a driver carries every one out")]
 pub enum Output {
     /// What follows may only be done once this record is safely stored. Only machines that keep records use it.
     Persist(Bytes),
@@ -74,6 +76,7 @@ pub enum Output {
 
 /// What a server sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a server sends nothing else")]
 pub enum SendKind {
     /// The answer to the handshake.
     Handshake,

@@ -29,6 +29,7 @@ const TICKET_DIGITS: usize = 32;
 
 /// What to do about a child that may be a contender of a client we do not know.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub enum ForeignPolicy {
     /// Refuse to use the queue.
     #[default]

@@ -8,6 +8,7 @@ use lockkeeper_zk_proto::path::format_sequence;
 
 /// How our contenders are named, and where the parts of a semaphore lie.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub enum Layout {
     /// Apache Curator's recipes, and go-zookeeper's: `_c_<uuid>-lock-<sequence>`. A semaphore has two nodes below its
     /// lock's node, `locks` and `leases`.
@@ -21,6 +22,7 @@ pub enum Layout {
 /// How candidates of an election are named: the recipes of other clients pass over each other's names, so one election
 /// has one layout.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub enum ElectionLayout {
     /// Curator's `LeaderLatch`: `_c_<uuid>-latch-<sequence>`.
     #[default]
