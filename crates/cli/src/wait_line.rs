@@ -359,7 +359,7 @@ mod tests {
         let readers = modes(&[Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
         assert_eq!(text(&readers, Some("2")), format!("{start} and 1 other; 1st in line, 14s"));
         assert_eq!(text(&readers, Some("3")), format!("{start} and 1 other; 2nd in line, 14s"));
-        let semaphore = modes(&[Mode::Permit, Mode::Permit, Mode::Permit, Mode::Gate, Mode::Gate]);
+        let semaphore = modes(&[Mode::Permit, Mode::Permit, Mode::Permit, Mode::Acquire, Mode::Acquire]);
         assert_eq!(text(&semaphore, Some("4")), format!("{start} and 2 others; 2nd in line, 14s"));
     }
 

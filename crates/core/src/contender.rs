@@ -68,8 +68,8 @@ pub enum Mode {
     /// A mutex or a read/write lock, alone: the names of some clients do not tell which. It is only seen, never asked
     /// for.
     Exclusive,
-    /// A turn to look at a semaphore's permits.
-    Gate,
+    /// To acquire permits of a semaphore: a place among its waiters.
+    Acquire,
     /// One permit of a semaphore.
     Permit,
     /// To lead.
@@ -86,7 +86,7 @@ impl Mode {
             Self::Read => "read",
             Self::Write => "write",
             Self::Exclusive => "exclusive",
-            Self::Gate => "gate",
+            Self::Acquire => "acquire",
             Self::Permit => "permit",
             Self::Candidate => "candidate",
             Self::Member => "member",
@@ -106,7 +106,7 @@ impl Mode {
             Mode::Read,
             Mode::Write,
             Mode::Exclusive,
-            Mode::Gate,
+            Mode::Acquire,
             Mode::Permit,
             Mode::Candidate,
             Mode::Member,

@@ -49,8 +49,8 @@ pub enum Part {
     /// The one queue of a mutex, a read/write lock, an election or a barrier.
     #[default]
     Line,
-    /// Where contenders for permits wait for their turn to look at the permits.
-    Gate,
+    /// The contenders that wait to acquire permits of a semaphore; the first of them looks at the permits.
+    Waiters,
     /// The held permits of a semaphore, in no order.
     Permits,
 }
@@ -59,8 +59,8 @@ impl Part {
     /// Names the parts of a lock whose contenders ask for another kind of lock than those of this part.
     pub const fn of_other_kinds(self) -> &'static [Self] {
         match self {
-            Self::Line => &[Self::Permits, Self::Gate],
-            Self::Gate | Self::Permits => &[Self::Line],
+            Self::Line => &[Self::Permits, Self::Waiters],
+            Self::Waiters | Self::Permits => &[Self::Line],
         }
     }
 }

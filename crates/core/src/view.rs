@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((shown(&tail), tail.omitted), (vec!["0", "98", "99"], 97));
         assert_eq!(whole.around(Some(&id(0))).ahead_of(&id(0)), Some(0));
         let mut modes = vec![Mode::Read; 50];
-        (modes[10], modes[40]) = (Mode::Write, Mode::Gate);
+        (modes[10], modes[40]) = (Mode::Write, Mode::Acquire);
         let around = view(&modes).around(Some(&id(20)));
         assert_eq!(shown(&around), ["0", "10", "18", "19", "20", "40"]);
     }

@@ -85,7 +85,7 @@ impl FileBackend {
         };
         let listing = directory::list(opened.as_fd()).map_err(fail)?;
         let mut infos = Vec::new();
-        for name in [Part::Line, Part::Permits, Part::Gate].iter().flat_map(|&part| listing.of(part)) {
+        for name in [Part::Line, Part::Permits, Part::Waiters].iter().flat_map(|&part| listing.of(part)) {
             if self.looker.look_at(&opened, name).map_err(fail)? == Some(Vitality::Alive) {
                 infos.push(info(&opened, name, &listing));
             }

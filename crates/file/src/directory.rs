@@ -37,7 +37,7 @@ pub(crate) const VALUE_PREFIX: &str = ".value-";
 pub(crate) const fn value_name(part: Part) -> &'static str {
     match part {
         Part::Line => ".value-line",
-        Part::Gate => ".value-gate",
+        Part::Waiters => ".value-gate",
         Part::Permits => ".value-permits",
     }
 }
@@ -298,7 +298,7 @@ impl QueueDirectory {
     /// A process that waits for the lock meets a file without a name, and starts over. A process that comes after the
     /// lock file is gone and before the directory is makes another lock file, and then the directory stays.
     pub(crate) fn remove_all(&self, path: &Path) -> Result<(), Errno> {
-        self.remove(value_name(Part::Gate))?;
+        self.remove(value_name(Part::Waiters))?;
         self.remove(value_name(Part::Permits))?;
         self.remove(NAME)?;
         self.remove(ENTER)?;

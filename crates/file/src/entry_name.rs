@@ -76,7 +76,7 @@ impl EntryName {
         let is_frozen = matches!(entry.lifetime, Lifetime::Persistent { .. });
         let rank = if rank == 0 { String::new() } else { format!("_{rank:016x}") };
         let frozen = if is_frozen { FROZEN } else { "" };
-        let (at, mode) = (part_mark(part), entry.mode.as_str());
+        let (at, mode) = (part_mark(part), mode_mark(entry.mode));
         let mut file_name =
             format!("{:020}{rank}-{}-{mode}{at}{frozen}-{}-", token.as_u64(), entry.ticket, entry.owner.pid);
         encode_cut(&entry.owner.host, HOST_BYTES_MAX, &mut file_name);
@@ -127,11 +127,27 @@ impl EntryName {
 /// The mark of a contender that outlives its process.
 const FROZEN: &str = "+frozen";
 
+/// The mode as it stands in names. A contender that waits for permits is a `gate` there, and its queue `@gate`: other
+/// versions of this program read them.
+const fn mode_mark(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Acquire => "gate",
+        other => other.as_str(),
+    }
+}
+
+fn parse_mode(text: &str) -> Option<Mode> {
+    match text {
+        "gate" => Some(Mode::Acquire),
+        other => Mode::from_name(other).filter(|mode| *mode != Mode::Acquire),
+    }
+}
+
 /// The mark of a part of a lock; the plain queue has none.
 const fn part_mark(part: Part) -> &'static str {
     match part {
         Part::Line => "",
-        Part::Gate => "@gate",
+        Part::Waiters => "@gate",
         Part::Permits => "@permits",
     }
 }
@@ -156,11 +172,11 @@ pub(crate) fn parse_ticket(text: &str) -> Option<Ticket> {
 
 fn parse_what(text: &str) -> Option<(Mode, Part, bool)> {
     let (text, is_frozen) = text.strip_suffix(FROZEN).map_or((text, false), |text| (text, true));
-    let (mode, part) = [Part::Gate, Part::Permits]
+    let (mode, part) = [Part::Waiters, Part::Permits]
         .into_iter()
         .find_map(|part| Some((text.strip_suffix(part_mark(part))?, part)))
         .unwrap_or((text, Part::Line));
-    Some((Mode::from_name(mode)?, part, is_frozen))
+    Some((parse_mode(mode)?, part, is_frozen))
 }
 
 fn is_number(text: &str, digits: usize) -> bool {
@@ -252,9 +268,9 @@ mod tests {
 
     #[test]
     fn every_mode_part_rank_and_bond_is_read_back() {
-        let modes = ["mutex", "read", "write", "exclusive", "gate", "permit", "candidate", "member"];
+        let modes = ["mutex", "read", "write", "exclusive", "acquire", "permit", "candidate", "member"];
         for mode in modes.map(|name| Mode::from_name(name).unwrap()) {
-            for part in [Part::Line, Part::Gate, Part::Permits] {
+            for part in [Part::Line, Part::Waiters, Part::Permits] {
                 for (position, bond) in [
                     (tail(42), Lifetime::Session),
                     (tail(42).behind(None).unwrap(), Lifetime::Persistent { reason: "moving house".into() }),
@@ -266,6 +282,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_waiter_for_permits_keeps_the_name_that_earlier_versions_read() {
+        let mut entry = entry("h", "c");
+        entry.mode = Mode::Acquire;
+        let name = EntryName::compose(tail(42), Part::Waiters, &entry);
+        assert!(name.as_str().contains("-gate@gate-"), "{name:?}");
+        assert_eq!(EntryName::parse(&name.as_str().replace("-gate@", "-acquire@")), None);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn kind(mode: Mode) -> u8 {
     match mode {
         Mode::Mutex => 0,
         Mode::Read | Mode::Write => 1,
-        Mode::Gate => 2,
+        Mode::Acquire => 2,
         Mode::Permit => 3,
         Mode::Candidate => 4,
         Mode::Member => 5,

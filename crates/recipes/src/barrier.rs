@@ -1,4 +1,4 @@
-//! A gate that is shut for all until a client opens it.
+//! A way that is closed for all until a client opens it.
 
 use std::fmt;
 

@@ -25,7 +25,7 @@ pub enum Decision {
     },
 }
 
-/// What a contender asks to be granted in the one queue of its lock, or in the gate of a semaphore.
+/// What a contender asks to be granted in the one queue of its lock, or among the waiters of a semaphore.
 ///
 /// Each contender waits for the nearest one ahead that excludes it. So a holder's departure wakes the contenders that
 /// may go and, where readers hold, at most the one writer behind them. No contender ever waits in a queue that another
@@ -71,7 +71,7 @@ pub fn departure_of_first_grants(asked: Mode, ahead: &ContenderId, view: &QueueV
 /// Tells whether no contender is left ahead of one that was granted this mode.
 pub const fn is_alone(asked: Mode) -> bool {
     match asked {
-        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
+        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Acquire | Mode::Candidate => true,
         Mode::Read | Mode::Permit | Mode::Member => false,
     }
 }
@@ -83,7 +83,7 @@ const fn excludes(asked: Mode, ahead: Mode) -> bool {
         Mode::Read => !matches!(ahead, Mode::Read),
         // Their order does not limit how many there may be at a time.
         Mode::Permit | Mode::Member => false,
-        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Gate | Mode::Candidate => true,
+        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Acquire | Mode::Candidate => true,
     }
 }
 
@@ -112,7 +112,7 @@ pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
         }
         (Mode::Read | Mode::Write, MutexRole::Stranger) => matches!(mode, Mode::Read | Mode::Write | Mode::Exclusive),
         (Mode::Mutex | Mode::Exclusive, MutexRole::Stranger) => matches!(mode, Mode::Mutex | Mode::Exclusive),
-        (Mode::Gate | Mode::Permit | Mode::Candidate | Mode::Member, _) => mode == asked,
+        (Mode::Acquire | Mode::Permit | Mode::Candidate | Mode::Member, _) => mode == asked,
     };
     view.elsewhere.or_else(|| view.first_mode(|mode| !is_friend(mode)))
 }
@@ -122,7 +122,7 @@ pub fn is_free(asked: Mode, view: &QueueView) -> bool {
     !view.contenders.iter().any(|other| excludes(asked, other.mode))
 }
 
-/// Whether the first contender at the gate can take permits.
+/// Whether the first waiter can take permits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PermitsDecision {
@@ -161,7 +161,7 @@ pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
         let place = contenders[..at].iter().position(shares_our_place).unwrap_or(at);
         match (me.mode, contenders[place].mode) {
             (Mode::Permit | Mode::Member, _) => true,
-            (Mode::Gate, _) => false,
+            (Mode::Acquire, _) => false,
             (Mode::Read, Mode::Read) => contenders[..place].iter().all(|other| other.mode == Mode::Read),
             (Mode::Read, _) => place == 0,
             (Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate, _) => at == 0,

@@ -1,4 +1,4 @@
-//! A gate that opens when enough members have come, and lets them out together.
+//! A way that opens when enough members have come, and lets them out together.
 
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,7 @@ impl LockKind {
         match self {
             Self::Mutex => Mode::Mutex,
             Self::ReadWrite => Mode::Write,
-            Self::Semaphore => Mode::Gate,
+            Self::Semaphore => Mode::Acquire,
             Self::Election => Mode::Candidate,
         }
     }
@@ -40,7 +40,7 @@ impl LockKind {
 /// Names the queue in which a contender stands.
 fn queue_of(lock: &QueueName, mode: Mode) -> QueueName {
     lock.with_part(match mode {
-        Mode::Gate => Part::Gate,
+        Mode::Acquire => Part::Waiters,
         Mode::Permit => Part::Permits,
         _ => Part::Line,
     })

@@ -1,6 +1,6 @@
 //! Looking at a lock without taking part: at each change, or until it is vacant.
 //!
-//! A lock's queues are its line, or the permits and the gate of a semaphore; onlookers need not know which.
+//! A lock's queues are its line, or the permits and the waiters of a semaphore; onlookers need not know which.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use lockkeeper_core::{ContenderInfo, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Wait};
 
 /// The parts of a lock that an onlooker watches.
-const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Gate];
+const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
 /// The changes of a lock; made by [`Keeper::changes`].
 pub struct Changes {
@@ -83,13 +83,13 @@ impl Changes {
     /// Looks now, and keeps the views from before the look: a change in between shows at the next call.
     async fn look(&mut self) -> Result<Vec<ContenderInfo>> {
         let session = self.shared.session().await?;
-        let [line, permits, gate] = PARTS.map(|part| self.lock.with_part(part));
+        let [line, permits, waiters] = PARTS.map(|part| self.lock.with_part(part));
         // All requests are sent before the first answer, since a call takes effect when it is made.
-        let views = [&line, &permits, &gate].map(|queue| session.view(queue, Freshness::Latest, Extent::Whole));
+        let views = [&line, &permits, &waiters].map(|queue| session.view(queue, Freshness::Latest, Extent::Whole));
         let [first, second, third] = views;
         let (first, second, third) = (first.await?, second.await?, third.await?);
         let shown = self.shared.backend.inspect(&self.lock).await?;
-        let queues = [(line, first), (permits, second), (gate, third)];
+        let queues = [(line, first), (permits, second), (waiters, third)];
         self.seen = Some(Seen { session, queues });
         Ok(shown)
     }
@@ -98,13 +98,13 @@ impl Changes {
 impl Seen {
     /// Waits until one of the queues looks otherwise.
     async fn changed(&self) -> Result<()> {
-        let [line, permits, gate] = &self.queues;
+        let [line, permits, waiters] = &self.queues;
         let changed = |(queue, view): &(QueueName, QueueView)| self.session.changed(queue, view);
-        let (line, permits, gate) = (changed(line), changed(permits), changed(gate));
+        let (line, permits, waiters) = (changed(line), changed(permits), changed(waiters));
         let change = tokio::select! {
             change = line => change,
             change = permits => change,
-            change = gate => change,
+            change = waiters => change,
         };
         change.map(drop)
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit"]);
         let another = keeper.clone();
         let waiter = tokio::spawn(async move { another.semaphore("door", 2).unwrap().acquire().await });
-        assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit", "gate"]);
+        assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit", "acquire"]);
         waiter.abort();
         assert_eq!(modes(&changes.next().await.unwrap()), ["permit", "permit"]);
         for permit in permits {

@@ -28,7 +28,7 @@ enum Asked {
     Read,
     Write,
     Permit,
-    /// Another waits at the gate before us.
+    /// Another waits for permits before us.
     PermitBehindAnother,
     Permits,
     Leadership,
@@ -75,14 +75,14 @@ impl Asked {
                 let semaphore = keeper.semaphore(LOCK, 3).unwrap();
                 let held = semaphore.acquire_many(3).await.unwrap();
                 let waits = tokio::spawn(async move { drop(semaphore.acquire().await) });
-                until("another waits at the gate", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
+                until("another waits for permits", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
                 InTheWay::Permits(held, Some(waits))
             }
             Self::Leadership => InTheWay::Leadership(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
         }
     }
 
-    /// How many nodes stand in the way; a client that took permits leaves the gate at some later time.
+    /// How many nodes stand in the way; a client that took permits leaves the waiters at some later time.
     const fn nodes_in_the_way(self) -> usize {
         match self {
             Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
@@ -91,7 +91,7 @@ impl Asked {
         }
     }
 
-    /// How many watches the contender in the way sets: one on each of its own nodes and, at the gate, one on the
+    /// How many watches the contender in the way sets: one on each of its own nodes and, among the waiters, one on the
     /// permits.
     const fn watches_in_the_way(self) -> u64 {
         match self {

@@ -38,19 +38,19 @@ async fn a_semaphores_nodes_are_those_of_curators_semaphore() {
     }
     let bench = Bench::start().await;
     let (ann, operator) = (Waist::open(bench.server.address(), "").await, client(bench.server.address()).await);
-    let (gate, permits) = (queue("pool", Part::Gate), queue("pool", Part::Permits));
-    ann.take(&gate, Mode::Gate).await;
+    let (waiters, permits) = (queue("pool", Part::Waiters), queue("pool", Part::Permits));
+    ann.take(&waiters, Mode::Acquire).await;
     ann.take(&permits, Mode::Permit).await;
     let mut parts = children(&operator, "/lockkeeper/pool").await;
     parts.sort();
     assert_eq!(parts, ["leases", "locks"]);
-    let at_gate = children(&operator, "/lockkeeper/pool/locks").await;
-    assert!(at_gate.len() == 1 && is_curators(&at_gate[0], "lock-"), "{at_gate:?}");
+    let waiting = children(&operator, "/lockkeeper/pool/locks").await;
+    assert!(waiting.len() == 1 && is_curators(&waiting[0], "lock-"), "{waiting:?}");
     let held = children(&operator, "/lockkeeper/pool/leases").await;
     assert!(held.len() == 1 && is_curators(&held[0], "lease-"), "{held:?}");
     operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/any-name")).await.unwrap();
     assert_eq!(ann.modes(&permits).await, [Mode::Permit; 2], "every child counts");
-    assert_eq!(ann.modes(&gate).await, [Mode::Gate]);
+    assert_eq!(ann.modes(&waiters).await, [Mode::Acquire]);
 }
 
 #[tokio::test]
@@ -61,23 +61,23 @@ async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
     let bench = Bench::start().await;
     let ann = Waist::open(bench.server.address(), "?layout=kazoo").await;
     let operator = client(bench.server.address()).await;
-    let (gate, permits) = (queue("pool", Part::Gate), queue("pool", Part::Permits));
-    let (_, at_gate) = ann.take(&gate, Mode::Gate).await;
+    let (waiters, permits) = (queue("pool", Part::Waiters), queue("pool", Part::Permits));
+    let (_, waiting) = ann.take(&waiters, Mode::Acquire).await;
     let (ticket, held) = ann.take(&permits, Mode::Permit).await;
-    assert!(is_kazoos(at_gate.id.as_str(), "__lock__"));
-    assert_eq!(children(&operator, "/lockkeeper/pool-__lock__").await, [at_gate.id.as_str()]);
+    assert!(is_kazoos(waiting.id.as_str(), "__lock__"));
+    assert_eq!(children(&operator, "/lockkeeper/pool-__lock__").await, [waiting.id.as_str()]);
     assert_eq!(held.id.as_str(), ticket.to_string());
     assert_eq!(children(&operator, "/lockkeeper/pool").await, [held.id.as_str()]);
-    assert!(held.view.elsewhere.is_none() && at_gate.view.elsewhere.is_none());
+    assert!(held.view.elsewhere.is_none() && waiting.view.elsewhere.is_none());
     assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
     let shown: Vec<_> = ann.backend.inspect(&line("pool")).await.unwrap().into_iter().map(|info| info.mode).collect();
-    assert_eq!(shown, [Mode::Permit, Mode::Gate]);
+    assert_eq!(shown, [Mode::Permit, Mode::Acquire]);
     let names: Vec<_> = ann.backend.queues("").await.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["pool"]);
     ann.leave(&permits, ticket).await;
     let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
     assert_eq!(ann.view(&permits).await.elsewhere, Some(Mode::Exclusive), "a lock where permits lie");
-    assert_eq!(ann.view(&gate).await.elsewhere, Some(Mode::Exclusive));
+    assert_eq!(ann.view(&waiters).await.elsewhere, Some(Mode::Exclusive));
     assert!(is_kazoos(lock.id.as_str(), "__lock__"));
 }
 
@@ -122,7 +122,7 @@ async fn empty_containers_of_a_semaphore_are_no_mismatch_and_no_junk_and_no_name
     }
     let bench = Bench::start().await;
     let ann = Waist::open(bench.server.address(), "").await;
-    for part in [Part::Gate, Part::Permits] {
+    for part in [Part::Waiters, Part::Permits] {
         let (ticket, _) = ann.take(&queue("pool", part), Mode::Permit).await;
         ann.leave(&queue("pool", part), ticket).await;
     }

@@ -124,7 +124,7 @@ pub(crate) fn list(locks: &[ListedLock]) -> String {
 pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
     let of_mode = |mode| match mode {
         Mode::Read | Mode::Write => Some("rwlock"),
-        Mode::Gate | Mode::Permit => Some("semaphore"),
+        Mode::Acquire | Mode::Permit => Some("semaphore"),
         Mode::Candidate => Some("election"),
         Mode::Member => Some("barrier"),
         // A mutex, which may be the exclusive side of a read/write lock, or a writer of a client that does not tell
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_lock_is_named_and_its_holders_are_told_from_its_waiters() {
-        use Mode::{Candidate, Exclusive, Gate, Member, Mutex, Permit, Read, Write};
+        use Mode::{Acquire, Candidate, Exclusive, Member, Mutex, Permit, Read, Write};
         for (modes, kind, holders) in [
             (&[Mutex, Mutex][..], "mutex", 1),
             (&[Read, Read, Write, Read], "rwlock", 2),
@@ -222,8 +222,8 @@ mod tests {
             (&[Read, Mutex, Read], "rwlock", 1),
             (&[Exclusive, Read], "rwlock", 1),
             (&[Exclusive, Exclusive], "mutex", 1),
-            (&[Permit, Permit, Gate, Gate], "semaphore", 2),
-            (&[Gate], "semaphore", 0),
+            (&[Permit, Permit, Acquire, Acquire], "semaphore", 2),
+            (&[Acquire], "semaphore", 0),
             (&[Candidate, Candidate], "election", 1),
             (&[Member, Member, Member], "barrier", 3),
         ] {

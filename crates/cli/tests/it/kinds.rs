@@ -96,7 +96,7 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
     eventually("a contender waits", || (place.contenders("x") == 3).then_some(()));
     let shown = place.show("x");
     assert_eq!(shown["kind"], "semaphore");
-    assert_eq!(contenders(&shown), [("holder", "permit"), ("holder", "permit"), ("waiter", "gate")]);
+    assert_eq!(contenders(&shown), [("holder", "permit"), ("holder", "permit"), ("waiter", "acquire")]);
     let names: Value = serde_json::from_str(&place.run(&["ls", "--json"]).stdout).unwrap();
     assert_eq!(names.as_array().unwrap().len(), 1, "it is one lock: {names}");
     let said = place.run(&["run", "--permits", "2", "-w", "1.2s", "x", "--", "true"]).stderr;

@@ -232,7 +232,7 @@ fn a_freeze_that_is_not_made_in_time_or_is_interrupted_leaves_the_queue() {
 fn a_lock_is_frozen_as_the_kind_that_it_is_used_as_or_that_is_named() {
     let place = Place::new();
     for (options, kind, mode) in
-        [(&["-s"][..], "rwlock", "write"), (&["--permits", "1"], "semaphore", "gate"), (&[], "mutex", "mutex")]
+        [(&["-s"][..], "rwlock", "write"), (&["--permits", "1"], "semaphore", "acquire"), (&[], "mutex", "mutex")]
     {
         let frozen = json(&place.run(&["freeze", "x", "--kind", kind, "--reason", "new disks", "--json"]));
         assert_eq!(frozen["frozen"]["mode"], mode);

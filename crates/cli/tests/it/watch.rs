@@ -82,10 +82,10 @@ fn a_semaphore_s_permits_and_its_waiters_are_watched() {
         place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap()
     };
     let mut holder = run("read line");
-    // Its turn at the gate may show before its permit.
+    // Its turn may show before its permit.
     while watch.change() != ["holder permit"] {}
     let mut waiter = run("true");
-    assert_eq!(watch.change(), ["holder permit", "waiter gate"]);
+    assert_eq!(watch.change(), ["holder permit", "waiter acquire"]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
     waiter.wait().unwrap();

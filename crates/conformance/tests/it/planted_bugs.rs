@@ -98,10 +98,7 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::LastComesFirst, "readers and writers are served in the order they joined"),
     (Bug::WakesEverybody, "8 writers and the 16 readers behind them are each woken once"),
     (Bug::WakesEverybody, "32 tasks on one mutex of one keeper cost one join and one wake-up each"),
-    (
-        Bug::WakesEverybody,
-        "a permit given back wakes the first at the gate, and a place there the next, and no other waiter",
-    ),
+    (Bug::WakesEverybody, "a permit given back wakes the first waiter, and its place the next, and no other waiter"),
     (Bug::HidesAPermit, "10 clients share 5 permits: all 5 are in use at once, and never more"),
     (Bug::HidesAPermit, "the history of contenders for permits that act at random is right"),
     (Bug::ForgetsUnansweredJoins, "permits whose reply is lost are not orphaned"),

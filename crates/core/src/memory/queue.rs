@@ -184,7 +184,7 @@ impl Queues {
             revocation: stored.revocation.borrow().clone(),
             ..ContenderInfo::new(stored.id.clone(), stored.mode)
         };
-        let parts = [Part::Line, Part::Permits, Part::Gate];
+        let parts = [Part::Line, Part::Permits, Part::Waiters];
         parts.iter().flat_map(|&part| self.contenders(&queue.with_part(part)).iter().map(info)).collect()
     }
 

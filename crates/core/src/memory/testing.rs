@@ -86,7 +86,7 @@ impl Testing {
     pub fn remove_contender(&self, lock: &str, contender: &ContenderId) -> Result<()> {
         let queue = QueueName::new(lock)?;
         let queues = &mut self.service.state().queues;
-        for part in [Part::Line, Part::Permits, Part::Gate] {
+        for part in [Part::Line, Part::Permits, Part::Waiters] {
             // A contender's identity is never used twice, in any queue.
             queues.remove_contender(&queue.with_part(part), contender);
         }

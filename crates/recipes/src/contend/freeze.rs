@@ -44,8 +44,8 @@ impl Attempt for Freeze {
                 .await
                 .map_err(|error| onlooker_error(&self.queue, error))?;
         }
-        if self.queue.part() == Part::Gate {
-            // No contender passes the gate now; it waits for those that did before.
+        if self.queue.part() == Part::Waiters {
+            // No waiter passes now; it waits for those that did before.
             let held = self.permits(&session).await?;
             held.wait(shared, progress).await?;
         }
@@ -58,7 +58,7 @@ impl Attempt for Freeze {
         if self.ahead(&id, &view)?.is_some() {
             return Ok(None);
         }
-        if self.queue.part() == Part::Gate && !self.permits(&session).await?.contenders.is_empty() {
+        if self.queue.part() == Part::Waiters && !self.permits(&session).await?.contenders.is_empty() {
             return Ok(None);
         }
         Ok(Some(id))

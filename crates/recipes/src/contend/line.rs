@@ -1,4 +1,4 @@
-//! One attempt in the one queue of a lock, or at the gate of a semaphore.
+//! One attempt in the one queue of a lock, or among the waiters of a semaphore.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `place` | the ticket that is withdrawn when it is dropped: all cancellation is handled there |
 //! | `line` | one attempt in the one queue of a lock |
-//! | `permits` | one attempt at the gate and the permits of a semaphore |
+//! | `permits` | one attempt among the waiters and at the permits of a semaphore |
 //! | `freeze` | one attempt at a place that outlives our session |
 //! | `onlook` | waiting without a place |
 //! | `persist` | attempts until one succeeds, fails permanently, or the time is up |

@@ -123,7 +123,7 @@ impl Vacant<'_> {
             if view.elsewhere.is_none() {
                 return Ok(());
             }
-            for part in [Part::Gate, Part::Permits] {
+            for part in [Part::Waiters, Part::Permits] {
                 until_gone(session, &self.lock.with_part(part), progress, last_of_all).await?;
             }
         }

@@ -1,12 +1,12 @@
-//! One attempt at a semaphore: wait at the gate, then take all permits at once.
+//! One attempt at a semaphore: wait to be the first waiter, then take all permits at once.
 //!
-//! Only the first contender at the gate looks at the permits, so no other one takes a permit between its look and its
-//! taking. All requested permits are taken in one transaction, when they fit: no contender holds some of them while it
-//! waits for the rest.
+//! Only the first waiter looks at the permits, so no other one takes a permit between its look and its taking. All
+//! requested permits are taken in one transaction, when they fit: no contender holds some of them while it waits for
+//! the rest.
 //!
-//! The gate orders the contenders that use it, but safety does not depend on it. Permits are granted only if, with them
-//! taken, there are no more than allowed by the bound that is read after the taking; otherwise they are given back at
-//! once.
+//! The queue of waiters orders the contenders that stand in it, but safety does not depend on it. Permits are granted
+//! only if, with them taken, there are no more than allowed by the bound that is read after the taking; otherwise they
+//! are given back at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,22 +53,22 @@ impl Attempt for SomePermits<'_> {
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
-        let queue = self.lock.with_part(Part::Gate);
-        let gate = OnePlace { queue: &queue, mode: Mode::Gate };
-        let sent = gate.send(shared, session.clone())?;
+        let queue = self.lock.with_part(Part::Waiters);
+        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire };
+        let sent = waiter.send(shared, session.clone())?;
         let first_look = self.questions(&session);
-        let joined = gate.joined(shared, sent).await?;
+        let joined = waiter.joined(shared, sent).await?;
         *progress = Progress::Placed;
         let hint = if joined.is_first() { self.hint(first_look).await } else { None };
-        let gate = joined.wait(shared).await?;
-        self.wait_at_gate(shared, &session, &*gate.standing, hint).await
+        let first = joined.wait(shared).await?;
+        self.wait_as_first(shared, &session, &*first.standing, hint).await
     }
 
     /// It looks before it joins, so that a semaphore without free permits costs the service no write.
     async fn try_once(&self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
-        let queue = self.lock.with_part(Part::Gate);
-        let gate = OnePlace { queue: &queue, mode: Mode::Gate };
+        let queue = self.lock.with_part(Part::Waiters);
+        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire };
         let waiters = session.view(&queue, Freshness::Latest, Extent::Around(None));
         let permits = self.questions(&session);
         let waiters = waiters.await.map_err(|error| error.at(self.lock))?;
@@ -76,9 +76,9 @@ impl Attempt for SomePermits<'_> {
         if !waiters.contenders.is_empty() || self.decide(&permits)? != PermitsDecision::Fit {
             return Ok(None);
         }
-        let sent = gate.send(shared, session.clone())?;
+        let sent = waiter.send(shared, session.clone())?;
         let permits = self.questions(&session);
-        let Some(gate) = gate.joined(shared, sent).await?.granted_at_once()? else {
+        let Some(first) = waiter.joined(shared, sent).await?.granted_at_once()? else {
             return Ok(None);
         };
         let seen = match self.hint(permits).await {
@@ -86,7 +86,7 @@ impl Attempt for SomePermits<'_> {
             None => self.answers(self.questions(&session)).await?,
         };
         match self.decide(&seen)? {
-            PermitsDecision::Fit => self.take(shared, &session, &*gate.standing, &seen).await,
+            PermitsDecision::Fit => self.take(shared, &session, &*first.standing, &seen).await,
             _ => Ok(None),
         }
     }
@@ -135,7 +135,7 @@ impl SomePermits<'_> {
         Ok(Seen { view, value, bound })
     }
 
-    /// Reads a look that was sent right after our entry into the gate, so that the first contender there needs no
+    /// Reads a look that was sent right after our entry among the waiters, so that the first of them needs no
     /// second round trip.
     ///
     /// Where the entry was sent again, the look is older than our place: other contenders may have come and gone in
@@ -147,12 +147,12 @@ impl SomePermits<'_> {
         is_harmless.then_some(seen)
     }
 
-    /// Waits until the permits fit, and takes them. A failure that may pass does not cost the place at the gate.
-    async fn wait_at_gate(
+    /// Waits until the permits fit, and takes them. A failure that may pass does not cost the place among the waiters.
+    async fn wait_as_first(
         &self,
         shared: &Shared,
         session: &Arc<dyn Session>,
-        gate: &dyn Standing,
+        place: &dyn Standing,
         mut hint: Option<Seen>,
     ) -> Result<Vec<Granted>> {
         let mut failures = Failures::default();
@@ -160,10 +160,10 @@ impl SomePermits<'_> {
         loop {
             let seen = match hint.take() {
                 Some(seen) => seen,
-                None => self.look(shared, session, gate).await?,
+                None => self.look(shared, session, place).await?,
             };
             let failure = if self.decide(&seen)? == PermitsDecision::Fit {
-                match self.take(shared, session, gate, &seen).await {
+                match self.take(shared, session, place, &seen).await {
                     Ok(Some(granted)) => return Ok(granted),
                     Ok(None) => {
                         if was_overtaken {
@@ -176,25 +176,25 @@ impl SomePermits<'_> {
                 }
             } else {
                 was_overtaken = false;
-                let change = self.change(session, gate, seen).await;
+                let change = self.change(session, place, seen).await;
                 if change.is_ok() {
                     failures = Failures::default();
                 }
                 change.err()
             };
             if let Some(error) = failure {
-                failures.pause(shared, self.lock, gate, error).await?;
+                failures.pause(shared, self.lock, place, error).await?;
             }
         }
     }
 
-    /// Looks while the gate is ours; a failure that may pass does not cost the gate.
-    async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, gate: &dyn Standing) -> Result<Seen> {
+    /// Looks while we are the first waiter; a failure that may pass does not cost that place.
+    async fn look(&self, shared: &Shared, session: &Arc<dyn Session>, place: &dyn Standing) -> Result<Seen> {
         let look = || -> BoxFuture<Result<_>> {
             let (view, value) = self.questions(session);
             Box::pin(async move { Ok((view.await?, value.await?)) })
         };
-        let (view, value) = until_answered(shared, self.lock, gate, None, look).await?;
+        let (view, value) = until_answered(shared, self.lock, place, None, look).await?;
         self.seen(view, value)
     }
 
@@ -213,8 +213,8 @@ impl SomePermits<'_> {
         Ok(decision)
     }
 
-    /// Waits for a change of the permits or of the bound, or for the loss of the gate.
-    async fn change(&self, session: &Arc<dyn Session>, gate: &dyn Standing, seen: Seen) -> Result<()> {
+    /// Waits for a change of the permits or of the bound, or for the loss of the place.
+    async fn change(&self, session: &Arc<dyn Session>, place: &dyn Standing, seen: Seen) -> Result<()> {
         let permits = session.changed(&self.permits(), &seen.view);
         let bound = async {
             match self.bound {
@@ -228,7 +228,7 @@ impl SomePermits<'_> {
         tokio::select! {
             biased;
             // The next look reports it.
-            _ = gate.lost() => Ok(()),
+            _ = place.lost() => Ok(()),
             change = permits => change.map(drop),
             change = bound => change,
         }
@@ -239,7 +239,7 @@ impl SomePermits<'_> {
         &self,
         shared: &Shared,
         session: &Arc<dyn Session>,
-        gate: &dyn Standing,
+        place: &dyn Standing,
         seen: &Seen,
     ) -> Result<Option<Vec<Granted>>> {
         if !self.agree(session, seen).await? {
@@ -258,7 +258,7 @@ impl SomePermits<'_> {
         let value = session.value(&self.bound_lies_at());
         let taken = taken.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
-        check_standing(self.lock, gate)?;
+        check_standing(self.lock, place)?;
         // The service may have removed the value with the empty queue it belonged to.
         if self.unnoted(value.as_ref()).is_some() {
             return Ok(None);

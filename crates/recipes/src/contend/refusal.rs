@@ -36,7 +36,7 @@ const fn kind_of(mode: Mode) -> &'static str {
         Mode::Mutex => "a mutex",
         Mode::Read | Mode::Write => "a read/write lock",
         Mode::Exclusive => "a mutex or a read/write lock",
-        Mode::Gate | Mode::Permit => "a semaphore",
+        Mode::Acquire | Mode::Permit => "a semaphore",
         Mode::Candidate => "an election",
         Mode::Member => "a barrier",
     }

@@ -6,6 +6,6 @@ mod queue;
 
 pub use name::ForeignPolicy;
 pub(crate) use name::{Named, ticket_of};
-pub(crate) use naming::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Naming, find_ticket};
+pub(crate) use naming::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Naming, find_ticket};
 pub use naming::{ElectionLayout, Layout};
 pub(crate) use queue::{bare_permits, mode_in_line, read_queue};

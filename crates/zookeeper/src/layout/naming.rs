@@ -48,14 +48,14 @@ pub(crate) struct NodeName {
     pub(crate) is_sequential: bool,
 }
 
-/// Where the gate of a semaphore lies in Curator's layout, below the lock's own node.
-pub(crate) const CURATOR_GATE: &str = "locks";
+/// Where the waiters of a semaphore lie in Curator's layout, below the lock's own node.
+pub(crate) const CURATOR_WAITERS: &str = "locks";
 
 /// Where the permits of a semaphore lie in Curator's layout, below the lock's own node.
 pub(crate) const CURATOR_PERMITS: &str = "leases";
 
-/// What the name of a semaphore's gate ends in, in kazoo's layout; it lies beside the lock's own node.
-pub(crate) const KAZOO_GATE: &str = "-__lock__";
+/// What the name of the node of a semaphore's waiters ends in, in kazoo's layout; it lies beside the lock's own node.
+pub(crate) const KAZOO_WAITERS: &str = "-__lock__";
 
 impl Layout {
     pub(crate) fn from_setting(text: &str) -> Result<Self> {
@@ -71,7 +71,7 @@ impl Layout {
         matches!(
             (self, part, other),
             (_, Part::Line, Part::Line)
-                | (_, Part::Gate, Part::Gate)
+                | (_, Part::Waiters, Part::Waiters)
                 | (_, Part::Permits, Part::Permits)
                 | (Self::Kazoo, Part::Line, Part::Permits)
                 | (Self::Kazoo, Part::Permits, Part::Line)
@@ -174,7 +174,7 @@ mod tests {
             (Mode::Read, Part::Line, "__READ__"),
             (Mode::Candidate, Part::Line, "latch-"),
             (Mode::Member, Part::Line, "member-"),
-            (Mode::Gate, Part::Gate, "lock-"),
+            (Mode::Acquire, Part::Waiters, "lock-"),
             (Mode::Permit, Part::Permits, "lease-"),
         ] {
             let name = naming(Layout::Curator).at_tail(TICKET, mode, part);
@@ -191,7 +191,7 @@ mod tests {
             (Mode::Read, Part::Line, "__rlock__", true),
             (Mode::Candidate, Part::Line, "__lock__", true),
             (Mode::Member, Part::Line, "member-", true),
-            (Mode::Gate, Part::Gate, "__lock__", true),
+            (Mode::Acquire, Part::Waiters, "__lock__", true),
             (Mode::Permit, Part::Permits, "", false),
         ] {
             let name = naming(Layout::Kazoo).at_tail(TICKET, mode, part);

@@ -3,7 +3,7 @@
 use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
 use crate::layout::name::{ForeignPolicy, Named, bare_ticket, ticket_of};
-use crate::layout::naming::{CURATOR_GATE, CURATOR_PERMITS, Layout};
+use crate::layout::naming::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
 
 /// What the children of a queue's node are.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(crate) fn read_queue(children: &[String], part: Part, layout: Layout, foreig
     for name in children {
         match part {
             Part::Permits => ordered.push(permit(name, layout, &mut reading)),
-            Part::Line | Part::Gate => ordered.extend(contender(name, part, layout, foreign, &mut reading)),
+            Part::Line | Part::Waiters => ordered.extend(contender(name, part, layout, foreign, &mut reading)),
         }
     }
     ordered.sort_unstable_by(|(sequence, reads, contender), (other_sequence, other_reads, other)| {
@@ -67,8 +67,8 @@ fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, rea
             reading.parts.push(Part::Permits);
             return None;
         }
-        (Named::Junk, _) if part == Part::Line && name == CURATOR_GATE => {
-            reading.parts.push(Part::Gate);
+        (Named::Junk, _) if part == Part::Line && name == CURATOR_WAITERS => {
+            reading.parts.push(Part::Waiters);
             return None;
         }
         (Named::Junk, _) if part == Part::Line && layout == Layout::Kazoo && bare_ticket(name).is_some() => {
@@ -80,7 +80,7 @@ fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, rea
             return None;
         }
     };
-    let shown = if part == Part::Gate { Mode::Gate } else { mode };
+    let shown = if part == Part::Waiters { Mode::Acquire } else { mode };
     Some((sequence.cast_unsigned(), mode == Mode::Read, Contender { id: ContenderId::new(name), ticket, mode: shown }))
 }
 
@@ -177,17 +177,17 @@ mod tests {
     #[test]
     fn the_parts_of_a_semaphore_are_no_junk_in_the_lines_they_lie_in() {
         let reading = line(&["locks", "leases", "lock-0000000002"]);
-        assert_eq!(reading.parts, [Part::Gate, Part::Permits]);
+        assert_eq!(reading.parts, [Part::Waiters, Part::Permits]);
         assert!(reading.junk.is_empty() && reading.elsewhere.is_none());
-        let gate = read_queue(&children(&["locks"]), Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
-        assert_eq!(gate.junk, ["locks"], "only a line has parts");
+        let waiters = read_queue(&children(&["locks"]), Part::Waiters, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(waiters.junk, ["locks"], "only a line has parts");
     }
 
     #[test]
-    fn any_contender_at_a_gate_waits_for_permits_whichever_name_it_has() {
-        let at_gate = children(&[&format!("{UUID}lock-0000000002"), &format!("{HEX}__lock__0000000001")]);
-        let reading = read_queue(&at_gate, Part::Gate, Layout::Curator, ForeignPolicy::Refuse);
-        assert_eq!(modes(&reading), [Mode::Gate, Mode::Gate]);
+    fn any_contender_among_the_waiters_waits_for_permits_whichever_name_it_has() {
+        let waiting = children(&[&format!("{UUID}lock-0000000002"), &format!("{HEX}__lock__0000000001")]);
+        let reading = read_queue(&waiting, Part::Waiters, Layout::Curator, ForeignPolicy::Refuse);
+        assert_eq!(modes(&reading), [Mode::Acquire, Mode::Acquire]);
         assert!(reading.contenders[0].id.as_str().starts_with(HEX));
     }
 

@@ -31,10 +31,10 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
     let mut queues = vec![(line.clone(), reading.contenders), (line, kazoo_permits)];
     let mut parts: Vec<_> = reading.parts.into_iter().map(|part| (part, Layout::Curator)).collect();
     if layout == Layout::Kazoo {
-        parts.push((Part::Gate, Layout::Kazoo));
+        parts.push((Part::Waiters, Layout::Kazoo));
     }
-    // The permits before the gate.
-    parts.sort_unstable_by_key(|&(part, layout)| (part == Part::Gate, layout == Layout::Kazoo));
+    // The permits before the waiters.
+    parts.sort_unstable_by_key(|&(part, layout)| (part == Part::Waiters, layout == Layout::Kazoo));
     for (part, layout) in parts {
         let path = path_of(part, layout)?;
         let children = children(link, &path.on_server(), path.shown()).await.map_err(fail)?;

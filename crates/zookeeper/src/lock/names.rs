@@ -8,7 +8,7 @@ use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
 use crate::link::{Call, Link};
 use crate::lock::inspect::{READS_AT_ONCE_MAX, children};
 use crate::lock::queue_data::QueueData;
@@ -67,7 +67,7 @@ async fn leave_out_empty_semaphores(
     path_of: impl Fn(&str) -> String,
     shown: &str,
 ) -> Result<(), ClientError> {
-    let parts = [CURATOR_GATE, CURATOR_PERMITS];
+    let parts = [CURATOR_WAITERS, CURATOR_PERMITS];
     let exists = |found: &Found| {
         let path = path_of(&found.node);
         let few = usize::try_from(found.children).is_ok_and(|children| children <= parts.len());
@@ -106,7 +106,7 @@ async fn stat_of(call: Call) -> Result<Option<Stat>, ClientError> {
 fn name_of(found: &Found, layout: Layout) -> Option<QueueName> {
     let node = match layout {
         Layout::Curator => found.node.as_str(),
-        Layout::Kazoo => found.node.strip_suffix(KAZOO_GATE).unwrap_or(&found.node),
+        Layout::Kazoo => found.node.strip_suffix(KAZOO_WAITERS).unwrap_or(&found.node),
     };
     QueueName::decode(node).or_else(|| QueueData::read(&found.data).name(node))
 }

@@ -3,7 +3,7 @@
 use lockkeeper_core::{Error, ErrorKind, MutexRole, Operation, Part, QueueName, Result};
 use lockkeeper_zk_proto::path::{Chroot, ZnodePath};
 
-use crate::layout::{CURATOR_GATE, CURATOR_PERMITS, KAZOO_GATE, Layout};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
 
 /// The node of a queue, as the client names it and as the server knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -83,7 +83,7 @@ impl QueuePath {
         paths
     }
 
-    /// Which of the paths from the top is named after the lock: its own node, or the one beside it that is its gate.
+    /// Which of the paths from the top is named after the lock: its own node, or that of its waiters beside it.
     pub(super) fn named_at(&self) -> usize {
         self.line.ancestors().filter(|path| !path.is_root()).count().saturating_sub(1)
     }
@@ -101,9 +101,9 @@ impl QueuePath {
 fn part_of(line: &ZnodePath, part: Part, layout: Layout) -> ZnodePath {
     let text = match (layout, part) {
         (_, Part::Line) | (Layout::Kazoo, Part::Permits) => return line.clone(),
-        (Layout::Curator, Part::Gate) => format!("{line}/{CURATOR_GATE}"),
+        (Layout::Curator, Part::Waiters) => format!("{line}/{CURATOR_WAITERS}"),
         (Layout::Curator, Part::Permits) => format!("{line}/{CURATOR_PERMITS}"),
-        (Layout::Kazoo, Part::Gate) => format!("{line}{KAZOO_GATE}"),
+        (Layout::Kazoo, Part::Waiters) => format!("{line}{KAZOO_WAITERS}"),
     };
     ZnodePath::parse(text).expect("a path that is not the root goes on with a plain name")
 }
@@ -125,10 +125,10 @@ mod tests {
         let name = QueueName::new("jobs").unwrap();
         for (layout, part, path) in [
             (Layout::Curator, Part::Line, "/app/lockkeeper/jobs"),
-            (Layout::Curator, Part::Gate, "/app/lockkeeper/jobs/locks"),
+            (Layout::Curator, Part::Waiters, "/app/lockkeeper/jobs/locks"),
             (Layout::Curator, Part::Permits, "/app/lockkeeper/jobs/leases"),
             (Layout::Kazoo, Part::Line, "/app/lockkeeper/jobs"),
-            (Layout::Kazoo, Part::Gate, "/app/lockkeeper/jobs-__lock__"),
+            (Layout::Kazoo, Part::Waiters, "/app/lockkeeper/jobs-__lock__"),
             (Layout::Kazoo, Part::Permits, "/app/lockkeeper/jobs"),
         ] {
             let found = QueuePath::of(&name.with_part(part), &base, &chroot, layout).unwrap();

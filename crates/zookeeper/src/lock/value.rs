@@ -180,7 +180,7 @@ impl Write {
     fn create(&self, data: Vec<u8>) -> Create {
         let mode = match self.queue.part() {
             Part::Line => CreateMode::Persistent,
-            Part::Gate | Part::Permits => CreateMode::Container,
+            Part::Waiters | Part::Permits => CreateMode::Container,
         };
         Create { path: self.path.on_server(), data: Some(data.into()), acl: self.inner.acl.clone(), mode }
     }

@@ -333,7 +333,7 @@ impl suite::Client for ZooKeeperClient {
             Fault::RemoveContender { queue, contender, stands_still } => {
                 let part = match queue.part() {
                     Part::Line => "",
-                    Part::Gate => "/locks",
+                    Part::Waiters => "/locks",
                     Part::Permits => "/leases",
                 };
                 let path = format!("{}/lockkeeper/{}{part}/{contender}", self.chroot, queue.encoded());

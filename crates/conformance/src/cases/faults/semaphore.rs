@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         expiring(Case::new("the permits of a session that expires are lost, and free for others", holder_expires)),
         expiring(Case::new("a waiter for permits whose session expires joins again and is granted", waiter_expires)),
         removing(Case::new("a permit removed behind its holder's back is lost and granted anew", permit_removed)),
-        removing(Case::new("a waiter removed from the gate is refused and holds no other up", waiter_removed)),
+        removing(Case::new("a waiter for permits that is removed is refused and holds no other up", waiter_removed)),
         cutting(Case::new("a waiter for permits that is cut off and healed hears what it missed", waiter_cut)),
         cutting(Case::new("permits dropped while cut off are free after healing", dropped_while_cut)),
         one_thread(Case::new("acquire_many() dropped at every await point leaves free permits free", drop_free)),
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The reply for the gate comes, the reply for the permits does not.
+/// The reply for the waiter's place comes, the reply for the permits does not.
 async fn reply_lost(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     for wanted in [1, 3] {
@@ -120,15 +120,15 @@ async fn waiter_removed(fixture: &dyn Fixture) {
     let first = bob.queue_up_for_permits(&bob.semaphore("pool", 1), 1).await;
     let second = eve.queue_up_for_permits(&eve.semaphore("pool", 1), 1).await;
     let onlooker = Speaker::enter(fixture).await;
-    let gate = part_of("pool", Part::Gate);
-    let view = onlooker.view(&gate).await;
-    assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Gate));
+    let waiters = part_of("pool", Part::Waiters);
+    let view = onlooker.view(&waiters).await;
+    assert!(view.contenders.iter().all(|contender| contender.mode == Mode::Acquire));
     let contender = view.contenders[0].id.clone();
-    bob.inflict(Fault::RemoveContender { queue: gate, contender, stands_still: false }).await;
+    bob.inflict(Fault::RemoveContender { queue: waiters, contender, stands_still: false }).await;
     // A service that does not tell at once tells when something happens.
     release(held).await;
     let outcome = soon("the refusal", first).await.expect("the task does not panic");
-    let error = outcome.expect_err("its place at the gate was removed");
+    let error = outcome.expect_err("its place was removed");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent));
     release_all(granted(second).await).await;
 }
@@ -167,7 +167,7 @@ async fn one_of_two(prober: Party) -> Permit {
 
 async fn drop_free(fixture: &dyn Fixture) {
     let acquire = async |party: Party| party.semaphore("door", 2).acquire_many(2).await.map(Some);
-    // Opening a session, the place at the gate, the look at permits and number, the number, the permits.
+    // Opening a session, the place among the waiters, the look at permits and number, the number, the permits.
     drop_at_every_await_point(fixture, "acquire_many()", Before::Free, one_of_two, 5, acquire).await;
 }
 

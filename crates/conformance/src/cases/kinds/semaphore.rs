@@ -23,17 +23,14 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("two callers that want more than half of the permits take turns", take_turns),
         Case::new("a waiter for many permits is not passed by waiters for few", many_not_passed),
         Case::new("waiters for permits are served in the order they joined", in_order),
-        Case::new(
-            "a permit given back wakes the first at the gate, and a place there the next, and no other waiter",
-            wakes_one,
-        ),
+        Case::new("a permit given back wakes the first waiter, and its place the next, and no other waiter", wakes_one),
         Case::new("10 clients share 5 permits: all 5 are in use at once, and never more", five_at_once),
         Case::new(RANDOM, random_amounts),
         Case::new("a semaphore of one permit excludes like a mutex, and any task may give it back", like_a_mutex),
         Case::new("try_acquire of a semaphore without free permits says no and joins nothing", says_no),
         Case::new("try_acquire never passes a waiter", never_passes),
         Case::new("closing a keeper frees its permits", closing_frees),
-        Case::new("contenders() shows the permits that are held, then who waits at the gate", shows_all),
+        Case::new("contenders() shows the permits that are held, then the waiters for some", shows_all),
         Case::new("each permit has a token, greater than that of every permit before", tokens_grow),
         Case::new("a waiter for permits that gives up makes way for those behind it", makes_way),
     ]
@@ -163,7 +160,7 @@ async fn wakes_one(fixture: &dyn Fixture) {
     }
     let (looks, turns) = wake_ups();
     assert!(looks <= WAITERS, "{looks} looks at the permits");
-    assert_eq!(turns, WAITERS - 1, "each came to the head of the gate once");
+    assert_eq!(turns, WAITERS - 1, "each came to the head of the waiters once");
 }
 
 /// How many permits are in use, and the most that were in use at once.
@@ -329,7 +326,7 @@ async fn shows_all(fixture: &dyn Fixture) {
     let waiting = bob.queue_up_for_permits(&bob.semaphore("pool", 3), 1).await;
     let shown = bob.keeper.contenders("pool").await.expect("the queue can be looked at");
     let modes: Vec<_> = shown.iter().map(|contender| contender.mode).collect();
-    assert_eq!(modes, [Mode::Permit, Mode::Permit, Mode::Permit, Mode::Gate]);
+    assert_eq!(modes, [Mode::Permit, Mode::Permit, Mode::Permit, Mode::Acquire]);
     for permit in &held {
         let mine = shown.iter().find(|contender| contender.id == *permit.hold().contender());
         let owner = mine.and_then(|contender| contender.owner.as_ref()).expect("it says who it is");

@@ -128,17 +128,17 @@ async fn one_kind(fixture: &dyn Fixture) {
     soon("the way out", inside.leave()).await.expect("it was inside");
 }
 
-/// As when a semaphore's only holder leaves and the waiters at the gate have not come in yet.
+/// As when a semaphore's only holder leaves and the waiters have not come in yet.
 async fn waiters_count(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let gate = line("door").with_part(lockkeeper_core::Part::Gate);
-    let place = bob.take(&gate, Mode::Gate).await;
+    let waiters = line("door").with_part(lockkeeper_core::Part::Waiters);
+    let place = bob.take(&waiters, Mode::Acquire).await;
     for asked in [Kind::Mutex, Kind::Read, Kind::Write] {
         for wait in WAITS {
-            let what = format!("{asked:?} of what a semaphore's gate is in use of, {wait:?}");
+            let what = format!("{asked:?} of what a semaphore's waiters are in use of, {wait:?}");
             assert_mismatch(&what, soon("the refusal", ask(&ann, asked, wait)).await.err());
         }
     }
     ann.until_contenders("door", 1).await;
-    bob.withdraw(&gate, place.ticket).await;
+    bob.withdraw(&waiters, place.ticket).await;
 }

@@ -61,8 +61,8 @@ async fn not_told_of_others(fixture: &dyn Fixture) {
     let place = ann.take(&pool(), Mode::Permit).await;
     let seen = bob.view(&pool()).await;
     let mut waiting = Box::pin(bob.session.changed(&pool(), &seen));
-    for other in [part_of("pool", Part::Gate), line("puddle")] {
-        let elsewhere = ann.take(&other, Mode::Gate).await;
+    for other in [part_of("pool", Part::Waiters), line("puddle")] {
+        let elsewhere = ann.take(&other, Mode::Acquire).await;
         ann.withdraw(&other, elsewhere.ticket).await;
         // An answer of the service later than those changes: had they been told, the event would be here.
         bob.view(&pool()).await;

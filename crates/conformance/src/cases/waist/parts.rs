@@ -9,14 +9,15 @@ use crate::fixture::Fixture;
 use crate::party::soon;
 use crate::speaker::{Speaker, line, part_of};
 
-const PARTS: [(Part, Mode); 3] = [(Part::Line, Mode::Mutex), (Part::Permits, Mode::Permit), (Part::Gate, Mode::Gate)];
+const PARTS: [(Part, Mode); 3] =
+    [(Part::Line, Mode::Mutex), (Part::Permits, Mode::Permit), (Part::Waiters, Mode::Acquire)];
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("the parts of one name are separate queues", kept_apart),
         Case::new("a name that looks like a part of another is a separate lock", look_alikes),
         Case::new("a queue shows that its lock is in use as one of another kind, until it is not", elsewhere),
-        Case::new("a look at a lock shows its line, then its permits, then its gate", all_parts_shown),
+        Case::new("a look at a lock shows its line, then its permits, then its waiters", all_parts_shown),
         Case::new("queues() names locks of every kind once each", named_once),
     ]
 }
@@ -34,8 +35,8 @@ async fn kept_apart(fixture: &dyn Fixture) {
             let shown: Vec<_> = view.contenders.iter().map(|it| (it.id.clone(), it.ticket, it.mode)).collect();
             assert_eq!(shown, [(place.joined.id.clone(), Some(place.ticket), *mode)], "{name:?}: {:?}", queue.part());
         }
-        let (gate, permit) = (&taken[2].0, taken[1].2.ticket);
-        ann.withdraw(gate, permit).await;
+        let (waiters, permit) = (&taken[2].0, taken[1].2.ticket);
+        ann.withdraw(waiters, permit).await;
         for (queue, _, place) in &taken {
             assert_eq!(
                 bob.ids(queue).await,
@@ -121,7 +122,7 @@ async fn all_parts_shown(fixture: &dyn Fixture) {
 async fn named_once(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let uses: [(&str, &[usize]); 5] =
-        [("all", &[0, 1, 2]), ("gate", &[2]), ("line", &[0]), ("permits", &[1]), ("semaphore", &[1, 2])];
+        [("all", &[0, 1, 2]), ("line", &[0]), ("permits", &[1]), ("semaphore", &[1, 2]), ("waiters", &[2])];
     let mut taken = Vec::new();
     for (name, parts) in uses {
         for &at in parts {

@@ -159,7 +159,7 @@ async fn increment(speaker: &Speaker) -> Result<()> {
 
 async fn separate(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let parts = [Part::Line, Part::Permits, Part::Gate].map(|part| part_of("number", part));
+    let parts = [Part::Line, Part::Permits, Part::Waiters].map(|part| part_of("number", part));
     for (at, queue) in parts.iter().enumerate() {
         let written = ann.session.set_value(queue, Expected::Absent, bytes(&at.to_string()));
         assert!(soon("the answer", written).await.expect("it can be written").is_some(), "{:?}", queue.part());

@@ -13,15 +13,15 @@ async fn the_directory_of_all_parts_goes_with_the_last_of_them() {
     let directory = tempdir().unwrap();
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let permits = lock().with_part(Part::Permits);
-    let (permit, turn) = (entry(Mode::Permit), entry(Mode::Gate));
+    let (permit, turn) = (entry(Mode::Permit), entry(Mode::Acquire));
     let tickets = [permit.ticket, turn.ticket];
     join(&ours, &permits, permit).await;
-    join(&theirs, &lock().with_part(Part::Gate), turn).await;
+    join(&theirs, &lock().with_part(Part::Waiters), turn).await;
     assert_eq!(fs::read_dir(directory.path().join("queues")).unwrap().count(), 1);
     assert_eq!(backend(directory.path()).queues("").await.unwrap(), [lock()]);
     ours.withdraw(&permits, tickets[0]).await.unwrap();
     ours.close().await.unwrap();
-    assert!(directory_of(directory.path()).exists(), "a contender waits at the gate");
+    assert!(directory_of(directory.path()).exists(), "a contender waits for permits");
     theirs.close().await.unwrap();
     assert!(!directory_of(directory.path()).exists());
 }
@@ -137,7 +137,7 @@ async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue()
         entry.rank = Rank::With(anchor.id.clone());
         entry
     };
-    let elsewhere = lock().with_part(Part::Gate);
+    let elsewhere = lock().with_part(Part::Waiters);
     for (session, queue) in [(&theirs, &lock()), (&ours, &elsewhere)] {
         assert_eq!(soon(session.enqueue_one(queue, with())).await.unwrap_err().kind(), ErrorKind::Removed);
     }
@@ -157,7 +157,7 @@ async fn a_ticket_is_withdrawn_from_its_own_queue_only() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let place = Place::join(&ours, &lock()).await.unwrap();
-    ours.withdraw(&lock().with_part(Part::Gate), place.ticket).await.unwrap();
+    ours.withdraw(&lock().with_part(Part::Waiters), place.ticket).await.unwrap();
     ours.withdraw(&lock(), Ticket::mint().unwrap()).await.unwrap();
     assert!(place.joined.standing.liveness().is_held());
     place.leave().await.unwrap();

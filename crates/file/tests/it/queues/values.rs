@@ -25,7 +25,7 @@ async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
     let theirs = session(directory.path());
     let value = theirs.value(&lock()).await.unwrap().unwrap();
     assert_eq!((&*value.bytes, value.version), (&b"41"[..], version));
-    assert_eq!(theirs.value(&lock().with_part(Part::Gate)).await.unwrap(), None);
+    assert_eq!(theirs.value(&lock().with_part(Part::Waiters)).await.unwrap(), None);
     soon(theirs.set_value(&lock(), Expected::Version(version), None)).await.unwrap().unwrap();
     theirs.close().await.unwrap();
     assert!(!directory_of(directory.path()).exists());

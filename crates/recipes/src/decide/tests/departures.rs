@@ -8,7 +8,7 @@ use crate::decide::*;
 /// A mutex is handed on, and a share granted, without a second look; that is the purpose of the promise.
 #[test]
 fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_no_other_can_take_its_place() {
-    for asked in [Mode::Mutex, Mode::Gate, Mode::Candidate] {
+    for asked in [Mode::Mutex, Mode::Acquire, Mode::Candidate] {
         let second = decide(asked, &id(1), &view(&[asked, asked, asked]));
         assert_eq!(second, Decision::WaitFor { ahead: id(0), departure_grants: true });
         let third = decide(asked, &id(2), &view(&[asked, asked, asked]));

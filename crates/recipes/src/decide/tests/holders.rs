@@ -23,7 +23,7 @@ fn shown(modes: &[Mode], beside: usize) -> Vec<ContenderInfo> {
 /// In each queue of one kind, an onlooker sees as holders the contenders that were granted.
 #[test]
 fn the_holders_that_an_onlooker_sees_are_those_that_were_granted() {
-    for kind in KINDS.iter().filter(|(_, asked, ..)| *asked != Mode::Gate) {
+    for kind in KINDS.iter().filter(|(_, asked, ..)| *asked != Mode::Acquire) {
         let &(_, asked, _, friends) = kind;
         for_every_queue_of(friends, |modes| {
             let view = view_for(kind, modes);
@@ -33,8 +33,11 @@ fn the_holders_that_an_onlooker_sees_are_those_that_were_granted() {
             assert_eq!(holders(&shown(modes, 0)), granted, "{modes:?}");
         });
     }
-    // A contender at the gate holds nothing yet.
-    assert_eq!(holders(&shown(&[Mode::Permit, Mode::Permit, Mode::Gate, Mode::Gate], 0)), [true, true, false, false]);
+    // A waiter for permits holds nothing yet.
+    assert_eq!(
+        holders(&shown(&[Mode::Permit, Mode::Permit, Mode::Acquire, Mode::Acquire], 0)),
+        [true, true, false, false]
+    );
 }
 
 /// Places beside: readers share the fate of the writer that they stand behind, at every place.

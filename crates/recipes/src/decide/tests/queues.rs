@@ -6,7 +6,7 @@ use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, Mode, MutexRole,
 pub(super) const CONTENDERS_MAX: usize = 6;
 
 pub(super) const MODES: [Mode; 8] =
-    [Mode::Mutex, Mode::Read, Mode::Write, Mode::Exclusive, Mode::Gate, Mode::Permit, Mode::Candidate, Mode::Member];
+    [Mode::Mutex, Mode::Read, Mode::Write, Mode::Exclusive, Mode::Acquire, Mode::Permit, Mode::Candidate, Mode::Member];
 
 /// All queues of up to six contenders of eight modes: 8 + 64 + … + 262,144.
 pub(super) const QUEUES: usize = 8 + 64 + 512 + 4_096 + 32_768 + 262_144;
@@ -36,7 +36,7 @@ pub(super) const KINDS: [Kind; 12] = [
     (MutexRole::Stranger, Mode::Candidate, MUTEX_SHOWN, MUTEX_SHOWN),
     // For the others it makes no difference.
     (MutexRole::Writer, Mode::Candidate, &[Mode::Candidate], &[Mode::Candidate]),
-    (MutexRole::Writer, Mode::Gate, &[Mode::Gate], &[Mode::Gate]),
+    (MutexRole::Writer, Mode::Acquire, &[Mode::Acquire], &[Mode::Acquire]),
     (MutexRole::Writer, Mode::Permit, &[Mode::Permit], &[Mode::Permit]),
     (MutexRole::Writer, Mode::Member, &[Mode::Member], &[Mode::Member]),
 ];
@@ -52,7 +52,7 @@ pub(super) const EXCLUDING: [(Mode, Mode); 15] = [
     (Mode::Exclusive, Mode::Write),
     (Mode::Write, Mode::Read),
     (Mode::Write, Mode::Write),
-    (Mode::Gate, Mode::Gate),
+    (Mode::Acquire, Mode::Acquire),
     (Mode::Candidate, Mode::Candidate),
     // Of an election that is laid out as a mutex.
     (Mode::Candidate, Mode::Mutex),

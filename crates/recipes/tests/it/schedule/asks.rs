@@ -54,7 +54,7 @@ impl Ask {
             Self::Mutex => Mode::Mutex,
             Self::Read | Self::Downgrade => Mode::Read,
             Self::Write => Mode::Write,
-            Self::Permits(..) | Self::Counted(_) => Mode::Gate,
+            Self::Permits(..) | Self::Counted(_) => Mode::Acquire,
         }
     }
 
@@ -67,7 +67,7 @@ impl Ask {
     }
 
     pub(crate) fn part(self) -> Part {
-        if self.mode() == Mode::Gate { Part::Gate } else { Part::Line }
+        if self.mode() == Mode::Acquire { Part::Waiters } else { Part::Line }
     }
 }
 

@@ -217,9 +217,9 @@ async fn after_a_fault_at_any_await_the_permits_are_held_once_and_their_bound_is
     }
 }
 
-/// A contender that is removed from the gate is told so, and has taken nothing; or has the permits already.
+/// A waiter for permits that is removed is told so, and has taken nothing; or has the permits already.
 #[tokio::test(start_paused = true)]
-async fn a_contender_that_loses_the_gate_at_any_await_holds_nothing_or_all() {
+async fn a_waiter_that_loses_its_place_at_any_await_holds_nothing_or_all() {
     let mut removed = 0;
     for polls in 0..POLLS_MAX {
         let scene = Arc::new(Scene::set().await);
@@ -227,21 +227,21 @@ async fn a_contender_that_loses_the_gate_at_any_await_holds_nothing_or_all() {
         let mut future: Running<_> = Box::pin(async move { asking.acquire(2).await });
         if let Some(permits) = poll(&mut future, polls).await {
             scene.check_left((permits, future)).await;
-            assert!(removed > 0, "it was never at the gate");
+            assert!(removed > 0, "it was never among the waiters");
             return;
         }
         let shown = scene.shown().await;
         let has_permits = shown.iter().any(|info| info.mode == Mode::Permit);
-        let at_gate: Vec<_> = shown.into_iter().filter(|info| info.mode == Mode::Gate).collect();
-        let was_at_gate = !at_gate.is_empty();
-        for info in at_gate {
+        let waiting: Vec<_> = shown.into_iter().filter(|info| info.mode == Mode::Acquire).collect();
+        let has_waited = !waiting.is_empty();
+        for info in waiting {
             let request = Request::Break { token: info.token.unwrap() };
-            assert!(scene.operator.request(&scene.queue.with_part(Part::Gate), &info.id, request).await.unwrap());
+            assert!(scene.operator.request(&scene.queue.with_part(Part::Waiters), &info.id, request).await.unwrap());
             removed += 1;
         }
         match soon(future).await {
             Ok(permits) => {
-                assert!(has_permits || !was_at_gate, "after {polls} polls it takes some without the gate");
+                assert!(has_permits || !has_waited, "after {polls} polls it takes some without its place");
                 assert!(permits.iter().all(|permit| permit.hold().is_held()));
                 scene.check_left(permits).await;
             }
@@ -281,7 +281,10 @@ async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
                 permits.unwrap()
             }
             None => {
-                assert!(scene.shown().await.iter().all(|info| info.mode == Mode::Gate), "none is kept while it waits");
+                assert!(
+                    scene.shown().await.iter().all(|info| info.mode == Mode::Acquire),
+                    "none is kept while it waits"
+                );
                 waited += 1;
                 set(&scene, 2).await.unwrap();
                 soon(future).await.unwrap()
@@ -294,7 +297,7 @@ async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
 
 /// A reply that is lost while permits are taken costs a pause, and not the place in line.
 #[tokio::test(start_paused = true)]
-async fn the_first_at_the_gate_stays_first_when_the_reply_to_its_taking_is_lost() {
+async fn the_first_waiter_stays_first_when_the_reply_to_its_taking_is_lost() {
     let clock = Arc::new(TestClock::new());
     let service = MemoryService::new(clock);
     let (ann, bob) = (service.keeper(), service.keeper());

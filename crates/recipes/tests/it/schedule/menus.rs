@@ -108,14 +108,14 @@ fn every_schedule_of_a_semaphore_without_faults_serves_all_contenders_in_order()
     every_schedule_of(Menu { asks: [EITHER; 3], depth: 7, ..SEMAPHORE }, 20_912);
 }
 
-/// One contender for both permits between two for one: deep enough for it to wait at the gate, for a permit to be given
-/// back, and for a fault of the one that holds, looks or waits.
+/// One contender for both permits between two for one: deep enough for it to wait, for a permit to be given back, and
+/// for a fault of the one that holds, looks or waits.
 #[test]
 fn every_schedule_of_a_semaphore_with_one_fault_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 7, faults_max: 1, ..SEMAPHORE }, 33_616);
 }
 
-/// Deep enough for a contender to wait at the gate, a fault, and another fault before the first one ends.
+/// Deep enough for a contender to wait for permits, a fault, and another fault before the first one ends.
 #[test]
 fn every_schedule_of_a_semaphore_with_two_faults_serves_all_contenders_in_order() {
     every_schedule_of(Menu { depth: 5, faults_max: 2, ..SEMAPHORE }, 10_832);
@@ -129,10 +129,10 @@ fn every_schedule_with_two_bounds_has_one_of_them_at_a_time() {
     every_schedule_of(Menu { asks: ASKS, depth: 7, faults_max: 1, ..SEMAPHORE }, 17_674);
 }
 
-/// A foreign client takes permits without passing the gate, also between a look and the taking: the other grants never
-/// exceed the bound.
+/// A foreign client takes permits without waiting for its turn, also between a look and the taking: the other grants
+/// never exceed the bound.
 #[test]
-fn every_schedule_with_a_foreign_client_that_bypasses_the_gate_keeps_the_bound() {
+fn every_schedule_with_a_foreign_client_that_passes_the_waiters_keeps_the_bound() {
     every_schedule_of(Menu { depth: 6, faults_max: 1, intrudes: true, noted: Some(2), ..SEMAPHORE }, 31_186);
 }
 

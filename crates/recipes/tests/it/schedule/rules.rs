@@ -67,7 +67,7 @@ impl World {
     }
 
     fn check_nothing_left(&self, truth: &Truth) {
-        let (mut line, mut gate, mut permits) = (0, 0, usize::from(self.has_intruder()));
+        let (mut line, mut waiters, mut permits) = (0, 0, usize::from(self.has_intruder()));
         for contender in &self.contenders {
             match contender {
                 Contender::Idle => {}
@@ -75,14 +75,14 @@ impl World {
                 Contender::Asking { ask: Ask::Downgrade, .. } => line += 2,
                 Contender::Asking { ask, .. } if ask.part() == Part::Line => line += 1,
                 Contender::Asking { ask, .. } => {
-                    gate += 1;
+                    waiters += 1;
                     permits += ask.wanted() as usize;
                 }
                 Contender::Holding(_, Held::Permits(held)) => permits += held.len(),
                 Contender::Holding(..) => line += 1,
             }
         }
-        let is_left = truth.line.len() > line || truth.gate.len() > gate || truth.permits.len() > permits;
+        let is_left = truth.line.len() > line || truth.waiters.len() > waiters || truth.permits.len() > permits;
         assert!(!is_left, "left behind: {truth:?} after {:?}", self.history);
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct Menu {
     pub(crate) lost_replies: &'static [Operation],
     /// Whether the service may stop for a while.
     pub(crate) pauses: bool,
-    /// Whether a foreign client may take a permit without passing the gate.
+    /// Whether a foreign client may take a permit without waiting for its turn.
     pub(crate) intrudes: bool,
     /// What the counter may be set to.
     pub(crate) counts: &'static [i32],
@@ -231,7 +231,9 @@ impl World {
         actions.extend(self.menu.lost_replies.iter().map(|&operation| Action::LoseReply(operation)));
         if !self.paused {
             let truth = self.truth();
-            for (part, there) in [(Part::Line, truth.line), (Part::Permits, truth.permits), (Part::Gate, truth.gate)] {
+            for (part, there) in
+                [(Part::Line, truth.line), (Part::Permits, truth.permits), (Part::Waiters, truth.waiters)]
+            {
                 actions.extend((0..there.len()).map(|position| Action::Remove(part, position)));
             }
         }
@@ -330,14 +332,14 @@ impl World {
         }
     }
 
-    /// Removes a contender by hand from the line, and breaks a permit or a place at the gate.
+    /// Removes a contender by hand from the line, and breaks a permit or a waiter for some.
     fn remove(&mut self, part: Part, position: usize) {
         self.removed += 1;
         let truth = self.truth();
         if part == Part::Line {
             return self.sides[0].testing.remove_contender(LOCK, &truth.line[position].id).unwrap();
         }
-        let there = if part == Part::Gate { &truth.gate } else { &truth.permits };
+        let there = if part == Part::Waiters { &truth.waiters } else { &truth.permits };
         let request = Request::Break { token: there[position].token.unwrap() };
         let broken = self.operator.request(&self.queue.with_part(part), &there[position].id, request);
         assert!(at_once(broken).unwrap());
@@ -411,8 +413,8 @@ impl World {
             }
         }
         let truth = self.truth();
-        let has_passed = |joined: &ContenderId| truth.gate.iter().any(|other| other.id < *joined);
-        assert!(!joined.is_some_and(|joined| has_passed(&joined)), "not first at the gate: {history:?}");
+        let has_passed = |joined: &ContenderId| truth.waiters.iter().any(|other| other.id < *joined);
+        assert!(!joined.is_some_and(|joined| has_passed(&joined)), "not the first waiter: {history:?}");
         self.check_permits_at_grant(ask, &held, &truth);
         self.contenders[number] = Contender::Holding(ask, held);
     }
