@@ -21,7 +21,7 @@ use crate::inner::{Inner, lost};
 use crate::pipe;
 use crate::site::{Identity, LOOK_INTERVAL};
 use crate::vitality::Vitality;
-use crate::watch::{Ear, Rumour, Topic, Watches};
+use crate::watch::{Change, Topic, Watch, Watches};
 
 /// Looks again at each change until there is something to report.
 pub(crate) async fn until<T>(
@@ -31,9 +31,9 @@ pub(crate) async fn until<T>(
     look: impl Fn(&Inner) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut attention =
-        Attention { session: &session, watches: &watches, queue: &queue, ears: None, suspects: Vec::new() };
+        Attention { session: &session, watches: &watches, queue: &queue, watched: None, suspects: Vec::new() };
     loop {
-        attention.listen().map_err(|errno| attention.failed(errno))?;
+        attention.watch_lock().map_err(|errno| attention.failed(errno))?;
         if let Some(found) = look(&session)? {
             return Ok(found);
         }
@@ -51,17 +51,17 @@ struct Attention<'a> {
     watches: &'a Watches,
     queue: &'a QueueName,
     /// Absent before the first look, and when it may be another directory by now.
-    ears: Option<Ears>,
+    watched: Option<Watched>,
     /// Contenders whose pipes were reported as closed by a process; at most as many as stand in the queue.
     suspects: Vec<Suspect>,
 }
 
 /// What reports a directory's changes.
-struct Ears {
+struct Watched {
     /// Absent if there is no such directory.
-    lock: Option<Ear>,
+    lock: Option<Watch>,
     /// Absent if the directory is settled, so that its own end is reported from within.
-    queues: Option<Ear>,
+    queues: Option<Watch>,
     /// What the paths led to before we watched: the kernel does not report that a directory above was renamed.
     places: [Identity; 2],
 }
@@ -73,26 +73,26 @@ struct Suspect {
 
 impl Attention<'_> {
     /// Watches the lock's directory as it is now, if there is one, or else for its creation.
-    fn listen(&mut self) -> Result<(), Errno> {
-        if self.ears.is_some() {
+    fn watch_lock(&mut self) -> Result<(), Errno> {
+        if self.watched.is_some() {
             return Ok(());
         }
         let places = self.places();
         let path = self.session.base().queue_path(self.queue);
         let path = path.to_string_lossy();
-        let lock = self.hear(&path, Topic::Lock)?;
+        let lock = self.watch(&path, Topic::Lock)?;
         // The flock's file is made first and removed last, so a removal of the directory is reported from now on.
         if lock.is_some() && rustix::fs::statat(CWD, &*format!("{path}/{ENTER}"), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            self.ears = Some(Ears { lock, queues: None, places });
+            self.watched = Some(Watched { lock, queues: None, places });
             return Ok(());
         }
         let made = self.session.base().make_queues();
-        let queues = self.watches.listen(&self.session.base().queues().to_string_lossy(), Topic::Queues);
+        let queues = self.watches.watch(&self.session.base().queues().to_string_lossy(), Topic::Queues);
         // A process that may only read watches there if others have made it.
         let queues = queues.map_err(|errno| made.err().unwrap_or(errno))?;
         // It may have been made before we watched for that.
-        let lock = self.hear(&path, Topic::Lock)?;
-        self.ears = Some(Ears { lock, queues: Some(queues), places });
+        let lock = self.watch(&path, Topic::Lock)?;
+        self.watched = Some(Watched { lock, queues: Some(queues), places });
         Ok(())
     }
 
@@ -102,40 +102,40 @@ impl Attention<'_> {
         [Identity::of(&base.queue_path(self.queue)), Identity::of(base.queues())]
     }
 
-    fn hear(&self, path: &str, topic: Topic) -> Result<Option<Ear>, Errno> {
-        match self.watches.listen(path, topic) {
+    fn watch(&self, path: &str, topic: Topic) -> Result<Option<Watch>, Errno> {
+        match self.watches.watch(path, topic) {
             Err(Errno::NOENT) => Ok(None),
-            ear => ear.map(Some),
+            watch => watch.map(Some),
         }
     }
 
     /// Waits until something may have changed.
     async fn change(&mut self) -> Result<(), Errno> {
         let clock = self.watches.clock();
-        let rumour = loop {
+        let change = loop {
             let places = self.places();
-            let (Some(ears), session, suspects) = (&mut self.ears, self.session, &mut self.suspects) else {
+            let (Some(watched), session, suspects) = (&mut self.watched, self.session, &mut self.suspects) else {
                 return Ok(());
             };
-            if places != ears.places {
-                break Rumour { is_unsettled: true, ..Rumour::default() };
+            if places != watched.places {
+                break Change { is_unsettled: true, ..Change::default() };
             }
             tokio::select! {
-                rumour = news(&mut ears.lock) => break rumour,
-                rumour = news(&mut ears.queues) => break rumour,
-                () = poll_fn(|context| poll_suspects(session, suspects, context)) => break Rumour::default(),
+                change = changed(&mut watched.lock) => break change,
+                change = changed(&mut watched.queues) => break change,
+                () = poll_fn(|context| poll_suspects(session, suspects, context)) => break Change::default(),
                 () = clock.sleep_until(clock.now().saturating_add(LOOK_INTERVAL)) => {}
             }
         };
-        if rumour.is_unsettled {
-            self.ears = None;
+        if change.is_unsettled {
+            self.watched = None;
         }
-        self.suspect(&rumour)
+        self.suspect(&change)
     }
 
     /// Watches those whose pipes were reported as closed by a process.
-    fn suspect(&mut self, rumour: &Rumour) -> Result<(), Errno> {
-        if rumour.closed.is_empty() && !rumour.more_closed {
+    fn suspect(&mut self, change: &Change) -> Result<(), Errno> {
+        if change.closed.is_empty() && !change.more_closed {
             return Ok(());
         }
         let Ok(Some(opened)) = self.session.open_directory(self.queue, Operation::Wait) else {
@@ -144,7 +144,7 @@ impl Attention<'_> {
         let names = directory::list(opened.as_fd())?.contenders;
         self.suspects.retain(|suspect| names.contains(&suspect.name));
         for name in names {
-            let is_told = rumour.more_closed || rumour.closed.iter().any(|closed| **closed == *name.as_str());
+            let is_told = change.more_closed || change.closed.iter().any(|closed| **closed == *name.as_str());
             if !is_told || name.is_frozen || self.suspects.iter().any(|suspect| suspect.name == name) {
                 continue;
             }
@@ -166,9 +166,9 @@ impl Attention<'_> {
     }
 }
 
-async fn news(ear: &mut Option<Ear>) -> Rumour {
-    match ear {
-        Some(ear) => ear.news().await,
+async fn changed(watch: &mut Option<Watch>) -> Change {
+    match watch {
+        Some(watch) => watch.changed().await,
         None => std::future::pending().await,
     }
 }

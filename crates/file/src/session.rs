@@ -120,8 +120,8 @@ impl Session for FileSession {
         let (asked, seen) = (queue.clone(), seen.clone());
         let look = move |inner: &Inner| {
             let view = inner.view(&asked)?;
-            let is_news = view.contenders != seen.contenders || view.elsewhere != seen.elsewhere;
-            Ok(is_news.then_some(view))
+            let is_changed = view.contenders != seen.contenders || view.elsewhere != seen.elsewhere;
+            Ok(is_changed.then_some(view))
         };
         Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
     }
@@ -164,8 +164,8 @@ impl Session for FileSession {
         let asked = queue.clone();
         let look = move |inner: &Inner| {
             let value = value::read(inner, &asked)?;
-            let is_news = value.as_ref().map(|value| value.version) != seen;
-            Ok(is_news.then_some(value))
+            let is_changed = value.as_ref().map(|value| value.version) != seen;
+            Ok(is_changed.then_some(value))
         };
         Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::inner::Inner;
 use crate::pipe::{Footing, Pipe};
 use crate::request;
-use crate::watch::{Ear, Topic, Watches};
+use crate::watch::{Topic, Watch, Watches};
 
 /// One place of a session.
 pub(crate) struct FileStanding {
@@ -61,10 +61,10 @@ impl Place {
         if !self.pipe.stands() {
             return;
         }
-        if let Some(mut ear) = self.listen(watches) {
+        if let Some(mut watch) = self.watch(watches) {
             while self.pipe.stands() {
                 tokio::select! {
-                    _ = ear.news() => {}
+                    _ = watch.changed() => {}
                     // The kernel does not report that a directory above was renamed.
                     () = self.pipe.site().replaced(watches.clock()) => {}
                 }
@@ -74,20 +74,20 @@ impl Place {
 
     /// Waits until a request was left; `None` if the place was left or lost.
     async fn asked(&self, watches: &Watches) -> Option<Revocation> {
-        let mut ear = self.listen(watches)?;
+        let mut watch = self.watch(watches)?;
         while self.pipe.stands() {
             if let Some(revocation) = request::read(self.pipe.site().directory(), self.pipe.name().ticket) {
                 return Some(revocation);
             }
-            ear.news().await;
+            watch.changed().await;
         }
         None
     }
 
     /// Watches the pipe; `None` if we left.
-    fn listen(&self, watches: &Watches) -> Option<Ear> {
-        let heard: Option<Result<Ear, Errno>> = self.pipe.with_path(|path| watches.listen(path, Topic::Contender));
-        heard?.ok()
+    fn watch(&self, watches: &Watches) -> Option<Watch> {
+        let watch: Option<Result<Watch, Errno>> = self.pipe.with_path(|path| watches.watch(path, Topic::Contender));
+        watch?.ok()
     }
 }
 

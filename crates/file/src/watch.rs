@@ -59,19 +59,19 @@ struct Instance {
 #[derive(Debug)]
 struct Subject {
     topic: Topic,
-    ears: usize,
-    news: Arc<News>,
+    watches: usize,
+    events: Arc<Events>,
 }
 
 /// The events of one subject.
 #[derive(Debug, Default)]
-struct News {
-    heard: Mutex<Heard>,
-    told: Notify,
+struct Events {
+    log: Mutex<EventLog>,
+    added: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct EventLog {
     /// How many events there were.
     events: u64,
     /// The last event after which the directory itself may have begun, ended or been lost from sight.
@@ -84,7 +84,7 @@ struct Heard {
 
 /// What has changed since a watcher last looked.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub(crate) struct Rumour {
+pub(crate) struct Change {
     /// The directory may be another one by now, or none.
     pub(crate) is_unsettled: bool,
     /// The files of the directory that a writer has closed. The kernel reports a close before it is done: what such a
@@ -96,9 +96,9 @@ pub(crate) struct Rumour {
 
 /// A watch for changes of one file or directory, from the moment it was made.
 #[derive(Debug)]
-pub(crate) enum Ear {
+pub(crate) enum Watch {
     /// The kernel reports them.
-    Watch(Watch),
+    Inotify(InotifyWatch),
     /// It does not, so we look from time to time.
     Clock {
         clock: Arc<dyn Clock>,
@@ -108,12 +108,12 @@ pub(crate) enum Ear {
 }
 
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct InotifyWatch {
     instance: Arc<Instance>,
     descriptor: i32,
-    news: Arc<News>,
+    events: Arc<Events>,
     /// The last event that was taken.
-    heard: u64,
+    last_event: u64,
 }
 
 /// What is watched.
@@ -160,14 +160,14 @@ impl Watches {
 
     /// Watches from now on; on a runtime with its I/O driver, and with its time driver if the kernel gives no inotify.
     /// Fails only if there is no such file.
-    pub(crate) fn listen(&self, path: &str, topic: Topic) -> Result<Ear, Errno> {
-        match self.here().and_then(|instance| Watch::new(instance, path, topic)) {
-            Ok(watch) => Ok(Ear::Watch(watch)),
+    pub(crate) fn watch(&self, path: &str, topic: Topic) -> Result<Watch, Errno> {
+        match self.here().and_then(|instance| InotifyWatch::new(instance, path, topic)) {
+            Ok(watch) => Ok(Watch::Inotify(watch)),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => Err(errno),
             Err(errno) => {
                 warn_once(errno);
                 let clock = self.clock.clone();
-                Ok(Ear::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
+                Ok(Watch::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
             }
         }
     }
@@ -191,43 +191,44 @@ impl Watches {
     }
 }
 
-impl Ear {
+impl Watch {
     /// Waits until something has changed.
-    pub(crate) async fn news(&mut self) -> Rumour {
+    pub(crate) async fn changed(&mut self) -> Change {
         match self {
-            Self::Watch(watch) => watch.news().await,
+            Self::Inotify(watch) => watch.changed().await,
             Self::Clock { clock, look_at } => {
                 clock.sleep_until(*look_at).await;
                 *look_at = clock.now().saturating_add(LOOK_INTERVAL);
-                Rumour { is_unsettled: true, ..Rumour::default() }
+                Change { is_unsettled: true, ..Change::default() }
             }
         }
     }
 }
 
-impl Watch {
+impl InotifyWatch {
     fn new(instance: Arc<Instance>, path: &str, topic: Topic) -> Result<Self, Errno> {
         let mut subjects = locked(&instance.subjects);
         let descriptor = inotify::add_watch(&instance.inotify, path, topic.flags())?;
-        let subject = subjects.entry(descriptor).or_insert_with(|| Subject { topic, ears: 0, news: Arc::default() });
-        subject.ears += 1;
-        let news = subject.news.clone();
-        let heard = locked(&news.heard).events;
+        let subject =
+            subjects.entry(descriptor).or_insert_with(|| Subject { topic, watches: 0, events: Arc::default() });
+        subject.watches += 1;
+        let events = subject.events.clone();
+        let last_event = locked(&events.log).events;
         drop(subjects);
-        Ok(Self { instance, descriptor, news, heard })
+        Ok(Self { instance, descriptor, events, last_event })
     }
 
-    async fn news(&mut self) -> Rumour {
+    async fn changed(&mut self) -> Change {
         loop {
-            let told = self.news.told.notified();
-            tokio::pin!(told);
+            let added = self.events.added.notified();
+            tokio::pin!(added);
             // From here on no event is missed, no matter which watcher reads it.
-            told.as_mut().enable();
-            if let Some(rumour) = locked(&self.news.heard).since(&mut self.heard) {
-                return rumour;
+            added.as_mut().enable();
+            if let Some(change) = locked(&self.events.log).since(&mut self.last_event) {
+                return change;
             }
             tokio::select! {
-                () = &mut told => {}
+                () = &mut added => {}
                 ready = self.instance.inotify.readable() => match ready {
                     Ok(()) => self.instance.hand_out(),
                     // The runtime is ending, and no waiter is left to be told.
@@ -239,14 +240,14 @@ impl Watch {
 }
 
 /// The kernel need not report what is not watched any more.
-impl Drop for Watch {
+impl Drop for InotifyWatch {
     fn drop(&mut self) {
         let mut subjects = locked(&self.instance.subjects);
         let Some(subject) = subjects.get_mut(&self.descriptor) else {
             return;
         };
-        subject.ears -= 1;
-        if subject.ears == 0 {
+        subject.watches -= 1;
+        if subject.watches == 0 {
             subjects.remove(&self.descriptor);
             // It may have ended together with its file.
             let _ = inotify::remove_watch(&self.instance.inotify, self.descriptor);
@@ -272,18 +273,18 @@ impl Instance {
         let subjects = locked(&self.subjects);
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
             for subject in subjects.values() {
-                locked(&subject.news.heard).lose_track();
-                subject.news.told.notify_waiters();
+                locked(&subject.events.log).lose_track();
+                subject.events.added.notify_waiters();
             }
         } else if let Some(subject) = subjects.get(&descriptor)
-            && locked(&subject.news.heard).add(subject.topic, events, file_name)
+            && locked(&subject.events.log).add(subject.topic, events, file_name)
         {
-            subject.news.told.notify_waiters();
+            subject.events.added.notify_waiters();
         }
     }
 }
 
-impl Heard {
+impl EventLog {
     /// Notes an event; `false` if no watcher needs it.
     fn add(&mut self, topic: Topic, events: ReadFlags, file_name: Option<&str>) -> bool {
         let is_closed = events.contains(ReadFlags::CLOSE_WRITE);
@@ -315,13 +316,13 @@ impl Heard {
     }
 
     /// Returns what has changed since the event `last`, and moves `last` on.
-    fn since(&self, last: &mut u64) -> Option<Rumour> {
+    fn since(&self, last: &mut u64) -> Option<Change> {
         if self.events == *last {
             return None;
         }
         let since = std::mem::replace(last, self.events);
         let closed = self.closed.iter().filter(|(event, _)| *event > since).map(|(_, name)| name.clone());
-        Some(Rumour {
+        Some(Change {
             is_unsettled: self.unsettled_by > since,
             closed: closed.collect(),
             more_closed: self.forgotten > since,
@@ -342,36 +343,36 @@ mod tests {
 
     #[test]
     fn what_is_being_prepared_is_not_reported_and_what_is_closed_is_reported_by_name() {
-        let (mut heard, mut last) = (Heard::default(), 0);
-        assert!(!heard.add(Topic::Lock, ReadFlags::CREATE, Some(".new-1")));
-        assert!(!heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
-        assert_eq!(heard.since(&mut last), None);
+        let (mut log, mut last) = (EventLog::default(), 0);
+        assert!(!log.add(Topic::Lock, ReadFlags::CREATE, Some(".new-1")));
+        assert!(!log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some(ENTER)));
+        assert_eq!(log.since(&mut last), None);
         assert!(
-            heard.add(Topic::Lock, ReadFlags::MOVED_TO, Some("a"))
-                && heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"))
+            log.add(Topic::Lock, ReadFlags::MOVED_TO, Some("a"))
+                && log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"))
         );
-        let rumour = heard.since(&mut last).unwrap();
-        assert_eq!(rumour, Rumour { closed: vec!["b".into()], ..Rumour::default() });
-        assert_eq!(heard.since(&mut last), None);
-        assert!(heard.add(Topic::Queues, ReadFlags::CREATE, Some(".new-1")), "a lock may be called so");
-        assert!(heard.since(&mut last).unwrap().is_unsettled);
-        assert!(heard.add(Topic::Lock, ReadFlags::DELETE, Some(ENTER)));
-        assert!(heard.since(&mut last).unwrap().is_unsettled);
+        let change = log.since(&mut last).unwrap();
+        assert_eq!(change, Change { closed: vec!["b".into()], ..Change::default() });
+        assert_eq!(log.since(&mut last), None);
+        assert!(log.add(Topic::Queues, ReadFlags::CREATE, Some(".new-1")), "a lock may be called so");
+        assert!(log.since(&mut last).unwrap().is_unsettled);
+        assert!(log.add(Topic::Lock, ReadFlags::DELETE, Some(ENTER)));
+        assert!(log.since(&mut last).unwrap().is_unsettled);
     }
 
     #[test]
     fn a_watcher_that_is_too_far_behind_is_told_that_there_was_more() {
-        let (mut heard, mut last) = (Heard::default(), 0);
+        let (mut log, mut last) = (EventLog::default(), 0);
         for _ in 0..=CLOSED_MAX {
-            heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));
+            log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("a"));
         }
-        let rumour = heard.since(&mut last).unwrap();
-        assert_eq!((rumour.closed.len(), rumour.more_closed), (CLOSED_MAX, true));
-        heard.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"));
-        let rumour = heard.since(&mut last).unwrap();
-        assert_eq!((rumour.closed, rumour.more_closed), (vec!["b".into()], false));
-        heard.lose_track();
-        let rumour = heard.since(&mut last).unwrap();
-        assert!(rumour.is_unsettled && rumour.more_closed);
+        let change = log.since(&mut last).unwrap();
+        assert_eq!((change.closed.len(), change.more_closed), (CLOSED_MAX, true));
+        log.add(Topic::Lock, ReadFlags::CLOSE_WRITE, Some("b"));
+        let change = log.since(&mut last).unwrap();
+        assert_eq!((change.closed, change.more_closed), (vec!["b".into()], false));
+        log.lose_track();
+        let change = log.since(&mut last).unwrap();
+        assert!(change.is_unsettled && change.more_closed);
     }
 }
