@@ -206,7 +206,7 @@ impl SessionBond {
         loop {
             match self.liveness() {
                 Liveness::Lost(reason) => return reason,
-                held => self.until_news(&mut changes, held).await,
+                held => self.until_changed(&mut changes, held).await,
             }
         }
     }
@@ -219,12 +219,12 @@ impl SessionBond {
             if std::mem::discriminant(&liveness) != std::mem::discriminant(&seen) {
                 return;
             }
-            self.until_news(&mut changes, liveness).await;
+            self.until_changed(&mut changes, liveness).await;
         }
     }
 
     /// Waits until the session is renewed, in jeopardy or lost, or its deadline passes.
-    async fn until_news(&self, changes: &mut watch::Receiver<bool>, seen: Liveness) {
+    async fn until_changed(&self, changes: &mut watch::Receiver<bool>, seen: Liveness) {
         match seen.safe_until() {
             Some(SafeUntil::At(deadline)) => {
                 tokio::select! {

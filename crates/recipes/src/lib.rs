@@ -8,7 +8,7 @@
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
-//! | `keeper`, `shared`, `holds`, `front`, `session_news` | the open way to a service |
+//! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
 
@@ -37,7 +37,7 @@ mod owner_key;
 pub mod retry;
 mod rw_lock;
 mod semaphore;
-mod session_news;
+mod session_events;
 mod shared;
 mod shared_value;
 mod waiting;

@@ -307,10 +307,10 @@ impl Runner {
         match stop_job()? {
             // Continued; the signal that did it is received next.
             JobControl::Shell => {}
-            JobControl::Nobody if signal == Signal::TSTP => self.resume(),
+            JobControl::NoProcess if signal == Signal::TSTP => self.resume(),
             // The process that did it continues it, as there is no shell to do it; then it needs the terminal.
-            JobControl::Nobody if keeps_terminal => _ = self.terminal.lend(command),
-            JobControl::Nobody => say("the command waits for the terminal, which another process has"),
+            JobControl::NoProcess if keeps_terminal => _ = self.terminal.lend(command),
+            JobControl::NoProcess => say("the command waits for the terminal, which another process has"),
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ pub(super) enum JobControl {
     /// A shell that gets its prompt back and can continue us.
     Shell,
     /// No process: the kernel would not stop such a group either.
-    Nobody,
+    NoProcess,
 }
 
 /// Stops our whole job as the terminal would have, had the command been in our group; returns once it is continued.
@@ -113,9 +113,9 @@ pub(super) enum JobControl {
 ///
 /// This process cannot cause an error here.
 pub(super) fn stop_job() -> io::Result<JobControl> {
-    let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::Nobody) };
-    if job_control(&table, ours) == JobControl::Nobody {
-        return Ok(JobControl::Nobody);
+    let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::NoProcess) };
+    if job_control(&table, ours) == JobControl::NoProcess {
+        return Ok(JobControl::NoProcess);
     }
     // All in one call, and by the one stop signal that we do not catch: a shell that sees another member stop may
     // continue the group at once. If we were stopped after that, no process would continue us.
@@ -131,7 +131,7 @@ fn job_control(table: &[Process], group: Pid) -> JobControl {
         })
     };
     let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == Life::Alive);
-    if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::Nobody }
+    if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::NoProcess }
 }
 
 #[cfg(test)]
@@ -156,8 +156,8 @@ mod tests {
         let runner = process(21, 20, 20, 10);
         let group = Pid::from_raw(20).unwrap();
         assert_eq!(job_control(&[shell.clone(), script.clone(), runner.clone()], group), JobControl::Shell);
-        assert_eq!(job_control(&[script, runner], group), JobControl::Nobody);
+        assert_eq!(job_control(&[script, runner], group), JobControl::NoProcess);
         let leader = process(20, 10, 20, 20);
-        assert_eq!(job_control(&[shell, leader], group), JobControl::Nobody);
+        assert_eq!(job_control(&[shell, leader], group), JobControl::NoProcess);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Part {
 /// Which processes are struck, and how.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Victim {
-    Nobody,
+    NoProcess,
     /// The runner is asked to end (SIGTERM).
     Asked,
     RunnerKilled,
@@ -45,11 +45,11 @@ pub(crate) enum Victim {
 
 impl Victim {
     pub(crate) const ALL: [Self; 6] =
-        [Self::Nobody, Self::Asked, Self::RunnerKilled, Self::WatchdogKilled, Self::CommandKilled, Self::BothKilled];
+        [Self::NoProcess, Self::Asked, Self::RunnerKilled, Self::WatchdogKilled, Self::CommandKilled, Self::BothKilled];
 
     /// Whether a relative of the command is promised to be gone before the lock passes on.
     const fn reaches_relatives(self) -> bool {
-        matches!(self, Self::Nobody | Self::RunnerKilled | Self::WatchdogKilled)
+        matches!(self, Self::NoProcess | Self::RunnerKilled | Self::WatchdogKilled)
     }
 }
 

@@ -217,7 +217,7 @@ impl Run {
     fn strike(&self) -> Vec<bool> {
         let send = |part, signal| self.find(part).is_some_and(|process| pidfd_send_signal(process, signal).is_ok());
         match self.outcome.plan.victim {
-            Victim::Nobody => vec![],
+            Victim::NoProcess => vec![],
             Victim::Asked => vec![send(Part::Runner, Signal::TERM)],
             Victim::RunnerKilled => vec![send(Part::Runner, Signal::KILL)],
             Victim::WatchdogKilled => vec![send(Part::Watchdog, Signal::KILL)],

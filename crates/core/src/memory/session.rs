@@ -171,7 +171,7 @@ impl Session for MemorySession {
             };
             match ahead {
                 None => Ok(Departure::Gone),
-                Some(ahead) => news(&bond, way, seen, ahead, departed(mine)).await,
+                Some(ahead) => departure_of(&bond, way, seen, ahead, departed(mine)).await,
             }
         })
     }
@@ -235,12 +235,12 @@ impl Session for MemorySession {
 }
 
 impl MemorySession {
-    /// Looks again at each change until `news` is true of the result, or the connection was cut meanwhile.
+    /// Looks again at each change until `is_awaited` is true of the result, or the connection was cut meanwhile.
     fn until<T: Send + 'static>(
         &self,
         operation: Operation,
         look: impl Fn(&mut State, ConnectionNumber) -> T + Clone + Send + 'static,
-        news: impl Fn(&T) -> bool + Send + 'static,
+        is_awaited: impl Fn(&T) -> bool + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
         let ask = move || {
@@ -255,7 +255,7 @@ impl MemorySession {
             let mut answer = first.await;
             loop {
                 let (seen, mut revision, way, connection) = answer?;
-                let Some(mut way) = way.filter(|_| !news(&seen)) else {
+                let Some(mut way) = way.filter(|_| !is_awaited(&seen)) else {
                     return Ok(seen);
                 };
                 let is_cut = tokio::select! {
@@ -286,7 +286,7 @@ fn limit(operation: Operation, message: String) -> Error {
 
 /// Waits for the event that ends a wait. Events while the connection is cut are not told; after it heals, the caller
 /// looks again.
-async fn news(
+async fn departure_of(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
     seen: ConnectionNumber,
@@ -395,8 +395,8 @@ mod tests {
         let session = backend.session().await.unwrap();
         let queue = QueueName::new("book").unwrap();
         let entry = || Entry::new(Ticket::mint().unwrap(), Mode::Read, Arc::new(Owner::this_process()));
-        let beside_nobody = Entry { rank: Rank::With(ContenderId::new("absent")), ..entry() };
-        let refused = session.enqueue(&queue, vec![entry(), beside_nobody]).await.unwrap_err();
+        let beside_absent = Entry { rank: Rank::With(ContenderId::new("absent")), ..entry() };
+        let refused = session.enqueue(&queue, vec![entry(), beside_absent]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Removed);
         assert!(session.view(&queue, Freshness::Latest, Extent::Whole).await.unwrap().contenders.is_empty());
         assert!(backend.queues("").await.unwrap().is_empty());

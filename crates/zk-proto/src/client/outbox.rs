@@ -40,13 +40,13 @@ pub(super) enum Audience {
     /// The caller that submitted it.
     Caller,
     /// No caller: the machine cleans up after a forgotten watch.
-    Nobody,
+    NoCaller,
 }
 
 impl Aside {
     /// Whether the caller is to be told how the request ended.
     pub(super) const fn is_told(&self) -> bool {
-        !matches!(self, Self::Removal { audience: Audience::Nobody, .. } | Self::Close)
+        !matches!(self, Self::Removal { audience: Audience::NoCaller, .. } | Self::Close)
     }
 }
 

@@ -340,7 +340,7 @@ impl ClientSession {
             return;
         };
         let id = self.mint_id();
-        let aside = Aside::Removal { path, kind, audience: Audience::Nobody };
+        let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
         let unsent = Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None };
         self.outbox.push(id, unsent, Rank::InTurn);
     }

@@ -184,7 +184,7 @@ impl Kind {
             Self::Ttl(_) => return Err(ErrorCode::BadArguments),
             Self::Container => Owner::Container,
             Self::Plain if mode.is_ephemeral() => Owner::Session(session_id),
-            Self::Plain => Owner::Nobody,
+            Self::Plain => Owner::Nothing,
         })
     }
 }

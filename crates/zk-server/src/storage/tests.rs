@@ -45,7 +45,7 @@ fn transaction(state: &mut State, number: i64) -> Transaction {
                 path: format!("/n{number}").into(),
                 data: Some(vec![number as u8; 3].into()),
                 access: state.tree.share_access(vec![Acl::open()]),
-                owner: Owner::Nobody,
+                owner: Owner::Nothing,
             },
             Change::SetData { path: "/".into(), data: None },
         ],

@@ -75,7 +75,7 @@ impl DataTree {
         let open = tree.share_access(vec![Acl::open()]);
         let readable = tree.share_access(vec![Acl::readable()]);
         for path in [ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA] {
-            let mut record = NodeRecord::new(0, 0, Owner::Nobody);
+            let mut record = NodeRecord::new(0, 0, Owner::Nothing);
             let is_config = path == SYSTEM_CONFIG;
             record.aversion = if is_config { -1 } else { 0 };
             let access = if is_config { readable.clone() } else { open.clone() };
@@ -305,7 +305,7 @@ impl DataTree {
 
     fn insert(&mut self, path: Box<str>, node: Node) {
         match node.record.owner {
-            Owner::Nobody => (),
+            Owner::Nothing => (),
             Owner::Session(session_id) => {
                 self.ephemerals.entry(session_id).or_default().insert(path.clone());
             }
@@ -324,7 +324,7 @@ impl DataTree {
         let node = self.nodes.remove(path)?;
         self.data_bytes -= path.len() + node.data_bytes();
         match node.record.owner {
-            Owner::Nobody => (),
+            Owner::Nothing => (),
             Owner::Session(session_id) => {
                 if let Some(paths) = self.ephemerals.get_mut(&session_id) {
                     paths.remove(path);

@@ -20,7 +20,7 @@ pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Owner {
     /// On nothing: it lives until it is deleted.
-    Nobody,
+    Nothing,
     /// On the session with this id.
     Session(i64),
     /// On its children.
@@ -58,7 +58,7 @@ impl Owner {
     /// The field as it is stored.
     pub(crate) const fn to_field(self) -> i64 {
         match self {
-            Self::Nobody => 0,
+            Self::Nothing => 0,
             Self::Session(session) => session,
             Self::Container => CONTAINER_OWNER,
             Self::Ttl(ttl_ms) => EXTENDED_MASK | ttl_ms,
@@ -68,7 +68,7 @@ impl Owner {
     /// Reads the field as it is stored; `None` for an unknown extended type.
     pub(crate) const fn from_field(field: i64) -> Option<Self> {
         match field {
-            0 => Some(Self::Nobody),
+            0 => Some(Self::Nothing),
             CONTAINER_OWNER => Some(Self::Container),
             field if field & EXTENDED_MASK == EXTENDED_MASK => match field & EXTENDED_TYPE_MASK {
                 0 => Some(Self::Ttl(field & TTL_MS_MAX)),
@@ -111,7 +111,7 @@ impl Node {
             aversion: record.aversion,
             ephemeral_owner: match record.owner {
                 Owner::Session(session) => session,
-                Owner::Nobody | Owner::Container | Owner::Ttl(_) => 0,
+                Owner::Nothing | Owner::Container | Owner::Ttl(_) => 0,
             },
             data_length: i32::try_from(self.data_bytes()).unwrap_or(i32::MAX),
             num_children,
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn owners_survive_the_way_to_the_field_and_back() {
         for owner in [
-            Owner::Nobody,
+            Owner::Nothing,
             Owner::Session(0x0100_0000_0000_0001),
             Owner::Container,
             Owner::Ttl(1),

@@ -228,13 +228,13 @@ impl State {
             (false, None) => return,
         };
         let quantum = self.machine.anchor().timeout_least().unwrap_or_default() / RENEWALS_PER_TIMEOUT;
-        let is_news = match (self.published, safe_until) {
+        let is_changed = match (self.published, safe_until) {
             (Some((was_online, SafeUntil::At(told))), SafeUntil::At(until)) => {
                 was_online != is_online || until < told || until >= told.saturating_add(quantum)
             }
             (published, _) => published != Some((is_online, safe_until)),
         };
-        if is_news {
+        if is_changed {
             self.published = Some((is_online, safe_until));
             match is_online {
                 true => bond.renew(safe_until),

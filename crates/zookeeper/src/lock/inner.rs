@@ -129,19 +129,19 @@ impl Inner {
 
     /// Warns of a queue that lies in another one's path.
     pub(super) fn report_nesting(&self, queue: &QueueName, path: &QueuePath) {
-        if path.is_nested_below(&self.base) && self.is_news(queue) {
+        if path.is_nested_below(&self.base) && self.is_unreported(queue) {
             tracing::warn!(target: "lockkeeper", lock = %queue, "lies in the path of another lock");
         }
     }
 
     /// Whether nothing was reported of this queue yet.
-    fn is_news(&self, queue: &QueueName) -> bool {
+    fn is_unreported(&self, queue: &QueueName) -> bool {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         reported.len() < REPORTED_MAX && reported.insert(queue.clone())
     }
 
     pub(super) fn report_junk(&self, queue: &QueueName, name: &str, count: usize) {
-        if self.is_news(queue) {
+        if self.is_unreported(queue) {
             tracing::warn!(
                 target: "lockkeeper",
                 lock = %queue, name, count,

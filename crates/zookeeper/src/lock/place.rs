@@ -72,11 +72,11 @@ impl Place {
     /// Notes that the node is gone, unless we are leaving ourselves; returns whether that was unknown.
     pub(super) fn remove(&self) -> bool {
         let go = |fate: &mut Fate| {
-            let is_news = *fate == Fate::Stands;
-            if is_news {
+            let was_unknown = *fate == Fate::Stands;
+            if was_unknown {
                 *fate = Fate::Gone;
             }
-            is_news
+            was_unknown
         };
         !self.is_withdrawn() && self.fate.send_if_modified(go)
     }
@@ -108,9 +108,9 @@ impl Place {
     /// Notes a request to give up; returns whether it was unknown.
     pub(super) fn revoke(&self, revocation: Revocation) -> bool {
         self.revocation.send_if_modified(|known| {
-            let is_news = known.as_ref() != Some(&revocation);
+            let was_unknown = known.as_ref() != Some(&revocation);
             *known = Some(revocation);
-            is_news
+            was_unknown
         })
     }
 

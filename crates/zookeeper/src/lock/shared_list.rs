@@ -74,9 +74,9 @@ impl SharedList {
     }
 
     /// Notes an answer or another step of the list; the last step completes the list.
-    fn note(&self, news: impl FnOnce(&mut Gathering)) {
+    fn note(&self, step: impl FnOnce(&mut Gathering)) {
         let mut gathering = self.gathering();
-        news(&mut gathering);
+        step(&mut gathering);
         if gathering.answers.iter().any(Option::is_none) {
             return;
         }

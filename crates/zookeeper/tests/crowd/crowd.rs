@@ -36,7 +36,7 @@ pub(crate) struct Crowd {
 struct Joins {
     count: AtomicUsize,
     others: AtomicUsize,
-    news: Notify,
+    joined: Notify,
 }
 
 impl Observer for Joins {
@@ -44,7 +44,7 @@ impl Observer for Joins {
         match event {
             Event::Joined { .. } => {
                 self.count.fetch_add(1, Ordering::SeqCst);
-                self.news.notify_one();
+                self.joined.notify_one();
             }
             Event::Rejoining { .. } | Event::Retrying { .. } => {
                 self.others.fetch_add(1, Ordering::SeqCst);
@@ -91,7 +91,7 @@ impl Crowd {
         let waiters: Vec<_> = (0..count).map(waiter).collect();
         let all_joined = async {
             while self.joins.count.load(Ordering::SeqCst) < count {
-                self.joins.news.notified().await;
+                self.joins.joined.notified().await;
             }
         };
         tokio::time::timeout(STAGE_MAX, all_joined).await.map_err(|_| {

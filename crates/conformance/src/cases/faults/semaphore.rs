@@ -103,7 +103,7 @@ async fn permit_removed(fixture: &dyn Fixture) {
     let queue = part_of("pool", Part::Permits);
     let contender = lost.hold().contender().clone();
     bob.inflict(Fault::RemoveContender { queue, contender, stands_still: false }).await;
-    assert_eq!(soon("the news", lost.hold().lost()).await, LossReason::Removed);
+    assert_eq!(soon("the loss", lost.hold().lost()).await, LossReason::Removed);
     assert!(held[0].hold().is_held(), "the other one stands");
     let next = soon("the grant", bob.semaphore("pool", 2).acquire()).await.expect("one is free");
     let error = soon("the release", lost.release()).await.expect_err("it was lost");

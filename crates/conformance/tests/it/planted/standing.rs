@@ -40,7 +40,7 @@ impl Standing for BuggyStanding {
 
     fn lost(&self) -> BoxFuture<LossReason> {
         match self.bug {
-            Bug::TellsNobodyOfALoss | Bug::HoldsOutliveSessions | Bug::HoldsOutliveRemovals => {
+            Bug::TellsNoHolderOfALoss | Bug::HoldsOutliveSessions | Bug::HoldsOutliveRemovals => {
                 Box::pin(std::future::pending())
             }
             Bug::BreaksAsRemoval => {
@@ -57,7 +57,7 @@ impl Standing for BuggyStanding {
     fn revoked(&self) -> BoxFuture<Revocation> {
         let mut revoked = self.inner.revoked();
         match self.bug {
-            Bug::YieldsToNobody => Box::pin(std::future::pending()),
+            Bug::NeverYields => Box::pin(std::future::pending()),
             Bug::ForgetsEarlierRequests => Box::pin(async move {
                 match at_most(1, &mut revoked).await {
                     Some(_) => std::future::pending().await,

@@ -30,7 +30,7 @@ impl World {
         }
         let all_told = self.woken() == [false; 3] && !self.clock.has_sleepers();
         if all_connected && all_told {
-            self.check_nobody_waits_in_vain(&truth);
+            self.check_no_waiter_waits_in_vain(&truth);
         }
     }
 
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// No contender that could go still waits, now that all events have been delivered and handled.
-    fn check_nobody_waits_in_vain(&self, truth: &Truth) {
+    fn check_no_waiter_waits_in_vain(&self, truth: &Truth) {
         for contender in &self.contenders {
             let Contender::Asking { ask, joined, .. } = contender else {
                 continue;
