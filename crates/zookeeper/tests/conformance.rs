@@ -1,10 +1,13 @@
 //! The conformance suite on real Apache ZooKeeper: one server alone.
 
-mod support;
+#[path = "support/fixture.rs"]
+mod fixture;
+#[path = "support/sniff.rs"]
+mod sniff;
 
 use std::process::ExitCode;
 
-use support::fixture::{Service, run};
+use fixture::{Service, run};
 
 fn main() -> ExitCode {
     run("conformance", Service::standalone)

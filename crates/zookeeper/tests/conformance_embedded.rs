@@ -1,9 +1,12 @@
 //! The conformance suite on the embedded server.
 
-mod support;
+#[path = "support/fixture.rs"]
+mod fixture;
+#[path = "support/sniff.rs"]
+mod sniff;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    support::fixture::run_embedded()
+    fixture::run_embedded()
 }

@@ -1,139 +1,145 @@
-//! A server and a proxy in front of it.
+//! A server and a proxy in front of it, and the clients of a test.
 
-use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper_faults::proxy::Proxy;
-use lockkeeper_faults::zookeeper::words::{self, Packets};
-use lockkeeper_faults::zookeeper::{Server, Setup};
-use lockkeeper_zk_server::EmbeddedServer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use lockkeeper_faults::zookeeper::ServerWords;
+use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::party::Party;
+use super::server::{BenchServer, Make};
+use super::waist::Waist;
 use super::waiting::SOON;
-
-/// Whether the servers of this test binary are embedded ones; its name says so.
-pub const IS_EMBEDDED: bool = ends_with_embedded(env!("CARGO_CRATE_NAME"));
+use super::way;
 
 /// As seldom as Apache's server does it by itself.
 const REAPING_SELDOM: Duration = Duration::from_secs(60);
 
-const fn ends_with_embedded(name: &str) -> bool {
-    let (name, end) = (name.as_bytes(), b"_embedded");
-    let mut matching = 0;
-    while matching < end.len() && matching < name.len() {
-        if name[name.len() - 1 - matching] != end[end.len() - 1 - matching] {
-            return false;
-        }
-        matching += 1;
-    }
-    matching == end.len()
-}
-
-/// A server of either kind.
-#[derive(Debug)]
-pub enum BenchServer {
-    Apache(Server),
-    Embedded(EmbeddedServer),
-}
-
-impl BenchServer {
-    pub fn address(&self) -> SocketAddr {
-        match self {
-            Self::Apache(server) => server.address(),
-            Self::Embedded(server) => server.address().expect("it listens"),
-        }
-    }
-
-    /// Sessions and their ephemeral nodes, by the server's own account.
-    pub async fn ephemerals(&self) -> Vec<(u64, String)> {
-        let asking = async {
-            let mut stream = TcpStream::connect(self.address()).await?;
-            stream.write_all(b"dump").await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer)
-        };
-        let answer = tokio::time::timeout(SOON, asking).await.expect("an answer in time").expect("an answer");
-        words::ephemerals(&answer).expect("a list")
-    }
-
-    pub async fn restart(&mut self) {
-        match self {
-            Self::Apache(server) => {
-                server.restart().await.expect("it serves again");
-            }
-            Self::Embedded(server) => server.restart().await,
-        }
-    }
-
-    /// How many watches are set.
-    pub async fn watches(&self) -> u64 {
-        match self {
-            Self::Apache(server) => server.watches().await.expect("an answer"),
-            Self::Embedded(server) => server.watches_count().await as u64,
-        }
-    }
-
-    /// The packets so far.
-    pub async fn packets(&self) -> Packets {
-        match self {
-            Self::Apache(server) => server.packets().await.expect("an answer"),
-            Self::Embedded(server) => {
-                let counters = server.counters().await;
-                Packets { received: counters.received, sent: counters.sent }
-            }
-        }
-    }
-}
-
 /// A server and a proxy in front of it.
 #[derive(Debug)]
-pub struct Bench {
-    pub server: BenchServer,
-    pub proxy: Proxy,
+pub(crate) struct Bench {
+    pub(crate) server: BenchServer,
+    pub(crate) proxy: Proxy,
+    /// The node below which all that the test does lies; empty for the root, where the server is the test's alone.
+    chroot: String,
 }
 
 impl Bench {
-    pub async fn start() -> Self {
-        Self::reaping_every(REAPING_SELDOM).await
+    /// A bench for a test that leaves the server as it is, and counts nothing that others can add to. All such tests
+    /// share Apache's server, each below another node. None if the test is skipped.
+    pub(crate) async fn start(make: Make) -> Option<Self> {
+        if make == Make::Embedded {
+            return Self::alone(make).await;
+        }
+        if !make.can_start() {
+            return None;
+        }
+        static BENCHES: AtomicU64 = AtomicU64::new(0);
+        let chroot = format!("/bench-{}", BENCHES.fetch_add(1, Ordering::Relaxed));
+        let server = BenchServer::shared().await;
+        let operator = way::client(server.address(), "").await;
+        operator.create(NewNode::persistent(&chroot)).await.expect("it is made");
+        operator.close().await.expect("it is closed");
+        Some(Self::before(server, chroot).await)
     }
 
-    /// A bench whose server looks this often for containers that have been empty for a while.
-    pub async fn reaping_every(interval: Duration) -> Self {
-        let server = if IS_EMBEDDED {
-            let builder = EmbeddedServer::builder().container_check(interval);
-            BenchServer::Embedded(builder.start().await.expect("a server"))
-        } else {
-            let setup = Setup::new().property("znode.container.checkIntervalMs", &interval.as_millis().to_string());
-            BenchServer::Apache(Server::standalone(setup).await.expect("a server"))
-        };
+    /// A bench whose server no other test uses. None if the test is skipped.
+    pub(crate) async fn alone(make: Make) -> Option<Self> {
+        Self::reaping_every(make, REAPING_SELDOM).await
+    }
+
+    /// A bench whose server no other test uses, and looks this often for containers that have been empty for a while.
+    /// None if the test is skipped.
+    pub(crate) async fn reaping_every(make: Make, interval: Duration) -> Option<Self> {
+        if !make.can_start() {
+            return None;
+        }
+        Some(Self::before(make.start(interval).await, String::new()).await)
+    }
+
+    async fn before(server: BenchServer, chroot: String) -> Self {
         let proxy = Proxy::start(server.address()).await.expect("a proxy");
-        Self { server, proxy }
+        Self { server, proxy, chroot }
+    }
+
+    /// The way past the proxy, as peers and URLs take it.
+    pub(crate) fn servers(&self) -> String {
+        format!("{}{}", self.server.address(), self.chroot)
+    }
+
+    /// The way through the proxy.
+    pub(crate) fn proxied(&self) -> String {
+        format!("{}{}", self.proxy.address(), self.chroot)
+    }
+
+    /// The node below which all that the test does lies; empty for the root.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
     }
 
     /// A keeper that goes through the proxy.
-    pub fn party(&self, settings: &str) -> Party {
-        Party::new(self.proxy.address(), settings)
+    pub(crate) fn party(&self, settings: &str) -> Party {
+        Party::new(self.proxied(), settings)
     }
 
     /// A keeper that goes past the proxy.
-    pub fn neighbour(&self) -> Party {
-        Party::new(self.server.address(), "")
+    pub(crate) fn neighbour(&self, settings: &str) -> Party {
+        Party::new(self.servers(), settings)
+    }
+
+    /// A session that goes through the proxy.
+    pub(crate) async fn waist(&self, settings: &str) -> Waist {
+        Waist::open(self.proxied(), settings).await
+    }
+
+    /// A session that goes past the proxy.
+    pub(crate) async fn neighbouring_waist(&self, settings: &str) -> Waist {
+        Waist::open(self.servers(), settings).await
+    }
+
+    /// A client past all keepers and past the proxy.
+    pub(crate) async fn operator(&self) -> Client {
+        way::client(self.servers(), "").await
+    }
+
+    /// The sessions and paths of all ephemeral nodes, by the server's own account.
+    pub(crate) async fn owned_ephemerals(&self) -> Vec<(u64, String)> {
+        let all = self.words().ephemerals().await.expect("an answer").into_iter();
+        all.filter_map(|(session, path)| Some((session, self.within(&path)?))).collect()
     }
 
     /// The paths of all ephemeral nodes, by the server's own account.
-    pub async fn ephemerals(&self) -> Vec<String> {
-        self.server.ephemerals().await.into_iter().map(|(_, path)| path).collect()
+    pub(crate) async fn ephemerals(&self) -> Vec<String> {
+        self.owned_ephemerals().await.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// How many ephemeral nodes lie below a path.
+    pub(crate) async fn ephemerals_under(&self, path: &str) -> usize {
+        self.words().ephemerals_under(&format!("{}{path}", self.chroot)).await.expect("an answer").len()
     }
 
     /// Waits until there are this many ephemeral nodes.
-    pub async fn until_ephemerals(&self, count: usize) {
+    pub(crate) async fn until_ephemerals(&self, count: usize) {
         lockkeeper_faults::wait::until("the number of nodes", SOON, async || {
             (self.ephemerals().await.len() == count).then_some(())
         })
         .await
         .expect("in time");
+    }
+
+    /// How many sessions watch the data of a node.
+    pub(crate) async fn watchers(&self, path: &str) -> usize {
+        let all = self.words().watched().await.expect("an answer").into_iter();
+        all.filter(|(watched, _)| self.within(watched).is_some_and(|watched| watched == path)).count()
+    }
+
+    fn words(&self) -> ServerWords {
+        ServerWords::new(self.server.address())
+    }
+
+    /// The path of a node as the clients of this bench have it; none if it is not below its node.
+    fn within(&self, path: &str) -> Option<String> {
+        path.strip_prefix(&self.chroot).filter(|path| path.starts_with('/')).map(str::to_owned)
     }
 }

@@ -1,5 +1,6 @@
 //! The fixture of the conformance suite: real servers that serve all cases, a subtree for each, a proxy for each
 //! client.
+#![allow(dead_code, reason = "the binary of each suite starts another service")]
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,13 +14,13 @@ use lockkeeper_conformance::{Fault, FaultKind, Fixture};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Part, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
-use lockkeeper_faults::zookeeper::{Ensemble, Server, Setup};
+use lockkeeper_faults::zookeeper::{self, Ensemble, Server, Setup};
 use lockkeeper_zk_proto::message::ErrorCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 use tokio::sync::Mutex;
 
-use super::sniff::{SniffingDial, expire};
+use crate::sniff::{SniffingDial, expire};
 
 /// The servers' tick: sessions may be as short as two of them.
 const TICK: Duration = Duration::from_millis(500);
@@ -27,28 +28,31 @@ const TICK: Duration = Duration::from_millis(500);
 /// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// How long what a proxy sees may take.
+const SEEN_WITHIN: Duration = Duration::from_secs(20);
+
 /// How long a client may take to be told of its node's end: a watch is set 100 ms after a join. Less than half of the
 /// session timeout, by which a client that is not told would have lapsed.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
 
 /// The servers that serve all cases of one test binary.
 #[derive(Debug)]
-pub enum Service {
+pub(crate) enum Service {
     Standalone(Server),
     Ensemble(Ensemble),
     Embedded(EmbeddedServer),
 }
 
 impl Service {
-    pub async fn standalone() -> Self {
+    pub(crate) async fn standalone() -> Self {
         Self::Standalone(Server::standalone(Setup::new().tick(TICK)).await.expect("a server"))
     }
 
-    pub async fn ensemble() -> Self {
+    pub(crate) async fn ensemble() -> Self {
         Self::Ensemble(Ensemble::start(3, Setup::new().tick(TICK)).await.expect("an ensemble"))
     }
 
-    pub async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         Self::Embedded(EmbeddedServer::builder().tick(TICK).start().await.expect("a server"))
     }
 
@@ -87,7 +91,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 
 /// One case's subtree of a service.
 #[derive(Debug)]
-pub struct ZooKeeperFixture {
+pub(crate) struct ZooKeeperFixture {
     service: Arc<Mutex<Service>>,
     addresses: Vec<SocketAddr>,
     chroot: String,
@@ -134,7 +138,7 @@ const PARTS: [&str; 2] = ["locks", "leases"];
 const NO_NODE: i32 = -101;
 
 impl ZooKeeperFixture {
-    pub async fn start(service: Arc<Mutex<Service>>) -> Result<Self> {
+    pub(crate) async fn start(service: Arc<Mutex<Service>>) -> Result<Self> {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let chroot = format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed));
         let addresses = service.lock().await.addresses();
@@ -309,7 +313,7 @@ async fn until(mut is_seen: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(super::SOON, seen).await.expect("seen in time");
+    tokio::time::timeout(SEEN_WITHIN, seen).await.expect("seen in time");
 }
 
 impl suite::Client for ZooKeeperClient {
@@ -359,9 +363,9 @@ impl suite::Client for ZooKeeperClient {
 const CASES_AT_ONCE: usize = 4;
 
 /// Starts the service and runs the suite on it, some cases at a time, each below its own path.
-pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
+pub(crate) fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
     static SERVICE: OnceLock<Arc<Mutex<Service>>> = OnceLock::new();
-    if !super::can_start(test) {
+    if !zookeeper::availability().or_skip(test) {
         return ExitCode::SUCCESS;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -376,7 +380,7 @@ pub fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
 }
 
 /// Runs the suite with an embedded server for each case.
-pub fn run_embedded() -> ExitCode {
+pub(crate) fn run_embedded() -> ExitCode {
     suite::run(&suite::Arguments::from_args(), || {
         Box::pin(async {
             let service = Arc::new(Mutex::new(Service::embedded().await));

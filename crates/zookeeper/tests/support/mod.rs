@@ -1,16 +1,16 @@
-//! What the tests against real servers share.
-#![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses another part")]
-#![allow(clippy::future_not_send, reason = "a test waits in its own task")]
+//! What the tests against servers share.
+#![allow(dead_code, reason = "each test binary uses another part")]
 
 mod bench;
-pub mod fixture;
 mod party;
-pub mod sniff;
-pub mod waist;
+pub(crate) mod server;
+pub(crate) mod sniff;
+pub(crate) mod turns;
+pub(crate) mod waist;
 mod waiting;
-mod way;
+pub(crate) mod way;
 
-pub use bench::Bench;
-pub use party::{Journal, Party, is_joined};
-pub use waiting::{SOON, soon, until};
-pub use way::{can_start, client, config, url};
+pub(crate) use bench::Bench;
+pub(crate) use party::{Party, is_joined};
+pub(crate) use server::Make;
+pub(crate) use waiting::{SOON, soon, until};

@@ -1,6 +1,6 @@
 //! A keeper, and the events that its observer received.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,22 +10,18 @@ use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::watch;
 
 use super::waiting::SOON;
+use super::way::url;
 
 /// A keeper and the events that its observer received.
 #[derive(Debug)]
-pub struct Party {
-    pub keeper: Keeper,
-    pub journal: Arc<Journal>,
+pub(crate) struct Party {
+    pub(crate) keeper: Keeper,
+    pub(crate) journal: Arc<Journal>,
 }
 
 impl Party {
-    pub fn new(address: SocketAddr, settings: &str) -> Self {
-        Self::of_servers(&address.to_string(), settings)
-    }
-
-    pub fn of_servers(servers: &str, settings: &str) -> Self {
-        let url = format!("zk://{servers}{settings}").parse().expect("a URL");
-        let backend = ZooKeeperBackend::open(&url).expect("a good URL");
+    pub(crate) fn new(servers: impl Display, settings: &str) -> Self {
+        let backend = ZooKeeperBackend::open(&url(servers, settings)).expect("a good URL");
         let journal = Arc::new(Journal { events: watch::Sender::new(Vec::new()) });
         let keeper = Keeper::builder(Arc::new(backend))
             .observer(journal.clone())
@@ -37,7 +33,7 @@ impl Party {
 
 /// Remembers events.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     events: watch::Sender<Vec<Event>>,
 }
 
@@ -48,18 +44,18 @@ impl Observer for Journal {
 }
 
 impl Journal {
-    pub fn count(&self, is_meant: impl Fn(&Event) -> bool) -> usize {
+    pub(crate) fn count(&self, is_meant: impl Fn(&Event) -> bool) -> usize {
         self.events.borrow().iter().filter(|event| is_meant(event)).count()
     }
 
     /// Waits until this many such events were received.
-    pub async fn until(&self, count: usize, is_meant: impl Fn(&Event) -> bool + Send + Sync) {
+    pub(crate) async fn until(&self, count: usize, is_meant: impl Fn(&Event) -> bool + Send + Sync) {
         let mut events = self.events.subscribe();
         let heard = events.wait_for(|events| events.iter().filter(|event| is_meant(event)).count() >= count);
         tokio::time::timeout(SOON, heard).await.expect("the event comes soon").expect("the journal lives");
     }
 }
 
-pub fn is_joined(event: &Event) -> bool {
+pub(crate) fn is_joined(event: &Event) -> bool {
     matches!(event, Event::Joined { .. })
 }

@@ -19,16 +19,16 @@ use tokio::net::TcpStream;
 
 /// What servers have answered to handshakes.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The sessions granted, oldest first; one that went on is there several times.
-    pub sessions: Vec<Credentials>,
+    pub(crate) sessions: Vec<Credentials>,
     /// How often a session was refused because it is over.
-    pub refusals: usize,
+    pub(crate) refusals: usize,
 }
 
 /// Dials TCP and notes what servers answer to handshakes.
 #[derive(Clone, Debug, Default)]
-pub struct SniffingDial {
+pub(crate) struct SniffingDial {
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -38,7 +38,7 @@ impl SniffingDial {
     }
 
     /// The session granted last.
-    pub fn session(&self) -> Option<Credentials> {
+    pub(crate) fn session(&self) -> Option<Credentials> {
         self.seen().sessions.last().cloned()
     }
 
@@ -54,7 +54,7 @@ impl SniffingDial {
         }
     }
 
-    pub fn refusals(&self) -> usize {
+    pub(crate) fn refusals(&self) -> usize {
         self.seen().refusals
     }
 }
@@ -120,7 +120,7 @@ const ENDINGS_MAX: usize = 20;
 
 /// Resumes a session on another connection and closes it there: to its owner it has expired. Returns whether it was
 /// still there.
-pub async fn expire(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
+pub(crate) async fn expire(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
     for _ in 0..ENDINGS_MAX {
         if let Ok(was_there) = end(server, session).await {
             return Ok(was_there);

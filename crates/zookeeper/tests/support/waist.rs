@@ -1,6 +1,6 @@
 //! The waist's methods on a bench: one session, and calls on it.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use lockkeeper_core::{
@@ -13,49 +13,49 @@ use super::way::url;
 
 /// A backend and a session of it.
 #[derive(Debug)]
-pub struct Waist {
-    pub backend: Arc<ZooKeeperBackend>,
-    pub session: Arc<dyn Session>,
+pub(crate) struct Waist {
+    pub(crate) backend: Arc<ZooKeeperBackend>,
+    pub(crate) session: Arc<dyn Session>,
 }
 
 impl Waist {
-    pub async fn open(address: SocketAddr, settings: &str) -> Self {
-        let backend = Arc::new(ZooKeeperBackend::open(&url(address, settings)).expect("a good URL"));
+    pub(crate) async fn open(servers: impl Display, settings: &str) -> Self {
+        let backend = Arc::new(ZooKeeperBackend::open(&url(servers, settings)).expect("a good URL"));
         let session = soon("a session", backend.session()).await.expect("a session");
         Self { backend, session }
     }
 
-    pub async fn take(&self, queue: &QueueName, mode: Mode) -> (Ticket, Enqueued) {
+    pub(crate) async fn take(&self, queue: &QueueName, mode: Mode) -> (Ticket, Enqueued) {
         self.take_entry(queue, entry(mode)).await
     }
 
-    pub async fn take_entry(&self, queue: &QueueName, entry: Entry) -> (Ticket, Enqueued) {
+    pub(crate) async fn take_entry(&self, queue: &QueueName, entry: Entry) -> (Ticket, Enqueued) {
         let ticket = entry.ticket;
         (ticket, soon("the place", self.session.enqueue_one(queue, entry)).await.expect("a place"))
     }
 
-    pub async fn leave(&self, queue: &QueueName, ticket: Ticket) {
+    pub(crate) async fn leave(&self, queue: &QueueName, ticket: Ticket) {
         soon("the leave", self.session.withdraw(queue, ticket)).await.expect("it is left");
     }
 
-    pub async fn view(&self, queue: &QueueName) -> QueueView {
+    pub(crate) async fn view(&self, queue: &QueueName) -> QueueView {
         soon("the look", self.session.view(queue, Freshness::Latest, Extent::Whole)).await.expect("a look")
     }
 
     /// What the contenders of a queue are shown to ask for.
-    pub async fn modes(&self, queue: &QueueName) -> Vec<Mode> {
+    pub(crate) async fn modes(&self, queue: &QueueName) -> Vec<Mode> {
         self.view(queue).await.contenders.iter().map(|contender| contender.mode).collect()
     }
 }
 
-pub fn entry(mode: Mode) -> Entry {
+pub(crate) fn entry(mode: Mode) -> Entry {
     Entry::new(Ticket::mint().expect("randomness"), mode, Arc::new(Owner::this_process()))
 }
 
-pub fn queue(name: &str, part: Part) -> QueueName {
+pub(crate) fn queue(name: &str, part: Part) -> QueueName {
     QueueName::new(name).expect("a good name").with_part(part)
 }
 
-pub fn line(name: &str) -> QueueName {
+pub(crate) fn line(name: &str) -> QueueName {
     queue(name, Part::Line)
 }

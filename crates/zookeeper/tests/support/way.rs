@@ -1,24 +1,19 @@
-//! The way to a server: whether there can be one, its URL, and a client past all keepers.
+//! The way to a server: its URL, and a client past all keepers.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 
 use lockkeeper_core::ServiceUrl;
-use lockkeeper_faults::zookeeper;
 use lockkeeper_zookeeper::{Client, Config};
 
-/// Whether real servers can be started; if not, the test is skipped by name.
-pub fn can_start(test: &str) -> bool {
-    super::bench::IS_EMBEDDED || zookeeper::availability().or_skip(test)
+/// The URL of these servers, with what follows them.
+pub(crate) fn url(servers: impl Display, settings: &str) -> ServiceUrl {
+    format!("zk://{servers}{settings}").parse().expect("a URL")
 }
 
-pub fn config(address: SocketAddr, settings: &str) -> Config {
-    Config::from_url(&url(address, settings)).expect("a good URL")
+pub(crate) fn config(servers: impl Display, settings: &str) -> Config {
+    Config::from_url(&url(servers, settings)).expect("a good URL")
 }
 
-pub fn url(address: SocketAddr, settings: &str) -> ServiceUrl {
-    format!("zk://{address}{settings}").parse().expect("a good URL")
-}
-
-pub async fn client(address: SocketAddr) -> Client {
-    Client::connect(&config(address, "")).await.expect("a session")
+pub(crate) async fn client(servers: impl Display, settings: &str) -> Client {
+    Client::connect(&config(servers, settings)).await.expect("a session")
 }

@@ -1,0 +1,23 @@
+//! The tests on Apache's server: those that both servers are for, and those of it alone.
+
+use crate::support::Make;
+
+mod access;
+mod client;
+mod ensemble;
+mod lost_data;
+mod mutex;
+
+#[path = "both/faults.rs"]
+mod faults;
+#[path = "both/leftovers.rs"]
+mod leftovers;
+#[path = "both/parts.rs"]
+mod parts;
+#[path = "both/requests.rs"]
+mod requests;
+#[path = "both/values.rs"]
+mod values;
+
+/// The server of the tests in these modules.
+const SERVER: Make = Make::Apache;

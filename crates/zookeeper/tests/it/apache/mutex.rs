@@ -1,0 +1,28 @@
+//! The mutex end to end on a real server.
+
+use crate::support::{Bench, is_joined, soon};
+
+use super::SERVER;
+
+#[tokio::test]
+async fn one_holds_and_the_next_is_granted_when_it_lets_go() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party(""), bench.neighbour(""));
+    let guard = soon("the first grant", ann.keeper.mutex("reports").unwrap().lock()).await.unwrap();
+    assert!(guard.hold().is_held());
+    let mutex = bob.keeper.mutex("reports").unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    bob.journal.until(1, is_joined).await;
+    let first = guard.fencing_token();
+    soon("the release", guard.release()).await.unwrap();
+    let next = soon("the second grant", waiting).await.unwrap().unwrap();
+    assert!(next.fencing_token() > first);
+    let shown = ann.keeper.contenders("reports").await.unwrap();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].owner.as_ref().unwrap().pid, std::process::id());
+    assert_eq!(shown[0].token, Some(next.fencing_token()));
+    assert_eq!(ann.keeper.queues("rep").await.unwrap()[0].as_str(), "reports");
+    drop(next);
+    bench.until_ephemerals(0).await;
+}

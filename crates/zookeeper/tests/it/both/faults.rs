@@ -1,0 +1,317 @@
+//! What goes wrong between a holder, a waiter and their server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::{ErrorKind, LossReason};
+use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
+use lockkeeper_recipes::{Event, Keeper};
+use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
+
+use super::SERVER;
+use crate::support::sniff::{SniffingDial, expire};
+use crate::support::way::config;
+use crate::support::{Bench, SOON, is_joined, soon};
+
+fn is_rejoining(event: &Event) -> bool {
+    matches!(event, Event::Rejoining { .. })
+}
+
+#[tokio::test]
+async fn a_join_whose_reply_is_lost_is_found_by_its_ticket() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    bench.proxy.forget();
+    let lost = bench.proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Close);
+    let guard = soon("the grant", mutex.lock()).await.unwrap();
+    lost.happened(SOON).await.unwrap();
+    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 1, "it was not asked for twice");
+    let nodes = bench.ephemerals().await;
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    assert!(nodes[0].ends_with(guard.hold().contender().as_str()));
+    guard.release().await.unwrap();
+    assert!(bench.ephemerals().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_join_that_is_given_up_while_its_reply_is_lost_leaves_no_ghost() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let lost = bench.proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Silence);
+    let joining = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.lock().await }
+    });
+    lost.happened(SOON).await.unwrap();
+    bench.until_ephemerals(1).await;
+    joining.abort();
+    bench.proxy.reset();
+    bench.until_ephemerals(0).await;
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_has_released() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let lost = bench.proxy.drop_next_reply(Operation::DELETE, AfterDrop::Close);
+    soon("the release", guard.release()).await.unwrap();
+    lost.happened(SOON).await.unwrap();
+    assert!(bench.ephemerals().await.is_empty());
+    soon("the next grant", mutex.lock()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_release_while_there_is_no_connection_is_done_when_there_is_one() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    bench.proxy.cut_and_refuse().await.unwrap();
+    drop(guard);
+    assert_eq!(bench.ephemerals().await.len(), 1);
+    bench.proxy.accept_again().await.unwrap();
+    bench.until_ephemerals(0).await;
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
+    let Some(mut bench) = Bench::alone(SERVER).await else { return };
+    let (ann, bob) = (bench.party(""), bench.party(""));
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = bob.keeper.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    bob.journal.until(1, is_joined).await;
+    let mut before = bench.owned_ephemerals().await;
+    before.sort();
+    assert_eq!(before.len(), 2);
+    bench.server.restart().await;
+    // Both are back when the proxy carries two connections again.
+    let back = async || (bench.proxy.connections() >= 2).then_some(());
+    lockkeeper_faults::wait::until("both clients", SOON, back).await.unwrap();
+    assert!(guard.hold().is_held());
+    let token = guard.fencing_token();
+    soon("the release", guard.release()).await.unwrap();
+    let next = soon("the grant", waiting).await.unwrap().unwrap();
+    let after = bench.owned_ephemerals().await;
+    assert_eq!(after.len(), 1);
+    assert!(before.contains(&after[0]), "the same session and the same node: {before:?} {after:?}");
+    assert!(next.fencing_token() > token);
+    assert_eq!(bob.journal.count(is_rejoining) + ann.journal.count(is_rejoining), 0);
+    assert_eq!(bob.journal.count(is_joined), 1);
+}
+
+#[tokio::test]
+async fn the_one_aheads_deletion_during_an_outage_is_not_missed() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party(""), bench.neighbour(""));
+    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    ann.journal.until(1, is_joined).await;
+    bench.proxy.cut_and_refuse().await.unwrap();
+    held.release().await.unwrap();
+    bench.proxy.accept_again().await.unwrap();
+    let guard = soon("the grant", waiting).await.unwrap().unwrap();
+    assert!(guard.hold().is_held());
+}
+
+#[tokio::test]
+async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_granted() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party(""), bench.neighbour(""));
+    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    ann.journal.until(1, is_joined).await;
+    let operator = bench.operator().await;
+    let ours = ann.keeper.contenders("reports").await.unwrap()[1].id.clone();
+    bench.proxy.cut_and_refuse().await.unwrap();
+    operator.delete(&format!("/lockkeeper/reports/{ours}"), None).await.unwrap();
+    held.release().await.unwrap();
+    bench.proxy.accept_again().await.unwrap();
+    let error = soon("the refusal", waiting).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Removed);
+}
+
+/// A keeper whose session can be ended.
+struct Mortal {
+    keeper: Keeper,
+    dial: SniffingDial,
+}
+
+impl Mortal {
+    fn new(bench: &Bench, settings: &str) -> Self {
+        let dial = SniffingDial::default();
+        let config = config(bench.proxied(), settings);
+        let backend = ZooKeeperBackend::with(config, Arc::new(dial.clone()), Arc::new(SystemClock));
+        Self { keeper: Keeper::new(Arc::new(backend)), dial }
+    }
+}
+
+#[tokio::test]
+async fn a_holder_whose_session_expires_has_lost_the_lock_for_good() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = Mortal::new(&bench, "");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    assert!(expire(bench.server.address(), &ann.dial.session().unwrap()).await.unwrap());
+    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Expired);
+    let again = soon("the next grant", mutex.lock()).await.unwrap();
+    assert!(again.hold().is_held() && !guard.hold().is_held());
+    assert!(again.fencing_token() > guard.fencing_token());
+    assert!(matches!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost(LossReason::Expired)));
+    assert_eq!(bench.ephemerals().await.len(), 1, "the old guard's release has not touched the new place");
+}
+
+#[tokio::test]
+async fn a_holder_that_is_cut_off_stops_believing_before_the_next_is_granted() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party("?session_timeout=4s&tick=2s"), bench.neighbour(""));
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let hold = guard.hold().clone();
+    let mutex = bob.keeper.mutex("reports").unwrap();
+    let waiting = tokio::spawn(async move {
+        let next = mutex.lock().await;
+        (next, hold.is_held())
+    });
+    bob.journal.until(1, is_joined).await;
+    bench.proxy.blackhole();
+    let reason = soon("the loss", guard.hold().lost()).await;
+    assert_eq!(reason, LossReason::Lapsed);
+    assert_eq!(bench.ephemerals().await.len(), 2, "the service has not given it up yet");
+    let (next, was_held) = soon("the grant", waiting).await.unwrap();
+    assert!(next.unwrap().hold().is_held());
+    assert!(!was_held);
+}
+
+#[tokio::test]
+async fn a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be() {
+    // A timeout of which the client believes little: the tick it is told of is nearly as long.
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("?session_timeout=8s&tick=6s");
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    bench.proxy.blackhole();
+    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Lapsed);
+    assert_eq!(bench.ephemerals().await.len(), 1);
+    bench.proxy.heal();
+    // The guard is still there: only the session's own task can have done it.
+    bench.until_ephemerals(0).await;
+    assert!(!guard.hold().is_held());
+}
+
+#[tokio::test]
+async fn a_node_that_an_operator_deletes_is_a_lock_lost() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let other = ann.keeper.mutex("other").unwrap().lock().await.unwrap();
+    let operator = bench.operator().await;
+    operator.delete(&format!("/lockkeeper/reports/{}", guard.hold().contender()), None).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(2), guard.hold().lost()).await;
+    assert_eq!(lost.expect("promptly"), LossReason::Removed);
+    assert!(other.hold().is_held(), "the session lives on");
+}
+
+#[tokio::test]
+async fn a_request_to_give_up_is_no_removal() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.party("");
+    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let operator = bench.operator().await;
+    let path = format!("/lockkeeper/reports/{}", guard.hold().contender());
+    // The first read is that of the watch on our own node; the second follows the change.
+    let reads = |count| {
+        let proxy = &bench.proxy;
+        async move || (proxy.count(Direction::ToClient, Operation::GET_DATA) >= count).then_some(())
+    };
+    lockkeeper_faults::wait::until("the watch", SOON, reads(1)).await.unwrap();
+    operator.set_data(&path, "__REVOKE__", None).await.unwrap();
+    lockkeeper_faults::wait::until("the look at the request", SOON, reads(2)).await.unwrap();
+    assert!(guard.hold().is_held());
+    operator.delete(&path, None).await.unwrap();
+    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Removed);
+}
+
+#[tokio::test]
+async fn a_queues_node_that_the_service_reaps_is_made_again() {
+    let Some(bench) = Bench::reaping_every(SERVER, Duration::from_millis(100)).await else { return };
+    let ann = bench.party("");
+    let mutex = ann.keeper.mutex("reports").unwrap();
+    let operator = bench.operator().await;
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let guard = soon("the grant", mutex.lock()).await.unwrap();
+        tokens.push(guard.fencing_token());
+        guard.release().await.unwrap();
+        let reaped = async || operator.exists("/lockkeeper").await.unwrap().is_none().then_some(());
+        lockkeeper_faults::wait::until("the reaping", SOON, reaped).await.unwrap();
+    }
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
+}
+
+#[tokio::test]
+async fn what_was_asked_for_is_refused_in_one_clear_line() {
+    // The root is where the service's own nodes are.
+    let Some(bench) = Bench::alone(SERVER).await else { return };
+    let operator = bench.operator().await;
+    for path in ["/lockkeeper", "/lockkeeper/foreign", "/lockkeeper/kind", "/lockkeeper/closed"] {
+        operator.create(NewNode::persistent(path)).await.unwrap();
+    }
+    operator.create(NewNode::ephemeral_sequential("/lockkeeper/foreign/x-")).await.unwrap();
+    operator.create(NewNode::ephemeral_sequential("/lockkeeper/kind/a-latch-")).await.unwrap();
+    operator.create(NewNode::persistent("/lockkeeper/kind/junk")).await.unwrap();
+    let acl = vec![lockkeeper_zk_proto::message::Acl::readable()];
+    operator.set_acl("/lockkeeper/closed", acl, None).await.unwrap();
+    let nodes = bench.ephemerals().await.len();
+    for (settings, name, kind, word) in [
+        ("", "foreign", ErrorKind::ForeignContender, "x-0000000000"),
+        ("", "kind", ErrorKind::KindMismatch, "in use as an election"),
+        ("", "closed", ErrorKind::Refused, "NoAuth"),
+        ("/nowhere/deep", "any", ErrorKind::InvalidConfig, "/nowhere/deep"),
+        ("", "/zookeeper/quota", ErrorKind::InvalidName, "/zookeeper/quota"),
+    ] {
+        let ann = bench.party(settings);
+        let error = soon(name, ann.keeper.mutex(name).unwrap().lock()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        let line = format!("{error:#}");
+        assert!(line.contains(word) && !line.contains('\n'), "{line}");
+        bench.until_ephemerals(nodes).await;
+    }
+    let ann = bench.party("?foreign=ignore");
+    soon("the grant", ann.keeper.mutex("foreign").unwrap().lock()).await.unwrap().release().await.unwrap();
+    let bob = bench.party("?foreign=wait");
+    assert!(bob.keeper.mutex("foreign").unwrap().try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_be_reached_is_named_within_the_connection_timeout() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent_address = silent.local_addr().unwrap();
+    let babbling = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let babbling_address = babbling.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = babbling.accept().await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let refusing = Proxy::start(silent_address).await.unwrap();
+    refusing.cut_and_refuse().await.unwrap();
+    let url = format!(
+        "zk://{silent_address},{babbling_address},{}?connect_timeout=3s&session_timeout=2s",
+        refusing.address()
+    );
+    let config = lockkeeper_zookeeper::Config::from_url(&url.parse().unwrap()).unwrap();
+    let started = tokio::time::Instant::now();
+    let error = Client::connect(&config).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    let line = format!("{error:#}");
+    for word in [&silent_address.to_string(), &babbling_address.to_string(), "refused", "not ZooKeeper's protocol"] {
+        assert!(line.contains(word), "{line}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Nothing is left behind: after a wait that ended in any way there is no node and no watch, by the server's count.
+
+use std::time::Duration;
+
+use lockkeeper_core::{ErrorKind, Result, Wait};
+use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
+use lockkeeper_zookeeper::NewNode;
+
+use super::SERVER;
+use crate::support::{Bench, SOON, until};
+
+const LOCK: &str = "left";
+
+/// Long enough to join and to set every watch, short enough to wait for.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// How often a wait is begun again that a busy server did not answer in its time.
+const ASKS_MAX: u32 = 5;
+
+/// How often the server is asked for its counts, and how long apart, until they are what they must be.
+const LOOKS_MAX: u32 = 1_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// What is asked for, and so what must be waited for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Mutex,
+    Read,
+    Write,
+    Permit,
+    /// Another waits for permits before us.
+    PermitBehindAnother,
+    Permits,
+    Leadership,
+}
+
+const ALL: [Asked; 7] = [
+    Asked::Mutex,
+    Asked::Read,
+    Asked::Write,
+    Asked::Permit,
+    Asked::PermitBehindAnother,
+    Asked::Permits,
+    Asked::Leadership,
+];
+
+/// What keeps others waiting while it lives.
+#[expect(dead_code, reason = "held, not read")]
+enum InTheWay {
+    Mutex(lockkeeper_recipes::MutexGuard),
+    Write(WriteGuard),
+    Read(ReadGuard),
+    Permits(Vec<Permit>, Option<tokio::task::JoinHandle<()>>),
+    Leadership(lockkeeper_recipes::Leadership),
+}
+
+impl Drop for InTheWay {
+    fn drop(&mut self) {
+        if let Self::Permits(_, Some(task)) = self {
+            task.abort();
+        }
+    }
+}
+
+impl Asked {
+    async fn block(self, keeper: &Keeper) -> InTheWay {
+        match self {
+            Self::Mutex => InTheWay::Mutex(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
+            Self::Read => InTheWay::Write(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
+            Self::Write => InTheWay::Read(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
+            Self::Permit | Self::Permits => {
+                InTheWay::Permits(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap(), None)
+            }
+            Self::PermitBehindAnother => {
+                let semaphore = keeper.semaphore(LOCK, 3).unwrap();
+                let held = semaphore.acquire_many(3).await.unwrap();
+                let waits = tokio::spawn(async move { drop(semaphore.acquire().await) });
+                until("another waits for permits", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
+                InTheWay::Permits(held, Some(waits))
+            }
+            Self::Leadership => InTheWay::Leadership(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
+        }
+    }
+
+    /// How many nodes stand in the way; a client that took permits leaves the waiters at some later time.
+    const fn nodes_in_the_way(self) -> usize {
+        match self {
+            Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
+            Self::Permit | Self::Permits => 3,
+            Self::PermitBehindAnother => 4,
+        }
+    }
+
+    /// How many watches the contender in the way sets: one on each of its own nodes and, among the waiters, one on the
+    /// permits.
+    const fn watches_in_the_way(self) -> u64 {
+        match self {
+            Self::Mutex | Self::Read | Self::Write | Self::Leadership => 1,
+            Self::Permit | Self::Permits => 3,
+            Self::PermitBehindAnother => 5,
+        }
+    }
+
+    /// Asks for it, for at most this time; tells whether it was granted.
+    async fn ask(self, keeper: &Keeper, within: Duration) -> Result<bool> {
+        let semaphore = || keeper.semaphore(LOCK, 3);
+        match self {
+            Self::Mutex => keeper.mutex(LOCK)?.lock_timeout(within).await.map(|held| held.is_some()),
+            Self::Read => keeper.rw_lock(LOCK)?.read_timeout(within).await.map(|held| held.is_some()),
+            Self::Write => keeper.rw_lock(LOCK)?.write_timeout(within).await.map(|held| held.is_some()),
+            Self::Permit | Self::PermitBehindAnother => {
+                semaphore()?.acquire_timeout(within).await.map(|held| held.is_some())
+            }
+            Self::Permits => semaphore()?.acquire_many_within(2, Wait::AtMost(within)).await.map(|held| held.is_some()),
+            Self::Leadership => {
+                keeper.election(LOCK)?.campaign_within(Wait::AtMost(within)).await.map(|held| held.is_some())
+            }
+        }
+    }
+}
+
+/// The waiter, and the contender in the way.
+struct Scene {
+    bench: Bench,
+    ann: Keeper,
+    bob: Keeper,
+}
+
+impl Scene {
+    /// None if the test is skipped.
+    async fn set() -> Option<Self> {
+        let bench = Bench::alone(SERVER).await?;
+        let (ann, bob) = (bench.party("").keeper, bench.neighbour("").keeper);
+        Some(Self { bench, ann, bob })
+    }
+
+    /// How many nodes and watches there are when there is only the contender in the way.
+    async fn counts(&self) -> (usize, u64) {
+        (self.bench.ephemerals().await.len(), self.bench.server.watches().await)
+    }
+
+    /// Puts what is asked for out of reach, and waits until its holder has set all its watches.
+    async fn block(&self, asked: Asked) -> InTheWay {
+        let in_the_way = asked.block(&self.bob).await;
+        self.expect_nothing_left(asked).await;
+        in_the_way
+    }
+
+    /// Waits once until the time is up. What a busy server did not answer in that time is asked again.
+    async fn ask_in_vain(&self, asked: Asked) {
+        for _ in 0..ASKS_MAX {
+            match asked.ask(&self.ann, WAIT).await {
+                Ok(granted) => return assert!(!granted, "{asked:?}"),
+                Err(error) => {
+                    let is_unanswered = error.kind() == ErrorKind::ConnectionLost && error.is_transient();
+                    assert!(is_unanswered, "{asked:?}: {error}");
+                }
+            }
+        }
+        panic!("the server answered none of {ASKS_MAX} asks for {asked:?} within {WAIT:?}");
+    }
+
+    /// Waits until there are the nodes and watches of the contender in the way, and no others.
+    async fn expect_nothing_left(&self, asked: Asked) {
+        let expected = (asked.nodes_in_the_way(), asked.watches_in_the_way());
+        let mut counts = (0, 0);
+        for _ in 0..LOOKS_MAX {
+            counts = self.counts().await;
+            if counts == expected {
+                return;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        assert_eq!(counts, expected, "nodes and watches beside what {asked:?} waits for");
+    }
+
+    async fn expect_emptiness(&self, asked: Asked) {
+        until(&format!("nothing at all is left of {asked:?}"), async || self.counts().await == (0, 0)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_leaves_no_node_and_no_watch() {
+    let Some(scene) = Scene::set().await else { return };
+    for asked in ALL {
+        let in_the_way = scene.block(asked).await;
+        for _ in 0..3 {
+            scene.ask_in_vain(asked).await;
+        }
+        scene.expect_nothing_left(asked).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_wait_leaves_no_node_and_no_watch() {
+    let Some(scene) = Scene::set().await else { return };
+    for asked in ALL {
+        let in_the_way = scene.block(asked).await;
+        for millis in [0, 1, 2, 5, 20, 100] {
+            let dropped = tokio::time::timeout(Duration::from_millis(millis), asked.ask(&scene.ann, SOON)).await;
+            assert!(dropped.is_err(), "{asked:?}");
+        }
+        scene.expect_nothing_left(asked).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch() {
+    let Some(scene) = Scene::set().await else { return };
+    let operator = scene.bench.operator().await;
+    for asked in ALL {
+        let in_the_way = scene.block(asked).await;
+        let before = scene.bench.ephemerals().await;
+        let waits = tokio::spawn({
+            let ann = scene.ann.clone();
+            async move { asked.ask(&ann, SOON).await }
+        });
+        scene.bench.until_ephemerals(before.len() + 1).await;
+        let joined = scene.bench.ephemerals().await.into_iter().find(|path| !before.contains(path)).unwrap();
+        operator.delete(&joined, None).await.unwrap();
+        let error = tokio::time::timeout(SOON, waits).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Removed, "{asked:?}: {error}");
+        scene.expect_nothing_left(asked).await;
+        drop(in_the_way);
+        scene.expect_emptiness(asked).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_leaves_no_node_and_no_watch() {
+    let Some(scene) = Scene::set().await else { return };
+    let operator = scene.bench.operator().await;
+    // A foreign contender, in every part of the lock.
+    let base = format!("/lockkeeper/{LOCK}");
+    for path in ["/lockkeeper".to_owned(), base.clone(), format!("{base}/locks"), format!("{base}/leases")] {
+        operator.create(NewNode::persistent(&path)).await.unwrap();
+    }
+    for path in [format!("{base}/x-0000000000"), format!("{base}/locks/x-0000000000")] {
+        operator.create(NewNode::persistent(&path)).await.unwrap();
+    }
+    for asked in ALL {
+        let error = asked.ask(&scene.ann, SOON).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ForeignContender, "{asked:?}: {error}");
+        scene.expect_emptiness(asked).await;
+    }
+}

@@ -1,0 +1,322 @@
+//! Where the queues of a lock lie and what their nodes are called, byte for byte, and what a look at them costs.
+
+use lockkeeper_core::{Advice, Backend, ErrorKind, Lifetime, Mode, Part, Rank, Request, Wait};
+use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
+use lockkeeper_zookeeper::{Client, NewNode};
+
+use super::SERVER;
+use crate::support::waist::{entry, line, queue};
+use crate::support::{Bench, SOON, soon};
+
+const HEX_DIGITS: usize = 32;
+
+async fn children(operator: &Client, path: &str) -> Vec<String> {
+    operator.get_children(path).await.expect("the node is there").0
+}
+
+/// Whether a name is `_c_<uuid>-`, this mark and a sequence number.
+fn is_curators(name: &str, mark: &str) -> bool {
+    let rest = name.strip_prefix("_c_").and_then(|name| name.get(36..));
+    rest.and_then(|rest| rest.strip_prefix('-')).and_then(|rest| rest.strip_prefix(mark)).is_some_and(is_sequence)
+}
+
+/// Whether a name is a ticket's digits, this mark and a sequence number.
+fn is_kazoos(name: &str, mark: &str) -> bool {
+    let (digits, rest) = name.split_at(HEX_DIGITS);
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    is_hex && rest.strip_prefix(mark).is_some_and(is_sequence)
+}
+
+fn is_sequence(digits: &str) -> bool {
+    digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[tokio::test]
+async fn a_semaphores_nodes_are_those_of_curators_semaphore() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
+    let (waiters, permits) = (queue("pool", Part::Waiters), queue("pool", Part::Permits));
+    ann.take(&waiters, Mode::Acquire).await;
+    ann.take(&permits, Mode::Permit).await;
+    let mut parts = children(&operator, "/lockkeeper/pool").await;
+    parts.sort();
+    assert_eq!(parts, ["leases", "locks"]);
+    let waiting = children(&operator, "/lockkeeper/pool/locks").await;
+    assert!(waiting.len() == 1 && is_curators(&waiting[0], "lock-"), "{waiting:?}");
+    let held = children(&operator, "/lockkeeper/pool/leases").await;
+    assert!(held.len() == 1 && is_curators(&held[0], "lease-"), "{held:?}");
+    operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/any-name")).await.unwrap();
+    assert_eq!(ann.modes(&permits).await, [Mode::Permit; 2], "every child counts");
+    assert_eq!(ann.modes(&waiters).await, [Mode::Acquire]);
+}
+
+#[tokio::test]
+async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("?layout=kazoo").await;
+    let operator = bench.operator().await;
+    let (waiters, permits) = (queue("pool", Part::Waiters), queue("pool", Part::Permits));
+    let (_, waiting) = ann.take(&waiters, Mode::Acquire).await;
+    let (ticket, held) = ann.take(&permits, Mode::Permit).await;
+    assert!(is_kazoos(waiting.id.as_str(), "__lock__"));
+    assert_eq!(children(&operator, "/lockkeeper/pool-__lock__").await, [waiting.id.as_str()]);
+    assert_eq!(held.id.as_str(), ticket.to_string());
+    assert_eq!(children(&operator, "/lockkeeper/pool").await, [held.id.as_str()]);
+    assert!(held.view.elsewhere.is_none() && waiting.view.elsewhere.is_none());
+    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
+    let shown: Vec<_> = ann.backend.inspect(&line("pool")).await.unwrap().into_iter().map(|info| info.mode).collect();
+    assert_eq!(shown, [Mode::Permit, Mode::Acquire]);
+    let names: Vec<_> = ann.backend.queues("").await.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["pool"]);
+    ann.leave(&permits, ticket).await;
+    let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
+    assert_eq!(ann.view(&permits).await.elsewhere, Some(Mode::Exclusive), "a lock where permits lie");
+    assert_eq!(ann.view(&waiters).await.elsewhere, Some(Mode::Exclusive));
+    assert!(is_kazoos(lock.id.as_str(), "__lock__"));
+}
+
+#[tokio::test]
+async fn candidates_are_those_of_the_election_recipe_that_is_asked_for() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    for (settings, mark, is_of, shown) in [
+        ("", "latch-", is_curators as fn(&str, &str) -> bool, Mode::Candidate),
+        ("?election=selector", "lock-", is_curators, Mode::Mutex),
+        ("?election=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
+        ("?layout=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
+        ("?layout=kazoo&election=latch", "latch-", is_curators, Mode::Candidate),
+    ] {
+        let ann = bench.neighbouring_waist(settings).await;
+        let (ticket, candidate) = ann.take(&line("leader"), Mode::Candidate).await;
+        assert!(is_of(candidate.id.as_str(), mark), "{settings}: {}", candidate.id);
+        assert_eq!(ann.modes(&line("leader")).await, [shown], "{settings}");
+        ann.leave(&line("leader"), ticket).await;
+        assert!(ann.modes(&line("leader")).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_barrier_have_a_name_of_their_own() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    let (_, member) = ann.take(&line("start"), Mode::Member).await;
+    assert!(is_curators(member.id.as_str(), "member-"), "{}", member.id);
+    assert_eq!(ann.modes(&line("start")).await, [Mode::Member]);
+}
+
+#[tokio::test]
+async fn empty_containers_of_a_semaphore_are_no_mismatch_and_no_junk_and_no_name() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    for part in [Part::Waiters, Part::Permits] {
+        let (ticket, _) = ann.take(&queue("pool", part), Mode::Permit).await;
+        ann.leave(&queue("pool", part), ticket).await;
+    }
+    assert!(ann.backend.queues("").await.unwrap().is_empty());
+    let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
+    assert_eq!((lock.view.elsewhere, lock.view.contenders.len()), (None, 1));
+    assert_eq!(ann.backend.queues("").await.unwrap().len(), 1);
+}
+
+/// What clients asked for, in requests that looks are made of.
+fn lists(bench: &Bench) -> u64 {
+    bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN)
+}
+
+#[tokio::test]
+async fn other_kinds_are_looked_for_only_where_they_can_be() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.waist("").await;
+    let (ticket, _) = ann.take(&line("door"), Mode::Mutex).await;
+    bench.proxy.forget();
+    ann.view(&line("door")).await;
+    assert_eq!(lists(&bench), 1, "a line without parts is listed alone");
+    bench.proxy.forget();
+    let (permit, _) = ann.take(&queue("pool", Part::Permits), Mode::Permit).await;
+    assert_eq!(lists(&bench), 2, "the lock's own node is listed along with the permits");
+    bench.proxy.forget();
+    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
+    assert_eq!(lists(&bench), 2, "a line that shows permits is looked into");
+    ann.leave(&queue("pool", Part::Permits), permit).await;
+    ann.leave(&line("door"), ticket).await;
+}
+
+#[tokio::test]
+async fn several_places_are_one_transaction_and_one_list_and_their_tokens_are_its_own() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.waist("?session_timeout=30s").await;
+    let permits = queue("pool", Part::Permits);
+    ann.take(&permits, Mode::Permit).await;
+    bench.proxy.forget();
+    let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
+    let joined = soon("the places", ann.session.enqueue(&permits, entries)).await.unwrap();
+    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 0);
+    assert_eq!(lists(&bench), 2);
+    let operator = bench.operator().await;
+    let shown = ann.backend.inspect(&permits).await.unwrap();
+    for (turn, one) in (0..).zip(&joined) {
+        let stat = operator.exists(&format!("/lockkeeper/pool/leases/{}", one.id)).await.unwrap().unwrap();
+        assert_eq!((one.token.as_u64(), one.token.turn()), (u64::try_from(stat.czxid).unwrap(), turn));
+        let info = shown.iter().find(|info| info.id == one.id).unwrap();
+        assert_eq!(info.token, Some(one.token), "onlookers see the same token");
+    }
+}
+
+#[tokio::test]
+async fn several_places_whose_reply_is_lost_are_found_and_not_asked_for_twice() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.waist("?session_timeout=30s").await;
+    let permits = queue("pool", Part::Permits);
+    // Nothing of ours stands yet, so that no proof is under way that would lose its reply instead.
+    let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
+    let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
+    let joined = soon("the places", ann.session.enqueue(&permits, entries)).await;
+    lost.happened(SOON).await.unwrap();
+    let joined = joined.unwrap();
+    assert_eq!(joined.len(), 3);
+    assert!(joined.iter().all(|one| one.view.contenders.len() == 3));
+    assert_eq!(ann.view(&permits).await.contenders.len(), 3);
+    bench.until_ephemerals(3).await;
+}
+
+#[tokio::test]
+async fn a_read_beside_a_write_has_its_number_and_its_token_also_when_its_reply_is_lost() {
+    for (settings, mark) in [("?session_timeout=30s", "__READ__"), ("?session_timeout=30s&layout=kazoo", "__rlock__")] {
+        let Some(bench) = Bench::start(SERVER).await else { return };
+        let ann = bench.waist(settings).await;
+        let (_, write) = ann.take(&line("door"), Mode::Write).await;
+        let mut read = entry(Mode::Read);
+        read.rank = Rank::With(write.id.clone());
+        let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
+        let (ticket, read) = ann.take_entry(&line("door"), read).await;
+        lost.happened(SOON).await.unwrap();
+        let sequence = &write.id.as_str()[write.id.as_str().len() - 10..];
+        assert!(read.id.as_str().ends_with(&format!("{mark}{sequence}")), "{}", read.id);
+        assert_eq!(read.token, write.token);
+        let ids: Vec<_> = read.view.contenders.iter().map(|contender| contender.id.clone()).collect();
+        assert_eq!(ids, [write.id.clone(), read.id.clone()]);
+        let mut refused = entry(Mode::Mutex);
+        refused.rank = Rank::With(write.id.clone());
+        let error = ann.session.enqueue_one(&line("door"), refused).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        ann.leave(&line("door"), ticket).await;
+        bench.until_ephemerals(1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outlives_its_session() {
+    for (settings, is_of, mark) in
+        [("", is_curators as fn(&str, &str) -> bool, "lock-"), ("?layout=kazoo", is_kazoos, "__lock__")]
+    {
+        let Some(bench) = Bench::start(SERVER).await else { return };
+        let ann = bench.neighbouring_waist(settings).await;
+        let operator = bench.operator().await;
+        let mut frozen = entry(Mode::Mutex);
+        frozen.lifetime = Lifetime::Persistent { reason: "schema change".into() };
+        let ticket = frozen.ticket;
+        let (_, placed) = ann.take_entry(&line("door"), frozen).await;
+        assert!(is_of(placed.id.as_str(), mark), "{}", placed.id);
+        soon("the close", ann.session.close()).await.unwrap();
+        let path = format!("/lockkeeper/door/{}", placed.id);
+        assert_eq!(operator.exists(&path).await.unwrap().unwrap().ephemeral_owner, 0);
+        // Its own session can do nothing about it any more, and says so.
+        let error = soon("the refusal", ann.session.withdraw(&line("door"), ticket)).await.unwrap_err();
+        assert_ne!(error.advice(), Advice::Permanent, "{error}");
+        let bob = bench.neighbouring_waist(settings).await;
+        let shown = bob.backend.inspect(&line("door")).await.unwrap();
+        assert_eq!((shown[0].frozen.as_deref(), shown[0].session.as_deref()), (Some("schema change"), None));
+        let thawing = bob.session.request(&line("door"), &placed.id, Request::Break { token: placed.token });
+        assert!(soon("the answer", thawing).await.unwrap());
+        assert!(bob.modes(&line("door")).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_read_beside_a_write_that_was_just_deleted_is_not_made() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.waist("").await, bench.neighbouring_waist("").await);
+    let operator = bench.operator().await;
+    let (_, write) = ann.take(&line("door"), Mode::Write).await;
+    let (_, next) = bob.take(&line("door"), Mode::Write).await;
+    // No bytes reach us, so that we cannot know of it.
+    bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
+    operator.delete(&format!("/lockkeeper/door/{}", write.id), None).await.unwrap();
+    let mut read = entry(Mode::Read);
+    read.rank = Rank::With(write.id.clone());
+    let sent = ann.session.enqueue_one(&line("door"), read);
+    bench.proxy.set_flow(Direction::ToClient, Flow::Pass);
+    let error = soon("the refusal", sent).await.unwrap_err();
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent), "{error}");
+    let left: Vec<_> = bob.view(&line("door")).await.contenders.iter().map(|contender| contender.id.clone()).collect();
+    assert_eq!(left, [next.id]);
+}
+
+/// The nodes stay those of Curator's mutex and of its read/write lock, which do not see each other; ours do, on names
+/// that are ours alone.
+#[tokio::test]
+async fn a_mutex_and_the_read_write_lock_of_its_name_are_one_lock_on_our_names_and_two_kinds_on_shared_paths() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party("").keeper, bench.party("").keeper);
+    let operator = bench.operator().await;
+    // A path directly below the base is one of our names, however it is written.
+    for (one, other) in [("door", "door"), ("/lockkeeper/door", "door"), ("door", "/lockkeeper/door")] {
+        let guard = soon("the grant", ann.mutex(one).unwrap().lock()).await.unwrap();
+        let nodes = children(&operator, "/lockkeeper/door").await;
+        assert!(nodes.len() == 1 && is_curators(&nodes[0], "lock-"), "{nodes:?}");
+        let rw_lock = bob.rw_lock(other).unwrap();
+        assert!(soon("the answer", rw_lock.try_read()).await.unwrap().is_none());
+        assert!(soon("the answer", rw_lock.try_write()).await.unwrap().is_none());
+        let waiting = tokio::spawn(async move { rw_lock.write().await });
+        soon("the writer's place", async {
+            while ann.contenders(other).await.unwrap().len() < 2 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        guard.release().await.unwrap();
+        let writing = soon("the grant", waiting).await.unwrap().unwrap();
+        let nodes = children(&operator, "/lockkeeper/door").await;
+        assert!(nodes.len() == 1 && is_curators(&nodes[0], "__WRIT__"), "{nodes:?}");
+        assert!(soon("the answer", ann.mutex(one).unwrap().try_lock()).await.unwrap().is_none());
+        writing.release().await.unwrap();
+    }
+    for shared in ["/fleet/door", "/lockkeeper/deeper/door"] {
+        let guard = soon("the grant", ann.mutex(shared).unwrap().lock()).await.unwrap();
+        let rw_lock = bob.rw_lock(shared).unwrap();
+        for error in [
+            soon("the refusal", rw_lock.read()).await.unwrap_err(),
+            soon("the refusal", rw_lock.write()).await.unwrap_err(),
+        ] {
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent), "{error}");
+        }
+        guard.release().await.unwrap();
+        let reading = soon("the grant", rw_lock.read()).await.unwrap();
+        let error = soon("the refusal", ann.mutex(shared).unwrap().lock()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
+        // The same owner is told the same: the two are not one lock here.
+        let owner = lockkeeper_recipes::OwnerKey::new();
+        let own = soon("the grant", owner.read(&ann.rw_lock(shared).unwrap())).await.unwrap();
+        let error = soon("the refusal", owner.lock(&ann.mutex(shared).unwrap())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KindMismatch, "{error}");
+        drop(own);
+        reading.release().await.unwrap();
+    }
+}
+
+/// An election that is laid out as a mutex is a mutex to all others; in any other layout it is another kind.
+#[tokio::test]
+async fn an_election_stands_in_line_with_mutexes_only_where_it_is_laid_out_as_one() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    for (settings, is_one_lock) in [("?election=latch", false), ("?election=selector", true), ("?election=kazoo", true)]
+    {
+        let (ann, bob) = (bench.party(settings).keeper, bench.party(settings).keeper);
+        let guard = soon("the grant", ann.mutex("leader").unwrap().lock()).await.unwrap();
+        let campaign = soon("the answer", bob.election("leader").unwrap().campaign_within(Wait::No)).await;
+        match (is_one_lock, campaign) {
+            (true, Ok(None)) => {}
+            (false, Err(error)) => assert_eq!(error.kind(), ErrorKind::KindMismatch, "{settings}: {error}"),
+            (_, campaign) => panic!("{settings}: {campaign:?}"),
+        }
+        guard.release().await.unwrap();
+    }
+}

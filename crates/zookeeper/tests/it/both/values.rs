@@ -1,0 +1,145 @@
+//! Values on nodes: how other clients see them, and what becomes of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{ErrorKind, Expected, Mode, Part, QueueName, Value, ValueVersion};
+use lockkeeper_zookeeper::NewNode;
+
+use super::SERVER;
+use crate::support::waist::{Waist, line, queue};
+use crate::support::{Bench, soon, until};
+
+async fn set(waist: &Waist, queue: &QueueName, expected: Expected, value: Option<&[u8]>) -> Option<ValueVersion> {
+    let value = value.map(Arc::from);
+    soon("the write", waist.session.set_value(queue, expected, value)).await.expect("it is written or not")
+}
+
+async fn get(waist: &Waist, queue: &QueueName) -> Option<Value> {
+    soon("the read", waist.session.value(queue)).await.expect("it is read")
+}
+
+#[tokio::test]
+async fn a_value_is_the_nodes_data_as_other_clients_write_and_read_it() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
+    let count = line("count");
+    set(&ann, &count, Expected::Absent, Some(&[0, 0, 0, 7])).await.expect("there is none");
+    let (data, stat) = operator.get_data("/lockkeeper/count").await.unwrap();
+    assert_eq!(&data[..], [0, 0, 0, 7], "as Curator's SharedCount has it");
+    assert_eq!(stat.ephemeral_owner, 0);
+    let seen = get(&ann, &count).await.unwrap();
+    operator.set_data("/lockkeeper/count", vec![0, 0, 0, 8], Some(stat.version)).await.unwrap();
+    assert_eq!(set(&ann, &count, Expected::Version(seen.version), Some(b"9")).await, None);
+    assert_eq!(&get(&ann, &count).await.unwrap().bytes[..], [0, 0, 0, 8]);
+    let permits = queue("pool", Part::Permits);
+    set(&ann, &permits, Expected::Any, Some(b"5")).await;
+    assert_eq!(&operator.get_data("/lockkeeper/pool/leases").await.unwrap().0[..], b"5");
+    let kazoo = bench.neighbouring_waist("?layout=kazoo").await;
+    set(&kazoo, &permits, Expected::Any, Some(b"6")).await;
+    assert_eq!(&operator.get_data("/lockkeeper/pool").await.unwrap().0[..], b"6", "as kazoo has max_leases");
+}
+
+#[tokio::test]
+async fn a_version_is_another_after_a_removal_though_the_node_counts_from_zero_again() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.neighbouring_waist("").await, bench.neighbouring_waist("").await);
+    let barrier = line("barrier");
+    let first = set(&ann, &barrier, Expected::Absent, Some(b"up")).await.unwrap();
+    assert!(set(&ann, &barrier, Expected::Version(first), None).await.is_some());
+    assert_eq!(get(&bob, &barrier).await, None);
+    let second = set(&bob, &barrier, Expected::Absent, Some(b"up")).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(set(&ann, &barrier, Expected::Version(first), None).await, None, "that was another life");
+    assert_eq!(get(&ann, &barrier).await.unwrap().version, second);
+}
+
+#[tokio::test]
+async fn a_value_stays_though_the_containers_of_its_queue_are_reaped() {
+    let Some(bench) = Bench::reaping_every(SERVER, Duration::from_millis(100)).await else { return };
+    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
+    // A leftover of a queue, which the service would delete once a contender has stood there.
+    operator.create(NewNode::container("/lockkeeper")).await.unwrap();
+    operator.create(NewNode::container("/lockkeeper/count")).await.unwrap();
+    set(&ann, &line("count"), Expected::Any, Some(b"7")).await.expect("with any value before");
+    let (ticket, _) = ann.take(&line("count"), Mode::Member).await;
+    ann.leave(&line("count"), ticket).await;
+    // Other queues come and go after it, and their containers with them: the second one in a later round.
+    for other in ["other", "another"] {
+        let (ticket, _) = ann.take(&line(other), Mode::Mutex).await;
+        ann.leave(&line(other), ticket).await;
+        let node = format!("/lockkeeper/{other}");
+        until("the reaping", async || operator.exists(&node).await.unwrap().is_none()).await;
+    }
+    assert_eq!(&get(&ann, &line("count")).await.unwrap().bytes[..], b"7");
+}
+
+#[tokio::test]
+async fn a_value_beside_contenders_is_removed_without_them_and_a_long_name_is_kept() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    for name in ["short".to_owned(), "é".repeat(100)] {
+        let lock = line(&name);
+        let (ticket, _) = ann.take(&lock, Mode::Member).await;
+        assert_eq!(get(&ann, &lock).await, None, "a name is no value");
+        let version = set(&ann, &lock, Expected::Absent, Some(b"go")).await.unwrap();
+        assert_eq!(&get(&ann, &lock).await.unwrap().bytes[..], b"go");
+        let names = lockkeeper_core::Backend::queues(&*ann.backend, "").await.unwrap();
+        assert_eq!(names, std::slice::from_ref(&lock));
+        set(&ann, &lock, Expected::Version(version), None).await.unwrap();
+        assert_eq!(get(&ann, &lock).await, None);
+        assert_eq!(ann.modes(&lock).await, [Mode::Member]);
+        ann.leave(&lock, ticket).await;
+    }
+}
+
+#[tokio::test]
+async fn waits_that_are_dropped_leave_no_watch_at_the_server() {
+    let Some(bench) = Bench::alone(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    let (there, nowhere) = (queue("pool", Part::Permits), queue("nowhere", Part::Permits));
+    let (ticket, _) = ann.take(&there, Mode::Permit).await;
+    set(&ann, &there, Expected::Any, Some(b"5")).await;
+    let value = get(&ann, &there).await.unwrap();
+    let waits = async {
+        for queue in [&there, &nowhere] {
+            let (view, seen) = (ann.view(queue).await, (queue == &there).then_some(value.version));
+            let (mut queue_wait, mut value_wait) =
+                (ann.session.changed(queue, &view), ann.session.value_changed(queue, seen));
+            until("the watches", async || bench.server.watches().await >= 2).await;
+            tokio::select! {
+                biased;
+                _ = &mut queue_wait => panic!("the queue has not changed"),
+                _ = &mut value_wait => panic!("the value has not changed"),
+                // An answer of the service later than those of the waits.
+                _ = ann.view(queue) => {}
+            }
+        }
+    };
+    waits.await;
+    ann.leave(&there, ticket).await;
+    until("the end of the watches", async || bench.server.watches().await == 0).await;
+}
+
+#[tokio::test]
+async fn a_value_that_is_too_long_is_refused_and_nothing_is_made() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    let long = vec![0; lockkeeper_core::VALUE_BYTES_MAX + 1];
+    let error = ann.session.set_value(&line("count"), Expected::Any, Some(Arc::from(long))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    assert_eq!(get(&ann, &line("count")).await, None);
+}
+
+#[tokio::test]
+async fn a_chroot_that_is_not_there_is_named_and_not_asked_for_again_and_again() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.waist("/nowhere").await;
+    bench.proxy.forget();
+    let error = soon("the refusal", ann.session.set_value(&line("count"), Expected::Any, Some(Arc::from(&b"1"[..]))))
+        .await
+        .unwrap_err();
+    assert!(format!("{error:#}").contains("NoNode"), "{error}");
+    let asked = bench.proxy.counts(lockkeeper_faults::proxy::Direction::ToServer);
+    assert!(asked.values().sum::<u64>() < 20, "{asked:?}");
+}

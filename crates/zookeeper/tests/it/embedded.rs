@@ -1,0 +1,20 @@
+//! The tests on the embedded server: those that both servers are for, and those of it alone.
+#![expect(clippy::duplicate_mod, reason = "the same tests run on each server")]
+
+use crate::support::Make;
+
+mod counters;
+
+#[path = "both/faults.rs"]
+mod faults;
+#[path = "both/leftovers.rs"]
+mod leftovers;
+#[path = "both/parts.rs"]
+mod parts;
+#[path = "both/requests.rs"]
+mod requests;
+#[path = "both/values.rs"]
+mod values;
+
+/// The server of the tests in these modules.
+const SERVER: Make = Make::Embedded;

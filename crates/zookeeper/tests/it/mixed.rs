@@ -1,0 +1,10 @@
+//! Fleets that mix ours with real clients of other libraries, on Apache's server.
+
+mod counting;
+mod elections;
+mod fleet;
+mod kinds;
+mod orders;
+mod pairs;
+mod raw;
+mod values;

@@ -1,0 +1,213 @@
+//! The table of `docs/mixed-fleets.md`, pair by pair: one client holds, the other tries; then the other way round.
+//!
+//! The pairs that do not exclude each other are tried too: if one of them changes, the table must change.
+
+use std::time::Duration;
+
+use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
+use lockkeeper_recipes::{Guard, Keeper, kind};
+
+use crate::support::server::can_run;
+use crate::support::{Bench, Make, until};
+
+const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a peer may take to be granted a lock that is free.
+const GRANT_MAX: Duration = Duration::from_secs(10);
+
+/// How long it must have been kept out: clients list and watch in a few milliseconds.
+const KEPT_OUT: Duration = Duration::from_millis(300);
+
+/// One column and row of the tables.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Client {
+    Ours(What),
+    OursAsKazoo(What),
+    Curator(Kind),
+    Kazoo(Kind),
+    Go,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum What {
+    Mutex,
+    Read,
+    Write,
+}
+
+/// A contender that can hold.
+enum Contender {
+    Ours { keeper: Keeper, what: What, held: Option<Held> },
+    Peer { peer: Peer, kind: Kind },
+}
+
+enum Held {
+    Mutex(Guard<kind::Mutex>),
+    Read(Guard<kind::Read>),
+    Write(Guard<kind::Write>),
+}
+
+impl Contender {
+    async fn start(bench: &Bench, party: Client) -> Self {
+        let address = bench.servers();
+        let ours = |settings, what| Self::Ours { keeper: bench.neighbour(settings).keeper, what, held: None };
+        match party {
+            Client::Ours(what) => ours("", what),
+            Client::OursAsKazoo(what) => ours("?layout=kazoo", what),
+            Client::Curator(kind) => {
+                Self::Peer { peer: curator::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(), kind }
+            }
+            Client::Kazoo(kind) => {
+                Self::Peer { peer: kazoo::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(), kind }
+            }
+            Client::Go => {
+                let peer = go::start(&address, PEER_SESSION_TIMEOUT).await.unwrap();
+                Self::Peer { peer, kind: Kind::Mutex }
+            }
+        }
+    }
+
+    /// Tries to take the lock for a while; tells whether it got it.
+    async fn take(&mut self, path: &str, within: Duration) -> bool {
+        match self {
+            Self::Peer { peer, kind } => peer.lock(*kind, path, within).await.unwrap(),
+            Self::Ours { keeper, what, held } => {
+                *held = match what {
+                    What::Mutex => keeper.mutex(path).unwrap().lock_timeout(within).await.unwrap().map(Held::Mutex),
+                    What::Read => keeper.rw_lock(path).unwrap().read_timeout(within).await.unwrap().map(Held::Read),
+                    What::Write => keeper.rw_lock(path).unwrap().write_timeout(within).await.unwrap().map(Held::Write),
+                };
+                held.is_some()
+            }
+        }
+    }
+
+    async fn release(&mut self, path: &str) {
+        match self {
+            Self::Peer { peer, kind } => peer.release(*kind, path).await.unwrap(),
+            Self::Ours { held, .. } => match held.take().expect("it is held") {
+                Held::Mutex(guard) => guard.release().await.unwrap(),
+                Held::Read(guard) => guard.release().await.unwrap(),
+                Held::Write(guard) => guard.release().await.unwrap(),
+            },
+        }
+    }
+}
+
+/// Whether the second is kept out while the first holds.
+async fn keeps_out(bench: &Bench, first: &mut Contender, second: &mut Contender, path: &str) -> bool {
+    assert!(first.take(path, GRANT_MAX).await, "the first is granted a free lock");
+    let came_in = second.take(path, KEPT_OUT).await;
+    first.release(path).await;
+    if came_in {
+        second.release(path).await;
+    }
+    // go-zookeeper cannot stop waiting: its node leaves when its turn has come.
+    until("the path is empty", async || bench.ephemerals_under(path).await == 0).await;
+    !came_in
+}
+
+/// Tries each pair in both orders. `excludes` says what the table says of a pair: the one that holds, and the one that
+/// tries.
+async fn try_table(bench: &Bench, parties: &[Client], excludes: impl Fn(Client, Client) -> bool) {
+    let mut wrong = Vec::new();
+    let mut contenders = Vec::new();
+    for &party in parties {
+        contenders.push((party, Contender::start(bench, party).await, Contender::start(bench, party).await));
+    }
+    for holds in 0..parties.len() {
+        for tries in 0..parties.len() {
+            let path = format!("/pairs/{holds}-{tries}");
+            let (holder, rival) = (parties[holds], parties[tries]);
+            let kept_out = if holds == tries {
+                let (_, first, second) = &mut contenders[holds];
+                keeps_out(bench, first, second, &path).await
+            } else {
+                let [(_, first, _), (_, _, second)] = contenders.get_disjoint_mut([holds, tries]).expect("two of them");
+                keeps_out(bench, first, second, &path).await
+            };
+            if kept_out != excludes(holder, rival) {
+                wrong.push(format!("{holder:?} holds, {rival:?} is kept out: {kept_out}"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mutexes_exclude_one_another_as_the_table_says() {
+    if !can_run(curator::availability().and(kazoo::availability).and(go::availability)) {
+        return;
+    }
+    // go-zookeeper cannot be told to stay below a node.
+    let Some(bench) = Bench::alone(Make::Apache).await else { return };
+    let ours = Client::Ours(What::Mutex);
+    let ours_as_kazoo = Client::OursAsKazoo(What::Mutex);
+    let (curator, with_driver) = (Client::Curator(Kind::Mutex), Client::Curator(Kind::MixedMutex));
+    let (kazoo, with_keyword) = (Client::Kazoo(Kind::Mutex), Client::Kazoo(Kind::MixedMutex));
+    let has_kazoos_names = [ours_as_kazoo, kazoo, with_keyword];
+    try_table(&bench, &[ours, ours_as_kazoo, curator, with_driver, kazoo, with_keyword], |holds, tries| {
+        if tries == curator {
+            // It takes kazoo's names for ones that come after its own.
+            !has_kazoos_names.contains(&holds)
+        } else if tries == kazoo {
+            // It passes over all names but its own.
+            has_kazoos_names.contains(&holds)
+        } else {
+            true
+        }
+    })
+    .await;
+    try_table(&bench, &[ours, curator, with_driver, Client::Go], |_, _| true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_and_writers_exclude_one_another_as_the_table_says() {
+    if !can_run(curator::availability().and(kazoo::availability)) {
+        return;
+    }
+    let Some(bench) = Bench::start(Make::Apache).await else { return };
+    let reads = |party| {
+        matches!(
+            party,
+            Client::Ours(What::Read)
+                | Client::OursAsKazoo(What::Read)
+                | Client::Curator(Kind::Read)
+                | Client::Kazoo(Kind::Read | Kind::MixedRead)
+        )
+    };
+    let beside_curator = [
+        Client::Ours(What::Read),
+        Client::Ours(What::Write),
+        Client::Curator(Kind::Read),
+        Client::Curator(Kind::Write),
+    ];
+    try_table(&bench, &beside_curator, |holds, tries| !(reads(holds) && reads(tries))).await;
+    let beside_kazoo = [
+        Client::Ours(What::Read),
+        Client::Ours(What::Write),
+        Client::Kazoo(Kind::MixedRead),
+        Client::Kazoo(Kind::MixedWrite),
+    ];
+    try_table(&bench, &beside_kazoo, |holds, tries| !(reads(holds) && reads(tries))).await;
+    let as_kazoo = [
+        Client::OursAsKazoo(What::Read),
+        Client::OursAsKazoo(What::Write),
+        Client::Kazoo(Kind::Read),
+        Client::Kazoo(Kind::Write),
+    ];
+    try_table(&bench, &as_kazoo, |holds, tries| !(reads(holds) && reads(tries))).await;
+    let without_ours = [
+        Client::Curator(Kind::Read),
+        Client::Curator(Kind::Write),
+        Client::Kazoo(Kind::MixedRead),
+        Client::Kazoo(Kind::MixedWrite),
+    ];
+    let is_kazoo = |client| matches!(client, Client::Kazoo(_));
+    try_table(&bench, &without_ours, |holds, tries| {
+        // Curator takes kazoo's names for ones that come after its own.
+        let is_seen = is_kazoo(tries) || !is_kazoo(holds);
+        is_seen && !(reads(holds) && reads(tries))
+    })
+    .await;
+}

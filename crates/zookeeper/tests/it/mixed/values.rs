@@ -1,0 +1,209 @@
+//! Barriers and counters that real Curator shares with ours on one path; and kazoo's way of setting a barrier.
+
+use std::time::Duration;
+
+use lockkeeper_core::{ErrorKind, Wait};
+use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
+use lockkeeper_recipes::{Barrier, SharedCounter};
+use lockkeeper_zookeeper::NewNode;
+
+use crate::support::server::can_run;
+use crate::support::{Bench, Make, SOON, soon, until};
+
+const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a wait in vain goes on: clients look and watch in a few milliseconds.
+const IN_VAIN: Duration = Duration::from_millis(300);
+
+/// A name that starts with a slash is a node's path.
+const PATH: &str = "/values/one";
+
+/// None if the test is skipped.
+async fn with_curator() -> Option<(Bench, Peer)> {
+    if !can_run(curator::availability()) {
+        return None;
+    }
+    let bench = Bench::start(Make::Apache).await?;
+    let peer = curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+    Some((bench, peer))
+}
+
+fn barrier(bench: &Bench) -> Barrier {
+    bench.neighbour("").keeper.barrier(PATH).unwrap()
+}
+
+fn counter(bench: &Bench) -> SharedCounter {
+    bench.neighbour("").keeper.shared_counter(PATH).unwrap()
+}
+
+/// Waits until the node of `PATH` is watched.
+async fn until_watched(bench: &Bench, count: usize) {
+    until("the watches", async || bench.watchers(PATH).await >= count).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_that_ours_sets_keeps_curator_until_ours_or_curator_removes_it() {
+    let Some((bench, mut curator)) = with_curator().await else { return };
+    let (setter, waiter) = (barrier(&bench), barrier(&bench));
+    for removed_by_curator in [false, true, false] {
+        assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is not set");
+        setter.set().await.unwrap();
+        assert!(!curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap());
+        assert!(waiter.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
+        if removed_by_curator {
+            let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
+                until_watched(&bench, 1).await;
+                curator.remove_barrier(PATH).await.unwrap();
+            });
+            assert!(gone_on.unwrap().is_some());
+        } else {
+            let (theirs, ours, ()) =
+                tokio::join!(curator.wait_on_barrier(PATH, SOON), waiter.wait_within(Wait::AtMost(SOON)), async {
+                    until_watched(&bench, 2).await;
+                    setter.remove().await.unwrap();
+                });
+            assert!(theirs.unwrap() && ours.unwrap().is_some());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_that_curator_sets_keeps_ours_until_curator_or_ours_removes_it() {
+    let Some((bench, mut curator)) = with_curator().await else { return };
+    let (remover, waiter) = (barrier(&bench), barrier(&bench));
+    for removed_by_ours in [false, true] {
+        curator.set_barrier(PATH).await.unwrap();
+        remover.set().await.unwrap();
+        assert!(waiter.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
+        let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
+            until_watched(&bench, 1).await;
+            match removed_by_ours {
+                true => remover.remove().await.unwrap(),
+                false => curator.remove_barrier(PATH).await.unwrap(),
+            }
+        });
+        assert!(gone_on.unwrap().is_some());
+        assert!(curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap(), "it is gone for Curator too");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_data_is_a_barrier_as_kazoo_sets_it_and_is_deleted_with_it() {
+    let Some(bench) = Bench::start(Make::Apache).await else { return };
+    let (ours, operator) = (barrier(&bench), bench.operator().await);
+    operator.create(NewNode::persistent("/values")).await.unwrap();
+    for sets_it_again in [false, true] {
+        operator.create(NewNode::persistent(PATH)).await.unwrap();
+        assert!(ours.wait_within(Wait::AtMost(IN_VAIN)).await.unwrap().is_none());
+        if sets_it_again {
+            ours.set().await.unwrap();
+            let (data, stat) = operator.get_data(PATH).await.unwrap();
+            assert_eq!((&data[..], stat.version), (&b""[..], 0), "who waits for it sees no change");
+        }
+        let (gone_on, ()) = tokio::join!(ours.wait_within(Wait::AtMost(SOON)), async {
+            until_watched(&bench, 1).await;
+            ours.remove().await.unwrap();
+        });
+        assert!(gone_on.unwrap().is_some());
+        assert_eq!(operator.exists(PATH).await.unwrap(), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_queues_leave_behind_is_no_barrier() {
+    if !can_run(curator::availability().and(kazoo::availability)) {
+        return;
+    }
+    let Some(bench) = Bench::start(Make::Apache).await else { return };
+    let (address, ours) = (bench.servers(), barrier(&bench));
+    let operator = bench.operator().await;
+    let peers = [
+        curator::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
+        kazoo::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
+    ];
+    for mut peer in peers {
+        assert!(peer.lock(Kind::MixedMutex, PATH, SOON).await.unwrap());
+        assert!(
+            ours.wait_within(Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_some(),
+            "a lock in use is none"
+        );
+        peer.release(Kind::MixedMutex, PATH).await.unwrap();
+        assert!(operator.exists(PATH).await.unwrap().is_some(), "it is left behind");
+        assert!(ours.wait_within(Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_some());
+        ours.remove().await.unwrap();
+        operator.delete(PATH, None).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_is_seen_set_and_watched_by_curator_and_ours_alike() {
+    let Some((bench, mut curator)) = with_curator().await else { return };
+    let ours = counter(&bench);
+    let unset = ours.get().await.unwrap();
+    assert_eq!((unset.number(), unset.version()), (0, None));
+    let seen = ours.compare_and_set(unset, -7).await.unwrap().expect("no other client has set it");
+    assert_eq!(curator.shared_count(PATH).await.unwrap(), SharedCount { value: -7, version: 0 });
+
+    // Theirs is told to ours, and makes what ours saw stale.
+    let (changed, ()) = tokio::join!(soon("their change", ours.changed(seen)), async {
+        until_watched(&bench, 2).await;
+        curator.set_shared_count(PATH, i32::MAX).await.unwrap();
+    });
+    let changed = changed.unwrap();
+    assert_eq!(changed.number(), i32::MAX);
+    assert_eq!(ours.compare_and_set(seen, 1).await.unwrap(), None);
+
+    // And the other way round.
+    assert_eq!(curator.shared_count(PATH).await.unwrap().value, i32::MAX);
+    let now = ours.compare_and_set(changed, 12).await.unwrap().expect("it is as it was seen");
+    assert!(curator.shared_count_changed(PATH, SOON).await.unwrap());
+    let told = curator.shared_count(PATH).await.unwrap();
+    assert_eq!(told.value, 12);
+    ours.set(13).await.unwrap();
+    assert!(!curator.try_set_shared_count(PATH, 14).await.unwrap(), "theirs is stale");
+    assert!(curator.shared_count_changed(PATH, SOON).await.unwrap());
+    assert_eq!(curator.shared_count(PATH).await.unwrap().value, 13);
+    assert!(curator.try_set_shared_count(PATH, 14).await.unwrap());
+    assert_eq!(ours.compare_and_set(now, 15).await.unwrap(), None);
+    assert_eq!(ours.get().await.unwrap().number(), 14);
+}
+
+/// Nothing is lost when both count one number up by comparing.
+#[tokio::test(flavor = "multi_thread")]
+async fn counting_up_with_curator_loses_nothing() {
+    const EACH: i32 = 40;
+    let Some((bench, mut curator)) = with_curator().await else { return };
+    let ours = counter(&bench);
+    curator.set_shared_count(PATH, 0).await.unwrap();
+    let theirs = async {
+        for _ in 0..EACH {
+            loop {
+                let seen = curator.shared_count(PATH).await.unwrap();
+                if curator.try_set_shared_count(PATH, seen.value + 1).await.unwrap() {
+                    break;
+                }
+                // A refusal does not tell Curator the number: its watch does.
+                curator.shared_count_changed(PATH, IN_VAIN).await.unwrap();
+            }
+        }
+    };
+    let mine = async {
+        for _ in 0..EACH {
+            loop {
+                let seen = ours.get().await.unwrap();
+                if ours.compare_and_set(seen, seen.number() + 1).await.unwrap().is_some() {
+                    break;
+                }
+            }
+        }
+    };
+    soon("the counting", async { tokio::join!(theirs, mine) }).await;
+    assert_eq!(ours.get().await.unwrap().number(), 2 * EACH);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_of_curators_is_no_counter() {
+    let Some((bench, mut curator)) = with_curator().await else { return };
+    curator.set_barrier(PATH).await.unwrap();
+    assert_eq!(counter(&bench).get().await.unwrap_err().kind(), ErrorKind::InvalidRequest);
+}

@@ -1,4 +1,0 @@
-//! The tests of what is left behind, each with its own embedded server.
-
-#[path = "leftovers.rs"]
-mod leftovers;

@@ -1,4 +1,0 @@
-//! The tests of values, each with its own embedded server.
-
-#[path = "values.rs"]
-mod values;
