@@ -4,8 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::caller::{Caller, TicketHead};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::token::FencingToken;
+
+/// The length of a ticket's text form, in bytes.
+const TICKET_BYTES: usize = 32;
 
 /// The name that a contender gets before it is sent, so that it is found again when the reply is lost.
 ///
@@ -32,9 +36,20 @@ impl Ticket {
         Self(bits)
     }
 
+    /// Reads the text form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_ours = text.len() == TICKET_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        u128::from_str_radix(text, 16).ok().filter(|_| is_ours).map(Self)
+    }
+
     /// Returns the bits.
     pub const fn bits(self) -> u128 {
         self.0
+    }
+
+    /// Returns its first half, by which a nested contender names the one around it.
+    pub const fn head(self) -> TicketHead {
+        TicketHead::from_bits((self.0 >> 64) as u64)
     }
 }
 
@@ -196,12 +211,15 @@ pub struct Entry {
     pub lifetime: Lifetime,
     /// The owner.
     pub owner: Arc<Owner>,
+    /// Whose it is, more closely.
+    pub caller: Caller,
 }
 
 impl Entry {
-    /// Asks for a place at the tail that lives as long as its session.
+    /// Asks for a place at the tail that lives as long as its session, of a caller that is not known more closely.
     pub fn new(ticket: Ticket, mode: Mode, owner: Arc<Owner>) -> Self {
-        Self { ticket, mode, rank: Rank::Tail, lifetime: Lifetime::Session, owner }
+        let (rank, lifetime, caller) = (Rank::Tail, Lifetime::Session, Caller::default());
+        Self { ticket, mode, rank, lifetime, owner, caller }
     }
 }
 
@@ -254,6 +272,8 @@ pub enum Departure {
 pub struct ContenderInfo {
     /// Its identity.
     pub id: ContenderId,
+    /// Its ticket, if its client gives tickets.
+    pub ticket: Option<Ticket>,
     /// What it asks for.
     pub mode: Mode,
     /// Its token, if the service shows it.
@@ -262,6 +282,10 @@ pub struct ContenderInfo {
     pub session: Option<String>,
     /// Its owner, if known.
     pub owner: Option<Owner>,
+    /// What its client has written about it instead, at most 200 bytes; it may be anything.
+    pub label: Option<String>,
+    /// Whose it is, more closely, as far as it is known.
+    pub caller: Caller,
     /// When it joined, in time since 1970-01-01 UTC, if known.
     pub since_unix: Option<Duration>,
     /// When it was granted what it holds, in time since 1970-01-01 UTC, if known. A contender that has waited joined
@@ -278,10 +302,13 @@ impl ContenderInfo {
     pub fn new(id: ContenderId, mode: Mode) -> Self {
         Self {
             id,
+            ticket: None,
             mode,
             token: None,
             session: None,
             owner: None,
+            label: None,
+            caller: Caller::default(),
             since_unix: None,
             granted_unix: None,
             frozen: None,
@@ -344,4 +371,20 @@ pub enum Expected {
     Absent,
     /// The value in this state.
     Version(ValueVersion),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tickets_text_is_read_back_and_begins_with_its_head() {
+        let ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0000_0000_0000_0007);
+        assert_eq!(ticket.to_string(), "0123456789abcdef0000000000000007");
+        assert_eq!(Ticket::parse(&ticket.to_string()), Some(ticket));
+        assert_eq!(ticket.head().to_string(), "0123456789abcdef");
+        for wrong in ["", "7", "0123456789ABCDEF0000000000000007", "+123456789abcdef0000000000000007"] {
+            assert_eq!(Ticket::parse(wrong), None, "{wrong:?}");
+        }
+    }
 }

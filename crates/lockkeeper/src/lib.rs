@@ -140,9 +140,9 @@ pub mod counter {
 /// What [`Keeper::new`] takes, and what the author of a backend needs: the waist, and the decision above it.
 pub mod backend {
     pub use lockkeeper_core::{
-        Backend, BoxFuture, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected, Extent,
-        Freshness, Lifetime, MutexRole, Openable, Opener, Part, QueueView, Rank, Request, Session, SessionBond,
-        Standing, Ticket, Withdrawal,
+        Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected,
+        Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView, Rank,
+        Request, Session, SessionBond, Standing, Ticket, TicketHead, Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }

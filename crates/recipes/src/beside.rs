@@ -1,22 +1,22 @@
 //! An attempt at a place beside a write lock that is held.
 
 use crate::WriteGuard;
-use crate::contend::{Attempt, Granted, Progress, join_beside};
+use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside};
 use crate::shared::{Shared, Stage};
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Operation, QueueName, Result};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result};
 
 /// Asks for a place right behind a writer's, of a mode that the same owner may have too.
 #[derive(Debug)]
 pub(crate) struct Beside<'a> {
     pub(crate) write: &'a WriteGuard,
-    pub(crate) mode: Mode,
+    pub(crate) wanted: OnePlace<'a>,
 }
 
 impl Attempt for Beside<'_> {
     type Granted = Granted;
 
     fn queue(&self) -> &QueueName {
-        self.write.hold().name()
+        self.wanted.queue
     }
 
     /// It is a use of what is held.
@@ -31,7 +31,7 @@ impl Attempt for Beside<'_> {
             return Err(lost_outside(hold.name(), reason));
         }
         let place = self.write.place().expect("a guard that can be borrowed was not released");
-        let granted = join_beside(shared, hold.name(), self.mode, place.session(), hold.contender()).await;
+        let granted = join_beside(shared, &self.wanted, place.session(), hold.contender()).await;
         match (granted, hold.liveness()) {
             // Any other failure has this cause.
             (Err(_), Liveness::Lost(reason)) => Err(lost_outside(hold.name(), reason)),

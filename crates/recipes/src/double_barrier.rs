@@ -5,6 +5,7 @@ mod tests;
 
 use std::fmt;
 
+use crate::calling;
 use crate::contend::{OneRound, RoundGone, grant_by, lost_error, refused};
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
@@ -89,7 +90,8 @@ impl DoubleBarrier {
     /// Waits until enough members have come, for as long as `wait` says, and goes in with them; `None` if the time was
     /// up first, and then it does not count as a member that has come.
     pub async fn enter_within(&self, wait: Wait) -> Result<Option<Entered>> {
-        let attempt = OneRound { queue: &self.lock.queue, members: self.members };
+        let caller = calling::caller(&self.lock.shared, wait);
+        let attempt = OneRound { queue: &self.lock.queue, members: self.members, caller };
         let mut went_in = None;
         let guards = self.lock.grant_all(&attempt, Mode::Member, wait, |inside| {
             went_in = Some(inside.round);

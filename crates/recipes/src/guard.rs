@@ -91,7 +91,7 @@ impl<Kind> Guard<Kind> {
         let waited = granted_at.saturating_duration_since(called_at);
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);
-        let grant = Grant { queue: queue.clone(), id, token, standing };
+        let grant = Grant { queue: queue.clone(), id, ticket: place.ticket(), token, standing };
         let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
@@ -104,6 +104,10 @@ impl<Kind> Guard<Kind> {
     /// Returns the [`Hold`] of this guard. Its clones are cheap, may go anywhere and never release.
     pub fn hold(&self) -> &Hold {
         &self.hold
+    }
+
+    pub(crate) const fn granted_at(&self) -> BootInstant {
+        self.granted_at
     }
 
     /// Returns the grant's token.

@@ -8,12 +8,15 @@ use tokio::sync::watch;
 
 use crate::event::{Event, Observers};
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing};
+use lockkeeper_core::{
+    ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,
+};
 
 /// What was granted, and what may be believed of it.
 pub(crate) struct Grant {
     pub(crate) queue: QueueName,
     pub(crate) id: ContenderId,
+    pub(crate) ticket: Ticket,
     pub(crate) token: FencingToken,
     pub(crate) standing: Arc<dyn Standing>,
 }
@@ -27,6 +30,7 @@ pub struct Hold {
 struct HoldState {
     queue: QueueName,
     id: ContenderId,
+    ticket: Ticket,
     token: FencingToken,
     standing: Arc<dyn Standing>,
     clock: Arc<dyn Clock>,
@@ -48,9 +52,9 @@ impl Hold {
         grant: Grant,
         ends_at: Option<BootInstant>,
     ) -> Self {
-        let Grant { queue, id, token, standing } = grant;
+        let Grant { queue, id, ticket, token, standing } = grant;
         let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
-        let state = HoldState { queue, id, token, standing, clock, observers, ends_at, loss, released, heard };
+        let state = HoldState { queue, id, ticket, token, standing, clock, observers, ends_at, loss, released, heard };
         Self { state: Arc::new(state) }
     }
 
@@ -76,6 +80,12 @@ impl Hold {
     /// Returns our identity in the queue.
     pub fn contender(&self) -> &ContenderId {
         &self.state.id
+    }
+
+    /// Returns our contender's ticket, for a program that runs under this hold:
+    /// [`KeeperBuilder::within`](crate::KeeperBuilder::within).
+    pub fn ticket(&self) -> Ticket {
+        self.state.ticket
     }
 
     /// Returns the grant's token: greater than that of every grant before.

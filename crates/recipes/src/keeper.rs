@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
-use lockkeeper_core::{Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, QueueName, Result, Session};
+use lockkeeper_core::{
+    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Result, Session, Ticket,
+    TicketHead,
+};
 use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
@@ -60,6 +63,7 @@ impl Keeper {
             clock: Arc::new(SystemClock),
             retry: RetryPolicy::default(),
             owner: Owner::this_process(),
+            within: None,
             observers: Observers::default(),
             testing: None,
         }
@@ -227,6 +231,7 @@ pub struct KeeperBuilder {
     clock: Arc<dyn Clock>,
     retry: RetryPolicy,
     owner: Owner,
+    within: Option<TicketHead>,
     observers: Observers,
     testing: Option<Testing>,
 }
@@ -261,6 +266,14 @@ impl KeeperBuilder {
     }
 
     /// Keeps the means to inject faults with the keeper.
+    /// Says that all of this keeper's contenders are nested in the one of this ticket: a program that runs under a lock
+    /// which another process holds for it. Then a search for deadlocks knows both as one.
+    #[must_use]
+    pub fn within(mut self, enclosing: Ticket) -> Self {
+        self.within = Some(enclosing.head());
+        self
+    }
+
     pub(crate) fn testing(mut self, testing: Testing) -> Self {
         self.testing = Some(testing);
         self
@@ -268,12 +281,14 @@ impl KeeperBuilder {
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self { backend, clock, retry, owner, observers, testing } = self;
+        let Self { backend, clock, retry, owner, within, observers, testing } = self;
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             backend,
             clock,
             retry,
             owner: Arc::new(owner),
+            process: ProcessId::this_process(),
+            within,
             observers: Arc::new(observers),
             opener: Opener::new({
                 let keeper = me.clone();

@@ -16,6 +16,7 @@
 
 mod barrier;
 mod beside;
+mod calling;
 mod contend;
 mod counter;
 pub mod decide;

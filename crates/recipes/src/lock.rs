@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, grant_by};
 use crate::event::Event;
 use crate::guard::Guard;
@@ -29,7 +30,8 @@ impl Keeper {
 impl Lock {
     /// Waits for the grant of one place of this mode.
     pub(crate) async fn grant<Kind>(&self, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        self.grant_one(&OnePlace { queue: &self.queue, mode }, mode, wait).await
+        let caller = calling::caller(&self.shared, wait);
+        self.grant_one(&OnePlace { queue: &self.queue, mode, caller }, mode, wait).await
     }
 
     /// Waits for the grant of one place, by this attempt.

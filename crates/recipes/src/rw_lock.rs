@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contend::{join_beside, lost_error};
+use crate::calling;
+use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
@@ -243,7 +244,8 @@ impl WriteGuard {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
-        let granted = join_beside(&shared, &queue, Mode::Read, place.session(), self.hold().contender()).await;
+        let wanted = OnePlace { queue: &queue, mode: Mode::Read, caller: calling::caller(&shared, Wait::No) };
+        let granted = join_beside(&shared, &wanted, place.session(), self.hold().contender()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => granted,
             // Any other failure has this cause.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Permit;
+use crate::calling;
 use crate::contend::{Bound, SomePermits, refused};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
@@ -171,7 +172,8 @@ impl Semaphore {
     /// none is held.
     pub async fn acquire_many_within(&self, wanted: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
         self.check(wanted)?;
-        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound };
+        let caller = calling::caller(&self.lock.shared, wait);
+        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller };
         self.lock.grant_all(&attempt, Mode::Permit, wait, |granted| granted).await
     }
 

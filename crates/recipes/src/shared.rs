@@ -9,7 +9,8 @@ use std::sync::Arc;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, QueueName, Result, Session, Wait,
+    Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result, Session, TicketHead,
+    Wait,
 };
 use tokio::sync::watch;
 
@@ -34,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retry: RetryPolicy,
     pub(crate) owner: Arc<Owner>,
+    pub(crate) process: Option<ProcessId>,
+    /// The contender that everything of this keeper is nested in, if its program says so.
+    pub(crate) within: Option<TicketHead>,
     pub(crate) observers: Arc<Observers>,
     pub(crate) opener: Opener<Arc<dyn Session>>,
     pub(crate) stage: watch::Sender<Stage>,

@@ -6,6 +6,7 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::calling;
 use crate::contend::{InLine, Joined, OnePlace, Resumed, grant_by};
 use crate::guard::{Guard, kind};
 use crate::holds::{OnList, Presence};
@@ -60,7 +61,8 @@ impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let called_at = lock.shared.clock.now();
         let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
-        let wanted = InLine(OnePlace { queue: &lock.queue, mode });
+        let wanted =
+            InLine(OnePlace { queue: &lock.queue, mode, caller: calling::caller(&lock.shared, Wait::Forever) });
         let place = grant_by(&lock.shared, &wanted, Wait::Forever).await.map(granted)?;
         listed.note(Presence::Idle);
         let (place, listed) = (Some(place), Some(listed));
@@ -114,7 +116,7 @@ impl<Kind> Waiting<Kind> {
     /// only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits } = &self.lock;
-        let wanted = OnePlace { queue, mode: self.mode };
+        let wanted = OnePlace { queue, mode: self.mode, caller: calling::caller(shared, wait) };
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
         let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
         let asking = Asking::begin(listed);

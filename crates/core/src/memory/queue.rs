@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::caller::Caller;
 use crate::contender::{
     Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation, Ticket,
 };
@@ -26,6 +27,7 @@ pub(super) struct Stored {
     ticket: Ticket,
     mode: Mode,
     owner: Arc<Owner>,
+    caller: Caller,
     since_unix: Duration,
     granted_unix: Arc<OnceLock<Duration>>,
     frozen: Option<Arc<str>>,
@@ -95,6 +97,7 @@ impl Queues {
             ticket: entry.ticket,
             mode: entry.mode,
             owner: entry.owner,
+            caller: entry.caller,
             since_unix,
             granted_unix: Arc::default(),
             frozen,
@@ -175,9 +178,11 @@ impl Queues {
 
     pub(super) fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {
         let info = |stored: &Stored| ContenderInfo {
+            ticket: Some(stored.ticket),
             token: Some(stored.token),
             session: stored.session.map(|session| session.to_string()),
             owner: Some((*stored.owner).clone()),
+            caller: stored.caller,
             since_unix: Some(stored.since_unix),
             granted_unix: stored.granted_unix.get().copied(),
             frozen: stored.frozen.as_deref().map(str::to_owned),

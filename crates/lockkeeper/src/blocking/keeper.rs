@@ -14,7 +14,7 @@ use crate::{
 
 thread_local! {
     /// This thread, as the owner of what it locks.
-    static THREAD: OwnerKey = OwnerKey::new();
+    static THREAD: OwnerKey = OwnerKey::of_this_thread();
 }
 
 /// Opens a way to the service that `url` names, for threads.

@@ -10,15 +10,16 @@ use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView, Rank,
-    Result, Session, Ticket,
+    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView,
+    Rank, Result, Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OnePlace<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) mode: Mode,
+    pub(crate) caller: Caller,
 }
 
 impl Attempt for OnePlace<'_> {
@@ -67,7 +68,7 @@ impl OnePlace<'_> {
 
     /// Sends the entry.
     pub(super) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
-        send(shared, session, self.queue, self.mode, Rank::Tail)
+        Ok(send(session, self.queue, entry(shared, self.mode, self.caller)?))
     }
 
     /// Waits for the answer to the join.
@@ -83,12 +84,14 @@ impl OnePlace<'_> {
 /// Takes a place right behind one that is held, of a mode that its holder does not exclude.
 pub(crate) async fn join_beside(
     shared: &Shared,
-    queue: &QueueName,
-    mode: Mode,
+    wanted: &OnePlace<'_>,
     session: &Arc<dyn Session>,
     held: &ContenderId,
 ) -> Result<Granted> {
-    let (place, sent) = send(shared, session.clone(), queue, mode, Rank::With(held.clone()))?;
+    let &OnePlace { queue, mode, caller } = wanted;
+    let mut beside = entry(shared, mode, caller)?;
+    beside.rank = Rank::With(held.clone());
+    let (place, sent) = send(session.clone(), queue, beside);
     let Enqueued { id, token, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
     check_standing(queue, &*standing)?;
     Ok(Granted { place, id, token, standing })
@@ -98,13 +101,17 @@ pub(crate) async fn join_beside(
 pub(super) type Sent = (Place, BoxFuture<Result<Enqueued>>);
 
 /// Arms a place and sends its entry, in this order.
-fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, mode: Mode, rank: Rank) -> Result<Sent> {
-    let ticket = Ticket::mint()?;
-    let place = Place::arm(session, queue.clone(), ticket);
-    let mut entry = Entry::new(ticket, mode, shared.owner.clone());
-    entry.rank = rank;
+fn send(session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
+    let place = Place::arm(session, queue.clone(), entry.ticket);
     let sent = place.session.enqueue_one(queue, entry);
-    Ok((place, sent))
+    (place, sent)
+}
+
+/// Makes an entry for the tail of a queue, of this caller.
+pub(super) fn entry(shared: &Shared, mode: Mode, caller: Caller) -> Result<Entry> {
+    let mut entry = Entry::new(Ticket::mint()?, mode, shared.owner.clone());
+    entry.caller = caller;
+    Ok(entry)
 }
 
 /// A place in a queue, with the view that came with it.

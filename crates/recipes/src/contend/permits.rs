@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::line::OnePlace;
+use super::line::{OnePlace, entry};
 use super::persist::{Attempt, Failures, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, kind_mismatch};
@@ -19,8 +19,8 @@ use crate::counter::Count;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, Enqueued, Entry, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
-    QueueView, Result, Session, Standing, Ticket, Value,
+    BoxFuture, Caller, Enqueued, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
+    QueueView, Result, Session, Standing, Value,
 };
 
 /// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
@@ -42,6 +42,7 @@ pub(crate) struct SomePermits<'a> {
     pub(crate) lock: &'a QueueName,
     pub(crate) wanted: u32,
     pub(crate) bound: &'a Bound,
+    pub(crate) caller: Caller,
 }
 
 impl Attempt for SomePermits<'_> {
@@ -54,7 +55,7 @@ impl Attempt for SomePermits<'_> {
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
-        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire };
+        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire, caller: self.caller };
         let sent = waiter.send(shared, session.clone())?;
         let first_look = self.questions(&session);
         let joined = waiter.joined(shared, sent).await?;
@@ -68,7 +69,7 @@ impl Attempt for SomePermits<'_> {
     async fn try_once(&self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
-        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire };
+        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire, caller: self.caller };
         let waiters = session.view(&queue, Freshness::Latest, Extent::Around(None));
         let permits = self.questions(&session);
         let waiters = waiters.await.map_err(|error| error.at(self.lock))?;
@@ -246,12 +247,15 @@ impl SomePermits<'_> {
             return Ok(None);
         }
         let queue = self.permits();
+        // They are granted at once, so there is no wait to give up.
+        let mut caller = self.caller;
+        caller.until_unix = None;
         let mut places = Vec::new();
         let mut entries = Vec::new();
         for _ in 0..self.wanted {
-            let ticket = Ticket::mint()?;
-            places.push(Place::arm(session.clone(), queue.clone(), ticket));
-            entries.push(Entry::new(ticket, Mode::Permit, shared.owner.clone()));
+            let entry = entry(shared, Mode::Permit, caller)?;
+            places.push(Place::arm(session.clone(), queue.clone(), entry.ticket));
+            entries.push(entry);
         }
         let taken = session.enqueue(&queue, entries);
         // Sent after the taking, so that it shows the bound under which the permits were taken.
@@ -329,7 +333,7 @@ mod tests {
     async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_no_request_is_refused() {
         let lock = QueueName::new("door").unwrap();
         let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
-        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound };
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound, caller: Caller::default() };
         assert!(permits.hint(questions(0, None)).await.is_none(), "nothing is noted");
         assert!(permits.hint(questions(0, Some(""))).await.is_none(), "nothing is noted");
         assert!(permits.hint(questions(0, Some("3"))).await.is_none(), "another one is noted");
@@ -337,7 +341,7 @@ mod tests {
         assert!(permits.hint(questions(1, Some("2"))).await.is_some());
         assert!(permits.hint(questions(2, Some("2"))).await.is_some(), "it is worth waiting for a change");
         assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is of another kind, and left alone");
-        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted };
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted, caller: Caller::default() };
         assert!(permits.hint(questions(0, Some("2"))).await.is_none(), "it is no counter");
         assert!(permits.hint(questions(0, Some("\0\0\0\u{2}"))).await.is_some());
     }

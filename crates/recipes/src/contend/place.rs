@@ -11,12 +11,19 @@ use lockkeeper_core::{ContenderId, FencingToken, QueueName, Session, Standing, T
 pub(crate) struct Place {
     pub(super) session: Arc<dyn Session>,
     queue: QueueName,
-    ticket: Option<Ticket>,
+    ticket: Ticket,
+    /// Whether it is still to be withdrawn.
+    is_armed: bool,
 }
 
 impl Place {
     pub(super) fn arm(session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
-        Self { session, queue, ticket: Some(ticket) }
+        Self { session, queue, ticket, is_armed: true }
+    }
+
+    /// Returns its ticket.
+    pub(crate) const fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// Returns the session under which it was taken.
@@ -26,35 +33,28 @@ impl Place {
 
     /// Leaves the queue, and returns the future that is ready when that is certain.
     pub(crate) fn leave(mut self) -> Withdrawal {
-        match self.ticket.take() {
-            Some(ticket) => self.session.withdraw(&self.queue, ticket),
-            None => Withdrawal::done(Ok(())),
-        }
+        self.is_armed = false;
+        self.session.withdraw(&self.queue, self.ticket)
     }
 
     /// Returns a function that leaves the queue without owning the place; leaving twice does nothing.
     pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
         let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
-        move || {
-            if let Some(ticket) = ticket {
-                drop(session.withdraw(&queue, ticket));
-            }
-        }
+        move || drop(session.withdraw(&queue, ticket))
     }
 
     /// Leaves the contender where it is and stops tracking it.
     pub(super) fn keep(mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.session.keep(&self.queue, ticket);
-        }
+        self.is_armed = false;
+        self.session.keep(&self.queue, self.ticket);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
+        if self.is_armed {
             // It goes on in the background, and no caller is left to report to.
-            drop(self.session.withdraw(&self.queue, ticket));
+            drop(self.session.withdraw(&self.queue, self.ticket));
         }
     }
 }

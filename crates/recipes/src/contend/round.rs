@@ -15,8 +15,8 @@ use super::refusal::{check_standing, kind_mismatch, refused, removed};
 use crate::decide;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Enqueued, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket,
-    Value, ValueVersion,
+    BoxFuture, Caller, ContenderId, Enqueued, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session,
+    Ticket, Value, ValueVersion,
 };
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
@@ -94,6 +94,7 @@ impl Rounds {
 pub(crate) struct OneRound<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) members: u32,
+    pub(crate) caller: Caller,
 }
 
 /// A place inside a double barrier.
@@ -137,7 +138,7 @@ impl OneRound<'_> {
     /// Joins the line, and asks for the value after that.
     async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, BoxFuture<Result<Option<Value>>>)> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
-        let member = OnePlace { queue: self.queue, mode: Mode::Member };
+        let member = OnePlace { queue: self.queue, mode: Mode::Member, caller: self.caller };
         let sent = member.send(shared, session.clone())?;
         // Sent right after the join, so the member that completes a round needs no second round trip.
         let value = session.value(self.queue);

@@ -73,7 +73,7 @@ impl MultiLock {
     /// If a hold is lost while it waits for others, it gives up the rest and begins anew, at the tails of the queues.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MultiGuard> {
-        OwnerKey::new().lock_all(self).await
+        OwnerKey::of_this_flow().lock_all(self).await
     }
 
     /// Takes all locks if all are free; `None` if another contender holds one of them or waits for it, and then none is
@@ -94,7 +94,7 @@ impl MultiLock {
     /// Waits until all locks are granted, for as long as `wait` says in all; `None` if the time was up first, and then
     /// none is held. [`Wait::Until`] is read on each keeper's own clock.
     pub async fn lock_within(&self, wait: Wait) -> Result<Option<MultiGuard>> {
-        OwnerKey::new().lock_all_within(self, wait).await
+        OwnerKey::of_this_flow().lock_all_within(self, wait).await
     }
 
     /// Takes all members, one after the other; again if a hold was lost meanwhile.

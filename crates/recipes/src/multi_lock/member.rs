@@ -4,7 +4,7 @@ use crate::contend::OnePlace;
 use crate::lock::Lock;
 use crate::multi_lock::guard::Taken;
 use crate::{Mutex, OwnerKey, RwLock};
-use lockkeeper_core::{Mode, QueueName, Result, Wait};
+use lockkeeper_core::{Caller, Mode, QueueName, Result, Wait};
 
 /// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Member {
     /// Tells whether it looks free, without a write.
     pub(super) async fn looks_free(&self) -> Result<bool> {
         let (lock, mode) = self.wanted();
-        let place = OnePlace { queue: &lock.queue, mode };
+        let place = OnePlace { queue: &lock.queue, mode, caller: Caller::default() };
         place.look(&lock.shared).await.map(|session| session.is_some())
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::beside::{Beside, lost_outside};
+use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::event::Event;
 use crate::guard::kind;
@@ -11,7 +12,7 @@ use crate::lock::{Lock, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::shared::Shared;
 use crate::{Guard, Mutex, MutexGuard, ReadGuard, Reentrant, RwLock, WriteGuard};
-use lockkeeper_core::{Error, ErrorKind, Liveness, Mode, Operation, QueueName, Result, Wait};
+use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
 
 /// An owner within this process, which may lock again what it has.
 ///
@@ -61,7 +62,7 @@ use lockkeeper_core::{Error, ErrorKind, Liveness, Mode, Operation, QueueName, Re
 /// - [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has the lock in a way that keeps out what it
 ///   asks for: as the other kind of lock, or as a reader that asks to write.
 /// - Dropping the future leaves the queue; a task that waits as the same owner then joins at the tail.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 pub struct OwnerKey {
     pub(super) places: Arc<Places>,
@@ -70,7 +71,22 @@ pub struct OwnerKey {
 impl OwnerKey {
     /// Makes an owner that has nothing yet and equals no other.
     pub fn new() -> Self {
-        Self::default()
+        Self::of(calling::new_owner_key())
+    }
+
+    /// Makes an owner for what the calling thread locks. In the queues it is the same flow of control as the thread
+    /// itself.
+    pub fn of_this_thread() -> Self {
+        Self::of(calling::this_thread())
+    }
+
+    /// Makes an owner for one call of the present task or thread.
+    pub(crate) fn of_this_flow() -> Self {
+        Self::of(calling::this_flow())
+    }
+
+    fn of(flow: Option<Flow>) -> Self {
+        Self { places: Arc::new(Places::new(flow)) }
     }
 
     /// Waits for the mutex, however long it takes; at once if this owner has it.
@@ -116,6 +132,7 @@ impl OwnerKey {
         }
         let called_at = lock.shared.clock.now();
         let wait = wait.starting(called_at);
+        let wanted = OnePlace { queue: &lock.queue, mode: Kind::MODE, caller: self.caller(lock, wait) };
         let visit = self.places.visit(lock);
         let Some(turn) = visit.turn(&lock.shared, wait).await else {
             let waited = lock.shared.clock.now().saturating_duration_since(called_at);
@@ -129,11 +146,11 @@ impl OwnerKey {
         let has_other_kind = self.other_kind::<Kind>(lock)?;
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
-                let beside = Beside { write: write.guard(), mode: Kind::MODE };
+                let beside = Beside { write: write.guard(), wanted };
                 lock.grant_one(&beside, Kind::MODE, wait).await?
             }
-            None if has_other_kind => lock.grant_one(&AtOnce { lock, mode: Kind::MODE }, Kind::MODE, wait).await?,
-            None => lock.grant(Kind::MODE, wait).await?,
+            None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait).await?,
+            None => lock.grant_one(&wanted, Kind::MODE, wait).await?,
         };
         let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
         drop(turn);
@@ -150,7 +167,7 @@ impl OwnerKey {
             && let Some(read) = self.places.find::<kind::Read>(lock)
         {
             check_outer(&lock.queue, &read)?;
-            return Err(would_deadlock(lock));
+            return Err(would_deadlock(&lock.queue));
         }
         Ok(None)
     }
@@ -183,6 +200,17 @@ impl OwnerKey {
             || self.places.find::<kind::Write>(lock).is_some()
     }
 
+    /// Describes the caller of a call for a lock that this owner does not have.
+    fn caller(&self, lock: &Lock, wait: Wait) -> Caller {
+        let mut caller = calling::caller(&lock.shared, wait);
+        caller.flow = self.places.flow();
+        // A `run` around this call is nearer, and what this owner has is of the same flow of control anyway.
+        if !calling::is_nested() {
+            caller.within = self.places.newest().map(Ticket::head).or(caller.within);
+        }
+        caller
+    }
+
     /// Returns the write lock beside which this owner may have what it asks for.
     fn writing<Kind: Counted>(&self, lock: &Lock) -> Option<Arc<Held<WriteGuard>>> {
         if Kind::MODE == Mode::Read { self.places.find(lock) } else { None }
@@ -192,21 +220,17 @@ impl OwnerKey {
 /// Wants a place of a lock that the same owner has as one of the other kind: where the two are one lock it would wait
 /// for itself, and where they are strangers that is what it is told, so both at once.
 #[derive(Debug)]
-struct AtOnce<'a> {
-    lock: &'a Lock,
-    mode: Mode,
-}
+struct AtOnce<'a>(OnePlace<'a>);
 
 impl Attempt for AtOnce<'_> {
     type Granted = Granted;
 
     fn queue(&self) -> &QueueName {
-        &self.lock.queue
+        self.0.queue
     }
 
     async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
-        let wanted = OnePlace { queue: &self.lock.queue, mode: self.mode };
-        wanted.try_once(shared).await?.ok_or_else(|| would_deadlock(self.lock))
+        self.0.try_once(shared).await?.ok_or_else(|| would_deadlock(self.0.queue))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
@@ -215,9 +239,9 @@ impl Attempt for AtOnce<'_> {
 }
 
 /// Returns the error for a lock that could be granted only after the same owner gives up what it has.
-fn would_deadlock(lock: &Lock) -> Error {
+fn would_deadlock(queue: &QueueName) -> Error {
     let message = "the same owner already has this lock in a way that excludes this call: it would wait for itself";
-    Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(&lock.queue)
+    Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, message).at(queue)
 }
 
 /// Refuses to share a hold that was lost.
@@ -225,6 +249,12 @@ fn check_outer<Kind>(queue: &QueueName, outer: &Held<Guard<Kind>>) -> Result<()>
     match outer.guard().hold().liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
         Liveness::Lost(reason) => Err(lost_outside(queue, reason)),
+    }
+}
+
+impl Default for OwnerKey {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -11,7 +11,8 @@ use tokio::sync::OwnedMutexGuard;
 use crate::guard::{Guard, kind};
 use crate::lock::Lock;
 use crate::shared::Shared;
-use lockkeeper_core::{Mode, QueueName, Result, Wait};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Flow, Mode, QueueName, Result, Ticket, Wait};
 
 /// A kind of hold that one owner may have several guards of.
 pub(crate) trait Counted: Sized + 'static {
@@ -47,8 +48,9 @@ impl Counted for kind::Write {
 }
 
 /// All that one owner has.
-#[derive(Default)]
 pub(super) struct Places {
+    /// The owner's flow of control, for those who look at the queues.
+    flow: Option<Flow>,
     locks: Mutex<BTreeMap<LockKey, Entry>>,
     /// The owner of the enclosing `run`, whose holds count too.
     outer: Option<Arc<Self>>,
@@ -82,9 +84,26 @@ pub(crate) struct OwnPlace {
 pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
 
 impl Places {
+    /// Starts the places of an owner that is this flow of control.
+    pub(super) const fn new(flow: Option<Flow>) -> Self {
+        Self { flow, locks: Mutex::new(BTreeMap::new()), outer: None }
+    }
+
     /// Starts the places of an owner inside another one.
-    pub(super) fn inside(outer: Arc<Self>) -> Self {
-        Self { locks: Mutex::default(), outer: Some(outer) }
+    pub(super) fn inside(outer: Arc<Self>, flow: Option<Flow>) -> Self {
+        Self { outer: Some(outer), ..Self::new(flow) }
+    }
+
+    /// Returns the flow of control of this owner.
+    pub(super) const fn flow(&self) -> Option<Flow> {
+        self.flow
+    }
+
+    /// Returns the ticket of the hold that was granted last, if this owner has one.
+    pub(super) fn newest(&self) -> Option<Ticket> {
+        // A hold that is dropped here for the last time locks the map again.
+        let places: Vec<_> = self.locks().values().map(|entry| entry.place.clone()).collect();
+        places.iter().filter_map(|place| place.newest()).max().map(|(_, ticket)| ticket)
     }
 
     /// Returns what this owner, or an owner around it, has of this kind.
@@ -126,6 +145,17 @@ impl Places {
 
     fn locks(&self) -> MutexGuard<'_, BTreeMap<LockKey, Entry>> {
         unpoisoned(&self.locks)
+    }
+}
+
+impl OwnPlace {
+    /// Returns when the newest of its holds was granted, and its ticket.
+    fn newest(&self) -> Option<(BootInstant, Ticket)> {
+        fn granted<Kind: Counted>(slot: &Slot<Kind>) -> Option<(BootInstant, Ticket)> {
+            let held = unpoisoned(slot).upgrade()?;
+            Some((held.guard.granted_at(), held.guard.hold().ticket()))
+        }
+        [granted(&self.mutex), granted(&self.read), granted(&self.write)].into_iter().flatten().max()
     }
 }
 

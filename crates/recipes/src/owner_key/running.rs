@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::calling;
 use crate::owner_key::places::Places;
 use crate::{Guard, Hold, OwnerKey, Reentrant};
 use lockkeeper_core::Result;
@@ -18,9 +19,9 @@ impl OwnerKey {
     /// Makes the owner of a `run` that begins here.
     pub(crate) fn of_this_run() -> Self {
         match RUNNING.try_with(Self::clone) {
-            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places)) },
+            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places, calling::this_flow())) },
             // No `run` is around us.
-            Err(_) => Self::new(),
+            Err(_) => Self::of_this_flow(),
         }
     }
 
@@ -34,7 +35,8 @@ impl OwnerKey {
         Work: FnOnce(Hold) -> Running,
         Running: Future<Output = Output>,
     {
-        RUNNING.scope(self, held.run(work)).await
+        let ticket = held.hold().ticket();
+        RUNNING.scope(self, calling::nested(ticket, held.run(work))).await
     }
 }
 
