@@ -72,7 +72,9 @@ async fn describe_all(
                 Err(error) if error.is(ErrorCode::NoNode) => {}
                 // The contender stands there nevertheless.
                 Err(error) if error.is(ErrorCode::NoAuth) => {
-                    infos.push(ContenderInfo::new(contender.id.clone(), contender.mode));
+                    let mut info = ContenderInfo::new(contender.id.clone(), contender.mode);
+                    info.ticket = contender.ticket;
+                    infos.push(info);
                 }
                 Ok(_) => return Err(ClientError::unexpected(OpCode::GetData, path.shown())),
                 Err(error) => return Err(error),
@@ -100,7 +102,10 @@ fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> ContenderInfo {
     let mut info = ContenderInfo::new(contender.id.clone(), contender.mode);
     info.token = own_token(ours.as_ref(), stat);
     info.session = (stat.ephemeral_owner != 0).then(|| format!("{:#x}", stat.ephemeral_owner));
+    info.ticket = contender.ticket;
     info.owner = ours.as_ref().map(ContenderData::owner);
+    info.caller = ours.as_ref().map(ContenderData::caller).unwrap_or_default();
+    info.label = if ours.is_none() { owner::label(data) } else { None };
     info.since_unix = ours.as_ref().map(ContenderData::since_unix).or(made_at);
     info.frozen = ours.and_then(|data| data.frozen);
     info.revocation = owner::read_request(data);

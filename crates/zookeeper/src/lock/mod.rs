@@ -2,6 +2,7 @@
 
 mod backend;
 mod belief;
+mod caller_data;
 mod change;
 mod departure;
 mod examine;

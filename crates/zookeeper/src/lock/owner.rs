@@ -1,9 +1,13 @@
 //! The data of our nodes, which says who their owner is: compact JSON, for people and for `show`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::{Entry, FencingToken, Lifetime, Owner, Revocation};
+use lockkeeper_core::{Caller, Entry, FencingToken, Lifetime, Owner, Revocation};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::lock::caller_data::CallerData;
 
 /// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
@@ -28,6 +32,12 @@ pub(super) struct ContenderData {
     /// That its owner is asked to give up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revoke: Option<RevokeData>,
+    /// Whose it is, more closely.
+    #[serde(flatten)]
+    caller: CallerData,
+    /// What other versions and other programs have written; it stays when the data is written again.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -49,6 +59,9 @@ const WORD_BYTES_MAX: usize = 200;
 /// How much of a reason is stored, in bytes: a sentence or two.
 const REASON_BYTES_MAX: usize = 1_000;
 
+/// The room for the data of most nodes, in bytes, so that it is allocated once.
+const USUAL_BYTES: usize = 256;
+
 impl ContenderData {
     /// Describes an entry that is about to be made. `shared` is the token of the contender whose place it is to share;
     /// `turn` tells it from the others of its transaction.
@@ -66,6 +79,8 @@ impl ContenderData {
             grant: shared.map(FencingToken::as_u64),
             turn: shared.map_or(turn, FencingToken::turn),
             revoke: None,
+            caller: CallerData::of(&entry.caller),
+            others: BTreeMap::new(),
         }
     }
 
@@ -75,11 +90,17 @@ impl ContenderData {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("strings and numbers are JSON")
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        serde_json::to_writer(&mut bytes, self).expect("strings and numbers are JSON");
+        bytes
     }
 
     pub(super) fn owner(&self) -> Owner {
         Owner::new(self.host.as_str(), self.pid, self.command.as_str())
+    }
+
+    pub(super) fn caller(&self) -> Caller {
+        self.caller.caller()
     }
 
     pub(super) const fn since_unix(&self) -> Duration {
@@ -97,7 +118,7 @@ impl ContenderData {
         self.grant.or_else(made_by).and_then(|grant| FencingToken::new(grant, self.turn))
     }
 
-    /// Asks the owner to give up, in place of an earlier request.
+    /// Asks the owner to give up, in place of an earlier request. What else is written there stays.
     #[must_use]
     pub(super) fn with_request(self, revocation: &Revocation) -> Self {
         let revoke = RevokeData {
@@ -121,6 +142,12 @@ pub(super) fn read_request(data: &[u8]) -> Option<Revocation> {
     }
 }
 
+/// Reads what another client has written into its node, such as its address; it may be anything.
+pub(super) fn label(data: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(data).ok().filter(|text| !text.is_empty() && data != REVOKE)?;
+    Some(shortened(text, WORD_BYTES_MAX))
+}
+
 fn shortened(word: &str, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(word.len())).rev().find(|&end| word.is_char_boundary(end)).unwrap_or(0);
     word[..end].to_owned()
@@ -130,7 +157,7 @@ fn shortened(word: &str, bytes_max: usize) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use lockkeeper_core::{Mode, Ticket};
+    use lockkeeper_core::{Flow, Mode, Ticket};
 
     use super::*;
 
@@ -178,12 +205,41 @@ mod tests {
     }
 
     #[test]
+    fn a_request_keeps_whose_it_is_and_what_another_version_has_written() {
+        let text = concat!(
+            r#"{"host":"h","pid":1,"command":"c","since":0,"proc":"00000000000000ab","flow":"t3","#,
+            r#""until":1750000000123,"later":{"a":[1]},"trace":"x"}"#
+        );
+        let read = ContenderData::read(text.as_bytes()).unwrap();
+        assert_eq!(read.caller().flow, Flow::parse("t3"));
+        assert_eq!(String::from_utf8(read.to_bytes()).unwrap(), text);
+        let asked = ContenderData::read(&read.with_request(&Revocation::default()).to_bytes()).unwrap();
+        assert_eq!((asked.caller(), &asked.others), (read_again(text).caller(), &read_again(text).others));
+        assert_eq!(asked.others.keys().collect::<Vec<_>>(), ["later", "trace"]);
+        let strange = read_again(&text.replace("\"t3\"", "[7]"));
+        assert_eq!((strange.owner(), strange.caller().flow), (Owner::new("h", 1, "c"), None));
+    }
+
+    fn read_again(text: &str) -> ContenderData {
+        ContenderData::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
     fn those_of_one_transaction_are_told_apart_by_their_turn() {
         let data = |turn| ContenderData::of(&entry(Owner::new("h", 1, "c")), Duration::ZERO, None, turn);
         let text = String::from_utf8(data(2).to_bytes()).unwrap();
         assert!(text.ends_with(r#""since":0,"turn":2}"#), "{text}");
         assert_eq!(data(2).token(9), FencingToken::new(9, 2));
         assert_eq!(data(0).token(9), FencingToken::new(9, 0));
+    }
+
+    #[test]
+    fn what_another_client_has_written_is_its_label_as_far_as_it_is_text() {
+        assert_eq!(label(b"127.0.0.1").as_deref(), Some("127.0.0.1"));
+        assert_eq!(label("é".repeat(300).as_bytes()), Some("é".repeat(100)));
+        for none in [&b""[..], REVOKE, b"\xff\xfe"] {
+            assert_eq!(label(none), None);
+        }
     }
 
     #[test]
