@@ -219,7 +219,9 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
     if listing.is_requested(name) {
         info.revocation = request::read(directory, name.ticket);
     }
+    info.ticket = Some(name.ticket);
     info.owner = name.owner();
+    info.caller = name.caller();
     // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
     // access is set when it is granted what it asks for, and by nothing else.
     if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use crate::base::Base;
-use crate::entry_name::{self, EntryName};
+use crate::entry_name::EntryName;
 use crate::shared_files::{self, Access, Patience};
 use crate::site::Site;
 
@@ -114,7 +114,7 @@ fn sort_in(file_name: &CStr, listing: &mut Listing) {
             if shared_files::is_temporary(text) || first_of_batch(text).is_some() {
                 listing.temporaries.push(text.to_owned());
             } else if let Some(ticket) = text.strip_prefix(REQUEST_PREFIX) {
-                listing.requested.extend(entry_name::parse_ticket(ticket));
+                listing.requested.extend(Ticket::parse(ticket));
             } else if text == value_name(Part::Line) {
                 listing.has_lasting_value = true;
             }

@@ -1,12 +1,20 @@
-//! A contender's file name, which is all that is stored of it: place in line, ticket, mode and owner.
+//! A contender's file name, which is all that is stored of it: place in line, ticket, mode, owner and caller.
 //!
 //! `<number, 20 digits>[_<rank, 16 hexadecimal digits>]-<ticket, 32 hexadecimal digits>-<what>-<pid>-<host>-<command>`,
-//! where `<what>` is `<mode>[@gate|@permits][+frozen]`. Since the name holds everything, a user who may list a queue's
-//! directory sees its contenders, and needs no further system call and no further right.
+//! where `<what>` is `<mode>[@gate|@permits][+frozen]`. Marks of the caller (`caller_marks`) may follow behind another
+//! dash. They come last, since a version that knows none takes them for a part of the command, and still sees the
+//! contender: with a mark in `<what>` it would see none, and grant the lock twice.
+//!
+//! Since the name holds everything, a user who may list a queue's directory sees its contenders, and needs no further
+//! system call and no further right.
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderId, Entry, FencingToken, Lifetime, Mode, Owner, Part, Ticket};
+use lockkeeper_core::{
+    Caller, Contender, ContenderId, Entry, FencingToken, Lifetime, Mode, Owner, Part, ProcessId, Ticket,
+};
+
+use crate::caller_marks::{self, MARKS_BYTES_MAX};
 
 /// The width of the number, in digits: as wide as the greatest 64-bit number, so that names sort as numbers do.
 const NUMBER_DIGITS: usize = 20;
@@ -14,15 +22,14 @@ const NUMBER_DIGITS: usize = 20;
 /// The width of a rank, in hexadecimal digits.
 const RANK_DIGITS: usize = 16;
 
-/// The width of the ticket, in hexadecimal digits.
-const TICKET_DIGITS: usize = 32;
-
 /// The longest host, in bytes of its encoded form: a label of the domain name system has 63.
 const HOST_BYTES_MAX: usize = 63;
 
 /// The longest command, in bytes of its encoded form, so that the whole name stays within the 255 bytes of a file name:
-/// 37 (number and rank) + 32 + 24 (what) + 10 (pid) + 63 + 84 and five dashes.
-const COMMAND_BYTES_MAX: usize = 84;
+/// 37 (number and rank) + 32 + 24 (what) + 10 (pid) + 63 + 40, five dashes and 44 (marks). Earlier versions wrote up to
+/// 84, and no marks.
+const COMMAND_BYTES_MAX: usize = 40;
+const _: () = assert!(37 + 32 + 24 + 10 + HOST_BYTES_MAX + COMMAND_BYTES_MAX + 5 + MARKS_BYTES_MAX == 255);
 
 /// How far up the gap to the next contender of the same token a new one is put, as a fraction of the gap: room for
 /// eight within one another, or for ten thousand beside one another.
@@ -82,6 +89,7 @@ impl EntryName {
         encode_cut(&entry.owner.host, HOST_BYTES_MAX, &mut file_name);
         file_name.push('-');
         encode_cut(&entry.owner.command, COMMAND_BYTES_MAX, &mut file_name);
+        caller_marks::push(&entry.caller, &mut file_name);
         Self { position, ticket: entry.ticket, part, mode: entry.mode, is_frozen, file_name: file_name.into() }
     }
 
@@ -89,7 +97,7 @@ impl EntryName {
     pub(crate) fn parse(file_name: &str) -> Option<Self> {
         let mut parts = file_name.splitn(6, '-');
         let position = parse_position(parts.next()?)?;
-        let ticket = parse_ticket(parts.next()?)?;
+        let ticket = Ticket::parse(parts.next()?)?;
         let (mode, part, is_frozen) = parse_what(parts.next()?)?;
         let _pid: u32 = parts.next().filter(|digits| is_number(digits, digits.len()))?.parse().ok()?;
         let (_host, _command) = (parts.next()?, parts.next()?);
@@ -120,7 +128,20 @@ impl EntryName {
     pub(crate) fn owner(&self) -> Option<Owner> {
         let mut parts = self.file_name.splitn(6, '-').skip(3);
         let pid = parts.next()?.parse().ok()?;
-        Some(Owner::new(decode(parts.next()?), pid, decode(parts.next()?)))
+        let (host, rest) = (parts.next()?, parts.next()?);
+        let (command, _marks) = rest.split_once('-').unwrap_or((rest, ""));
+        Some(Owner::new(decode(host), pid, decode(command)))
+    }
+
+    /// Reads whose it is. A process is its host and pid here. What outlives its process is of no caller.
+    pub(crate) fn caller(&self) -> Caller {
+        if self.is_frozen {
+            return Caller::default();
+        }
+        let marks = self.file_name.splitn(7, '-').nth(6);
+        let mut caller = marks.map(caller_marks::parse).unwrap_or_default();
+        caller.process = self.owner().map(|owner| ProcessId::on_host(&owner.host, owner.pid));
+        caller
     }
 }
 
@@ -162,12 +183,6 @@ fn parse_position(text: &str) -> Option<Position> {
     };
     let number = Some(number).filter(|digits| is_number(digits, NUMBER_DIGITS))?;
     Some(Position { token: FencingToken::new(number.parse().ok()?, 0)?, rank })
-}
-
-/// Reads a ticket as names carry it.
-pub(crate) fn parse_ticket(text: &str) -> Option<Ticket> {
-    let digits = Some(text).filter(|digits| digits.len() == TICKET_DIGITS && is_hexadecimal(digits))?;
-    Some(Ticket::from_bits(u128::from_str_radix(digits, 16).ok()?))
 }
 
 fn parse_what(text: &str) -> Option<(Mode, Part, bool)> {
@@ -236,6 +251,9 @@ fn decode(encoded: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use lockkeeper_core::Flow;
     use proptest::prelude::*;
 
     use super::*;
@@ -258,6 +276,38 @@ mod tests {
         assert_eq!(name.as_str(), "00000000000000000042-00000000000000000000000000000007-mutex-4121-web%2D3-backup.sh");
         assert_eq!(EntryName::parse(name.as_str()), Some(name.clone()));
         assert_eq!(name.owner(), Some(Owner::new("web-3", 4121, "backup.sh")));
+    }
+
+    #[test]
+    fn a_name_says_whose_it_is_behind_the_command() {
+        let mut entry = entry("web-3", "backup.sh");
+        entry.caller.flow = Flow::parse("t17");
+        entry.caller.until_unix = Some(Duration::from_millis(1_750_000_000_123));
+        let name = EntryName::compose(tail(42), Part::Line, &entry);
+        assert!(name.as_str().ends_with("-4121-web%2D3-backup.sh-t17+u1977420dc7b"), "{}", name.as_str());
+        let read = EntryName::parse(name.as_str()).unwrap();
+        assert_eq!(read.owner(), Some(Owner::new("web-3", 4121, "backup.sh")));
+        entry.caller.process = Some(ProcessId::on_host("web-3", 4121));
+        assert_eq!(read.caller(), entry.caller);
+    }
+
+    /// As versions before the marks wrote it: the command is longer than it is cut to now.
+    #[test]
+    fn a_name_without_marks_is_of_a_known_process_and_nothing_else() {
+        let command = "c".repeat(84);
+        let name = compose(42, "h", "c").as_str().replace("-h-c", &format!("-h-{command}"));
+        let read = EntryName::parse(&name).unwrap();
+        let owner = Owner::new("h", 4121, command);
+        let mut expected = Caller::default();
+        expected.process = Some(ProcessId::on_host("h", 4121));
+        assert_eq!((read.owner(), read.caller()), (Some(owner), expected));
+    }
+
+    #[test]
+    fn what_is_frozen_is_of_no_caller() {
+        let mut entry = entry("h", "c");
+        entry.lifetime = Lifetime::Persistent { reason: "moving house".into() };
+        assert_eq!(EntryName::compose(tail(42), Part::Line, &entry).caller(), Caller::default());
     }
 
     #[test]
@@ -358,12 +408,15 @@ mod tests {
             let owner = Arc::new(Owner::new(host.clone(), u32::MAX, command.clone()));
             let mut entry = Entry::new(Ticket::from_bits(7), Mode::Candidate, owner);
             entry.lifetime = Lifetime::Persistent { reason: "".into() };
+            entry.caller.flow = Flow::parse("t99999999999");
+            entry.caller.within = Some(Ticket::from_bits(u128::MAX).head());
+            entry.caller.until_unix = Caller::until_of_ms(9_999_999_999_999);
             let name = EntryName::compose(tail(i64::MAX as u64).behind(None).unwrap(), Part::Permits, &entry);
             prop_assert!(name.as_str().len() <= 255);
             let owner = EntryName::parse(name.as_str()).unwrap().owner().unwrap();
             prop_assert!(host.starts_with(&owner.host) && command.starts_with(&owner.command));
             if host.len() <= 21 { prop_assert_eq!(owner.host, host); }
-            if command.len() <= 28 { prop_assert_eq!(owner.command, command); }
+            if command.len() <= 13 { prop_assert_eq!(owner.command, command); }
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | `counter` | the numbers, for all queues; one flush to disk in a thousand |
 //! | `queues/<name>/.enter` | its flock admits one entrant at a time |
 //! | `queues/<name>/.name` | the lock's name, where the directory's is a digest |
-//! | `queues/<name>/<number>[_<rank>]-<ticket>-<mode>[@<part>][+frozen]-<pid>-<host>-<command>` | a contender: a pipe, or a regular file if it is to outlive its process |
+//! | `queues/<name>/<number>[_<rank>]-<ticket>-<mode>[@<part>][+frozen]-<pid>-<host>-<command>[-<marks>]` | a contender: a pipe, or a regular file if it is to outlive its process |
 //! | `queues/<name>/.ask-<ticket>` | the request that was left for that contender |
 //! | `queues/<name>/.value-<part>` | the value of a queue; a semaphore's goes with its last contender |
 //! | `queues/<name>/.new-…` | what is being prepared, or was when its maker died |
@@ -26,6 +26,7 @@ compile_error!("the file backend is for Linux only for now: it needs tee(2) and 
 mod attempt;
 mod backend;
 mod base;
+mod caller_marks;
 mod changes;
 mod counter;
 mod default_directory;

@@ -10,8 +10,6 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Gid;
 
-use crate::entry_name;
-
 /// The prefix of names that are being prepared and that other processes ignore.
 pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
 
@@ -259,7 +257,7 @@ pub(crate) fn temporary_name() -> Result<String, Errno> {
 /// Tells whether a name is one that [`temporary_name`] mints. Others that begin so are not ours: the directory may be
 /// one that its user has other files in.
 pub(crate) fn is_temporary(name: &str) -> bool {
-    name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|ticket| entry_name::parse_ticket(ticket).is_some())
+    name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|ticket| Ticket::parse(ticket).is_some())
 }
 
 /// Removes something that was being prepared beside the locks. If its maker is alive it makes another one.
