@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-use lockkeeper::ServiceUrl;
+use lockkeeper::backend::Ticket;
+use lockkeeper::{KeeperBuilder, ServiceUrl};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -27,6 +28,9 @@ pub(crate) struct Held {
     pub(crate) name: String,
     /// Where its runner answers.
     pub(crate) hold: String,
+    /// The ticket of its contender; absent in the lists of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ticket: Option<String>,
     /// The directory of a service of files: a different spelling of its path is the same directory, and a directory
     /// that has replaced it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,10 +41,10 @@ pub(crate) struct Held {
 type Directory = (u64, u64);
 
 impl Held {
-    /// Notes a lock that is held: its service, its name, and where its runner answers.
-    pub(crate) fn new(service: String, name: String, hold: String) -> Self {
+    /// Notes a lock that is held: its service, its name, where its runner answers, and its contender's ticket.
+    pub(crate) fn new(service: String, name: String, hold: String, ticket: Ticket) -> Self {
         let directory = directory_of(&service);
-        Self { service, name, hold, directory }
+        Self { service, name, hold, ticket: Some(ticket.to_string()), directory }
     }
 
     fn is_in(&self, service: &str) -> bool {
@@ -90,6 +94,18 @@ impl HeldLocks {
         }
     }
 
+    /// Says that what this keeper asks for is nested in the innermost of them.
+    pub(crate) fn nest(&self, keeper: KeeperBuilder) -> KeeperBuilder {
+        match self.innermost() {
+            Some(enclosing) => keeper.within(enclosing),
+            None => keeper,
+        }
+    }
+
+    fn innermost(&self) -> Option<Ticket> {
+        Ticket::parse(self.0.last()?.ticket.as_deref()?)
+    }
+
     /// Returns the variable for a command that runs under one more lock.
     pub(crate) fn variable_with(mut self, held: Held) -> (OsString, OsString) {
         self.0.push(held);
@@ -131,7 +147,7 @@ mod tests {
     use crate::run::hold_socket::HoldSocket;
 
     fn held(service: &str, name: &str, hold: &str) -> Held {
-        Held::new(service.to_owned(), name.to_owned(), hold.to_owned())
+        Held::new(service.to_owned(), name.to_owned(), hold.to_owned(), Ticket::from_bits(7))
     }
 
     #[test]
@@ -141,6 +157,12 @@ mod tests {
         assert_eq!(name, "LOCKKEEPER_HELD");
         let expected = vec![held("file:/a", "x", "@1"), held("file:/b", "y \"é\"", "@2")];
         assert_eq!(HeldLocks::parse(text.to_str().unwrap()).0, expected);
+        assert_eq!(HeldLocks::parse(text.to_str().unwrap()).innermost(), Some(Ticket::from_bits(7)));
+        for (ticket, hidden) in [("", "as before there were tickets"), (r#","ticket":"x""#, "no ticket")] {
+            let earlier = format!(r#"[{{"service":"a","name":"b","hold":"@1"{ticket}}}]"#);
+            assert_eq!(HeldLocks::parse(&earlier).0.len(), 1, "{hidden}");
+            assert_eq!(HeldLocks::parse(&earlier).innermost(), None, "{hidden}");
+        }
         for strange in ["", "x", "{}", "[1]", "[{\"service\":\"a\"}]"] {
             assert_eq!(HeldLocks::parse(strange), HeldLocks::default(), "{strange}");
         }

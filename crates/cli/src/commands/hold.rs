@@ -27,8 +27,9 @@ pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
     let voice = Arc::new(Voice::new(talk(global)));
     log::listen(voice.clone());
-    let keeper = settings.keeper()?.observer(voice.clone()).build();
-    HeldLocks::around_us().refuse(&keeper.service(), name.as_str())?;
+    let held = HeldLocks::around_us();
+    let keeper = held.nest(settings.keeper()?).observer(voice.clone()).build();
+    held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
     let wait = wait_of(&args.claim, settings.acquire_timeout);
     let claim = Claim::new(&keeper, &args.claim)?;

@@ -36,8 +36,8 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::ours(format!("cannot start a process that watches over the command: {error}")))?;
     let voice = Arc::new(Voice::new(if args.quiet { Talk::Quiet } else { talk(global) }));
     log::listen(voice.clone());
-    let keeper = settings.keeper()?.owner(owner(&args.command)).observer(voice.clone()).build();
     let held = HeldLocks::around_us();
+    let keeper = held.nest(settings.keeper()?).owner(owner(&args.command)).observer(voice.clone()).build();
     held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
     let wait = wait_of(&args.claim, settings.acquire_timeout);
@@ -281,7 +281,8 @@ impl Run {
 
     /// Tells the command what it runs under. Its own URL and config variables pass through as they are.
     fn environment(&self, hold: &Hold, address: OsString) -> Vec<(OsString, OsString)> {
-        let held = Held::new(self.keeper.service(), hold.name().to_string(), address.to_string_lossy().into_owned());
+        let socket = address.to_string_lossy().into_owned();
+        let held = Held::new(self.keeper.service(), hold.name().to_string(), socket, hold.ticket());
         let text = |name: &str, value: String| (OsString::from(name), OsString::from(value));
         vec![
             text("LOCKKEEPER_NAME", hold.name().to_string()),

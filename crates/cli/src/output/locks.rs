@@ -1,5 +1,6 @@
 //! A lock with its holders and waiters, as `ls` and `show` print it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper::backend::decide;
@@ -71,20 +72,24 @@ impl ShownLock {
         let mut title = ["", "STATE", "MODE", "TOKEN", "HERE"].map(str::to_owned).to_vec();
         title.extend(is_held_known.then(|| "HELD".to_owned()));
         title.push("OWNER".to_owned());
+        let callers = callers(contenders);
+        let is_caller_known = callers.iter().any(Option::is_some);
+        title.extend(is_caller_known.then(|| "CALLER".to_owned()));
         if contenders.iter().any(|contender| contender.who.note().is_some()) {
             title.push("NOTE".to_owned());
         }
-        let row = |contender: &Contender| {
+        let row = |(contender, caller): (&Contender, Option<String>)| {
             let state = if contender.state == State::Holder { "holder" } else { "waiter" };
             let token = contender.who.token.clone().unwrap_or_else(|| "-".to_owned());
             let position = contender.position.to_string();
             let mut row = vec![position, state.to_owned(), contender.who.mode.to_owned(), token, contender.who.age()];
             row.extend(is_held_known.then(|| contender.who.held().unwrap_or_else(|| "-".to_owned())));
             row.push(contender.who.name());
+            row.extend(is_caller_known.then(|| caller.unwrap_or_else(|| "-".to_owned())));
             row.extend(contender.who.note());
             row
         };
-        let rows: Vec<_> = std::iter::once(title).chain(contenders.iter().map(row)).collect();
+        let rows: Vec<_> = std::iter::once(title).chain(contenders.iter().zip(callers).map(row)).collect();
         format!("{}\n{}", one_line(&format!("{name} ({kind}, {service})")), table(&rows))
     }
 
@@ -100,6 +105,19 @@ impl ShownLock {
         };
         ageless(self) == ageless(other)
     }
+}
+
+/// Says of each contender whose it is. A flow of control is named where it tells the contenders of one process apart.
+fn callers(contenders: &[Contender]) -> Vec<Option<String>> {
+    let mut of_process = BTreeMap::<&str, usize>::new();
+    for process in contenders.iter().filter_map(|contender| contender.who.process.as_deref()) {
+        *of_process.entry(process).or_default() += 1;
+    }
+    let caller = |Contender { who, .. }: &Contender| {
+        let others = who.process.as_deref().and_then(|process| of_process.get(process)).is_some_and(|&count| count > 1);
+        who.caller(who.flow.as_deref().filter(|_| others))
+    };
+    contenders.iter().map(caller).collect()
 }
 
 /// Returns the text of `ls`; nothing at all for no locks.
@@ -135,10 +153,10 @@ pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
 }
 
 fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<Contender> {
-    let contender = |(position, (info, holds)): (usize, (&ContenderInfo, bool))| Contender {
-        position: position + 1,
-        state: if holds { State::Holder } else { State::Waiter },
-        who: Who::new(info, now_unix),
+    let contender = |(position, (info, holds)): (usize, (&ContenderInfo, bool))| {
+        let who = Who::new(info, now_unix);
+        let (state, who) = if holds { (State::Holder, who.granted()) } else { (State::Waiter, who) };
+        Contender { position: position + 1, state, who }
     };
     queue.iter().zip(decide::holders(queue)).enumerate().map(contender).collect()
 }
@@ -146,6 +164,7 @@ fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<Contender> {
 #[cfg(test)]
 mod tests {
     use lockkeeper::ContenderId;
+    use lockkeeper::backend::{Flow, FlowKind, ProcessId, TicketHead};
 
     use super::*;
 
@@ -169,11 +188,13 @@ mod tests {
             "name": "nightly", "kind": "mutex", "service": "file:/x",
             "contenders": [
                 {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
-                 "session": "s1", "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "revocation": null,
+                 "session": "s1", "label": null, "ticket": null, "process": null, "flow": null, "within": null,
+                 "until": null, "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "revocation": null,
                  "owner": {
                      "host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"
                  }},
                 {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
+                 "label": null, "ticket": null, "process": null, "flow": null, "within": null, "until": null,
                  "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "revocation": null},
             ],
         });
@@ -210,6 +231,42 @@ mod tests {
 
     fn contender(id: &str, mode: Mode) -> ContenderInfo {
         ContenderInfo::new(ContenderId::new(id), mode)
+    }
+
+    #[test]
+    fn whose_a_contender_is_is_shown_where_it_is_known() {
+        let mut queue = ["c1", "c2", "c3", "c4"].map(|id| contender(id, Mode::Mutex));
+        for (number, info) in queue.iter_mut().enumerate().take(2) {
+            info.caller.process = ProcessId::parse("00000000000000ab");
+            info.caller.flow = Flow::new(FlowKind::Task, number as u64);
+            info.caller.within = TicketHead::parse("0123456789abcdef").filter(|_| number == 1);
+            info.caller.until_unix = Some(NOW + Duration::from_secs(8));
+        }
+        // The only one of its process.
+        queue[3].caller.process = ProcessId::parse("00000000000000cd");
+        queue[3].caller.flow = Flow::parse("h1");
+        queue[2].label = Some("127.0.0.1\n".to_owned());
+        let shown = ShownLock::new("x", "file:/x".to_owned(), &queue, NOW);
+        assert_eq!(
+            shown.text(),
+            "x (mutex, file:/x)\n\
+             \u{20}  STATE   MODE   TOKEN  HERE  OWNER  CALLER                            NOTE\n\
+             1  holder  mutex  -      -     c1     t0\n\
+             2  waiter  mutex  -      -     c2     t1, in 0123456789abcdef, 8s left\n\
+             3  waiter  mutex  -      -     c3     -                                 says 127.0.0.1\\n\n\
+             4  waiter  mutex  -      -     c4     -\n"
+        );
+        let json = serde_json::to_value(&shown).unwrap();
+        assert_eq!(json["contenders"][3]["flow"], "h1");
+        let (holder, waiter, foreign) = (&json["contenders"][0], &json["contenders"][1], &json["contenders"][2]);
+        assert_eq!((&waiter["process"], &waiter["flow"]), (&"00000000000000ab".into(), &"t1".into()));
+        assert_eq!(
+            (&waiter["within"], &waiter["until"]),
+            (&"0123456789abcdef".into(), &"2025-06-15T15:08:58.250Z".into())
+        );
+        assert!(holder["until"].is_null() && holder["within"].is_null(), "what a holder waited for is over");
+        assert!(foreign["process"].is_null() && foreign["flow"].is_null());
+        assert_eq!(foreign["label"], "127.0.0.1\n");
     }
 
     #[test]

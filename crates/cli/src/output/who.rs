@@ -15,6 +15,19 @@ pub(crate) struct Who {
     pub(super) token: Option<String>,
     session: Option<String>,
     owner: Option<Owner>,
+    /// What a client that tells no owner has written.
+    label: Option<String>,
+    ticket: Option<String>,
+    pub(super) process: Option<String>,
+    /// Its flow of control within the process.
+    pub(super) flow: Option<String>,
+    /// The first half of the ticket of the contender that it is nested in.
+    within: Option<String>,
+    /// When its caller gives up.
+    until: Option<String>,
+    /// How long that is from now.
+    #[serde(skip)]
+    left: Option<Duration>,
     /// How long it has been in the queue.
     age_ms: Option<u64>,
     /// How long it has held what it asks for, if that is known.
@@ -53,6 +66,13 @@ impl Who {
                 command: owner.command.clone(),
                 since: info.since_unix.map(date),
             }),
+            label: info.label.clone(),
+            ticket: info.ticket.map(|ticket| ticket.to_string()),
+            process: info.caller.process.map(|process| process.to_string()),
+            flow: info.caller.flow.map(|flow| flow.to_string()),
+            within: info.caller.within.map(|within| within.to_string()),
+            until: info.caller.until_unix.map(date),
+            left: info.caller.until_unix.map(|until| until.saturating_sub(now_unix)),
             age_ms: info.since_unix.map(|since| millis(now_unix.saturating_sub(since))),
             held_ms: info.granted_unix.map(|granted| millis(now_unix.saturating_sub(granted))),
             frozen: info.frozen.clone(),
@@ -61,6 +81,21 @@ impl Who {
                 .as_ref()
                 .map(|revocation| Revocation { why: revocation.why.clone(), within_ms: revocation.within.map(millis) }),
         }
+    }
+
+    /// Leaves out when its caller would have given up: it holds what it has waited for.
+    #[must_use]
+    pub(super) fn granted(self) -> Self {
+        Self { until: None, left: None, ..self }
+    }
+
+    /// Says in few words whose it is, as far as it is known: the flow of control, if it is to be named, the contender
+    /// around it, and how long it still waits.
+    pub(super) fn caller(&self, flow: Option<&str>) -> Option<String> {
+        let within = self.within.as_ref().map(|within| format!("in {within}"));
+        let left = self.left.map(|left| format!("{} left", brief(left)));
+        let words: Vec<_> = [flow.map(str::to_owned), within, left].into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Names it as text.
@@ -99,11 +134,13 @@ impl Who {
         if let Some(reason) = &self.frozen {
             return Some(format!("frozen: {reason}"));
         }
-        self.revocation.as_ref().map(|Revocation { why, within_ms }| {
+        let label = || self.label.as_ref().map(|label| format!("says {label}"));
+        let asked = self.revocation.as_ref().map(|Revocation { why, within_ms }| {
             let within = within_ms.map(|within_ms| format!(" within {:?}", Duration::from_millis(within_ms)));
             let why = why.as_ref().map(|why| format!(": {why}"));
             format!("asked to give up{}{}", within.unwrap_or_default(), why.unwrap_or_default())
-        })
+        });
+        asked.or_else(label)
     }
 
     pub(super) fn as_holder(&self) -> String {

@@ -51,6 +51,26 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
     assert!(refused.stderr.contains(place.locks().to_str().unwrap()), "{refused:?}");
 }
 
+#[test]
+fn a_nested_run_is_shown_within_the_one_around_it_also_by_what_runs_deeper() {
+    let place = Place::new();
+    let nested = place.script(
+        "outer",
+        r#""$LOCKKEEPER" run inner -- sh -c '
+            for name in outer inner; do "$LOCKKEEPER" show "$name" --json; done
+            "$LOCKKEEPER" run -w 1m innermost -- "$LOCKKEEPER" show innermost --json'"#,
+    );
+    let shown = serde_json::Deserializer::from_str(&nested.stdout).into_iter::<serde_json::Value>();
+    let shown: Vec<_> = shown.map(|lock| lock.unwrap()["contenders"][0].clone()).collect();
+    assert_eq!(shown.len(), 3, "{nested:?}");
+    let head = |shown: &serde_json::Value| shown["ticket"].as_str().unwrap()[..16].to_owned();
+    assert!(shown[0]["within"].is_null());
+    assert_eq!(shown[1]["within"], head(&shown[0]).as_str());
+    assert_eq!(shown[2]["within"], head(&shown[1]).as_str());
+    assert!(shown.iter().all(|shown| shown["process"].is_string() && shown["flow"].is_string()), "{shown:?}");
+    assert!(shown[2]["until"].is_null(), "what a holder waited for is over");
+}
+
 /// A place with three locks that are held, and what a shell prints for a line there.
 struct Prompt {
     place: Place,
