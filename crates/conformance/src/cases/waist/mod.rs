@@ -1,6 +1,7 @@
 //! The waist's own calls and views, without a recipe or as an onlooker has them.
 
 mod bonds;
+mod callers;
 mod calls;
 mod changes;
 mod names;
@@ -18,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
     [
         calls::cases(),
         observation::cases(),
+        callers::cases(),
         names::cases(),
         parts::cases(),
         ranks::cases(),

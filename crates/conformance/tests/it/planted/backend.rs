@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure, Enqueued,
-    Entry, Expected, Extent, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank, Request,
-    Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
+    Enqueued, Entry, Expected, Extent, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank,
+    Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -146,6 +146,7 @@ impl BuggySession {
     fn spoilt(&self, mut entry: Entry) -> Entry {
         match self.bug() {
             Bug::RanksAtTheTail => entry.rank = Rank::Tail,
+            Bug::ForgetsCallers => entry.caller = Caller::default(),
             Bug::PersistsNothing => entry.lifetime = Lifetime::Session,
             _ => {}
         }

@@ -28,6 +28,7 @@ pub(crate) enum Bug {
     CutsLongNames,
     NamesAllQueues,
     ShowsOnlyTheHolder,
+    ForgetsCallers,
     ClosesNothing,
     ReleaseAnswersTooSoon,
     // The parts of a lock, shared places and those that outlive their session.
