@@ -6,7 +6,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderId, Fencing, Operation, QueueName, Removal, Result, StoppedHolder,
 };
@@ -32,15 +32,19 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     /// Fails.
     fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>>;
 
-    /// Returns the clock that the clients read.
-    fn clock(&self) -> Arc<dyn Clock>;
+    /// Returns the clock that the clients read: the system's, if the fixture gives them no other.
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
 
     /// Tells whether this kind of harm can be done here. If not, a case that needs it is skipped by name, or left out
     /// if by the service's capabilities it [cannot happen](FaultKind::can_happen).
     fn can_inflict(&self, kind: FaultKind) -> bool;
 
     /// Returns how long the session of a client that is cut off can live at most; `None` if it does not end.
-    fn session_timeout(&self) -> Option<Duration>;
+    fn session_timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Names all that the service still stores for any queue, as the service itself counts it, not the backend.
     ///

@@ -36,10 +36,6 @@ impl Fixture for MemoryFixture {
         Box::pin(std::future::ready(Ok(client)))
     }
 
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
-    }
-
     fn can_inflict(&self, kind: FaultKind) -> bool {
         kind != FaultKind::Wipe
     }

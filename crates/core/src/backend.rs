@@ -120,7 +120,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     fn bond(&self) -> &SessionBond;
 
     /// Returns how long the service keeps this session without a sign of life; `None` where sessions have no timeout.
-    fn timeout(&self) -> Option<SessionTimeout>;
+    fn timeout(&self) -> Option<SessionTimeout> {
+        None
+    }
 
     /// Tells whether an unanswered request to a queue waits for another process that is just entering it, and not for
     /// the service. Then a caller with no time left knows that the lock was not free.

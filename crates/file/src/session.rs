@@ -6,8 +6,8 @@ use std::task::Poll;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
-    Extent, Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond,
-    SessionTimeout, Standing, Ticket, Value, ValueVersion, Withdrawal,
+    Extent, Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, Standing,
+    Ticket, Value, ValueVersion, Withdrawal,
 };
 
 use crate::base::Base;
@@ -84,10 +84,6 @@ impl Session for FileSession {
 
     fn is_held_up(&self, queue: &QueueName) -> bool {
         self.inner.table().is_held_up(queue)
-    }
-
-    fn timeout(&self) -> Option<SessionTimeout> {
-        None
     }
 
     fn view(&self, queue: &QueueName, _freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, run};
-use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
 use lockkeeper_file::FileBackend;
 use tempfile::TempDir;
@@ -40,19 +39,11 @@ impl Fixture for FileFixture {
         Box::pin(std::future::ready(opened))
     }
 
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
-    }
-
     /// A waiter watches the pipe of the contender ahead. It sees the pipe end when the owner's
     /// process closes it, or when the owner notices that its name was removed; the owner of a removed name notices that
     /// only when it looks.
     fn can_inflict(&self, kind: FaultKind) -> bool {
         matches!(kind, FaultKind::RemoveContender | FaultKind::Wipe)
-    }
-
-    fn session_timeout(&self) -> Option<Duration> {
-        None
     }
 
     /// All files and directories below the directory of queues, of any kind.

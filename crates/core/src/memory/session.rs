@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
+use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
 use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::contender::{
@@ -98,10 +98,6 @@ struct MemorySession {
 impl Session for MemorySession {
     fn bond(&self) -> &SessionBond {
         &self.bond
-    }
-
-    fn timeout(&self) -> Option<SessionTimeout> {
-        None
     }
 
     /// It shows no more than it must, so that every recipe is tried with views that leave contenders out.

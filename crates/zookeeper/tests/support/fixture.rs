@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Fault, FaultKind, Fixture};
-use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Part, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
 use lockkeeper_faults::zookeeper::{self, Ensemble, Server, Setup};
@@ -182,10 +182,6 @@ impl Fixture for ZooKeeperFixture {
             let client = ZooKeeperClient { service, addresses, chroot, way, ways, turn, backend };
             Ok(Arc::new(client) as Arc<dyn suite::Client>)
         })
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
     }
 
     fn can_inflict(&self, kind: FaultKind) -> bool {
