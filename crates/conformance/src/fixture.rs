@@ -37,8 +37,8 @@ pub trait Fixture: Debug + Send + Sync + 'static {
         Arc::new(SystemClock)
     }
 
-    /// Tells whether this kind of harm can be done here. If not, a case that needs it is skipped by name, or left out
-    /// if by the service's capabilities it [cannot happen](FaultKind::can_happen).
+    /// Tells whether this kind of harm can be done here. If not, a case that needs it is left out if by the service's
+    /// capabilities it [cannot happen](FaultKind::can_happen), and else skipped by name.
     fn can_inflict(&self, kind: FaultKind) -> bool;
 
     /// Returns how long the session of a client that is cut off can live at most; `None` if it does not end.
@@ -48,7 +48,8 @@ pub trait Fixture: Debug + Send + Sync + 'static {
 
     /// Names all that the service still stores for any queue, as the service itself counts it, not the backend.
     ///
-    /// It must be empty at the end of each case.
+    /// It must be empty at the end of each case. The value of a semaphore's permits is not named: a backend need not
+    /// remove it.
     ///
     /// # Errors
     ///
@@ -154,7 +155,8 @@ pub enum FaultKind {
     LoseReply,
     /// [`Fault::RemoveContender`]. The contender's own process hears of it when it looks.
     RemoveContender,
-    /// [`Fault::RemoveContender`] is told at once to all waiters: those behind it, and the removed one itself.
+    /// [`Fault::RemoveContender`] is told at once to all waiters: those behind it, and the removed one itself. It is
+    /// offered beside [`FaultKind::RemoveContender`] where the removal is [`Removal::Told`].
     TellOfRemoval,
     /// [`Fault::Restart`].
     Restart,

@@ -14,6 +14,8 @@
 //! }
 //! ```
 //!
+//! `examples/toy_backend.rs` is a whole backend with its fixture, in one short file.
+//!
 //! Each case is a sentence about behaviour. A case that needs harm which the fixture cannot do is shown as ignored,
 //! with the reason. A case about harm that cannot happen to the service is left out. Random cases print their seed;
 //! [`SEED_VARIABLE`] in the environment repeats them.

@@ -42,14 +42,20 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// States what is promised here.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Opens a new session, in no order with other sessions. If the future is dropped, the session is closed.
+    /// Opens a new session, in no order with other sessions. If the future is dropped, the session is closed; so it is
+    /// when the last reference to it is dropped.
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>>;
 
     /// Shows the contenders in the queues of a lock, first contender first, as far as they may be known; empty if there
-    /// is no such lock. Of a semaphore it shows the permits, and then the contenders that wait for some.
+    /// is no such lock. Of a semaphore it shows the permits, and then the contenders that wait for some. Whichever part
+    /// `queue` names, it shows all parts of the lock. Of each contender that this library made, the ticket,
+    /// the owner, the caller and `since_unix` are known.
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>>;
 
-    /// Names the queues that exist and whose names begin with `prefix`, in the order of their names.
+    /// Names the locks that have contenders and whose names begin with `prefix`: each once, as [`Part::Line`], in the
+    /// order of their names.
+    ///
+    /// [`Part::Line`]: crate::Part::Line
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
 
     /// Removes what killed processes have left, where the service does not do so by itself and this user may. What
@@ -108,7 +114,8 @@ impl SessionTimeout {
 ///
 /// - Errors: transient if the connection is broken, permanent if the service refuses us. A call that changes something
 ///   and may have taken effect returns the advice [`Unknown`](crate::Advice::Unknown). A wait fails only with the kind
-///   [`Lost`](crate::ErrorKind::Lost) if the session was lost, or permanently if the service refuses us.
+///   [`Lost`](crate::ErrorKind::Lost) if the session was lost, or permanently if the service refuses us. Where this
+///   process closed the session itself, the kind may be [`Closed`](crate::ErrorKind::Closed), permanently.
 /// - Cancellation: dropping the future of a read changes nothing, and that of a wait leaves no watch behind. A write
 ///   may take effect all the same.
 /// - Order: a read shows all writes, of every client, that were acknowledged before the call, or a later state. A wait
@@ -146,6 +153,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     ///
     /// Transient if it did not take effect, unknown if it may have: then the tickets find the entries again. After a
     /// connection loss it looks for the tickets under the same session, else it fails.
+    /// [`Removed`](crate::ErrorKind::Removed), permanent, if an entry asks for a place beside a contender
+    /// ([`Rank::With`](crate::Rank::With)) that is not in the queue.
     /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if there are too many entries; transient if the
     /// service has no room for them now, as when its memory is full.
     ///
@@ -167,16 +176,21 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>>;
 
-    /// Waits until a queue looks otherwise than `seen`, and shows it.
+    /// Waits until a queue looks otherwise than `seen`, and shows it; both views are whole. The contenders,
+    /// [`elsewhere`](QueueView::elsewhere) and the connection count; what was asked of a contender does not.
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>>;
 
-    /// Sends a request to a contender of any client; `false` if it is not there, or has another token.
+    /// Sends a request to a contender of any client; `false` if it is not in this queue, or has another token.
+    ///
+    /// A second request to yield replaces the first. [`Unsupported`](crate::ErrorKind::Unsupported), permanent, for a
+    /// request that this backend does not know.
     fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>>;
 
     /// Reads the value of a queue; `None` if it has none.
     ///
-    /// A queue has at most one value of at most [`VALUE_BYTES_MAX`] bytes, which lives until it is removed. The value
-    /// of a semaphore's permits may go when no contender holds a permit or waits for one.
+    /// Each part of a lock has at most one value of at most [`VALUE_BYTES_MAX`] bytes. It needs no contender, is none,
+    /// and lives until it is removed. Only that of a semaphore's permits may go earlier: when the last contender leaves
+    /// that held a permit or waited for one.
     fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>>;
 
     /// Writes the value of a queue, or removes it, if it is as `expected`; returns the new state if it was. Of writers
@@ -200,15 +214,19 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Takes an entry out of its queue, whether or not its join was ever answered.
     ///
     /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped.
-    /// Withdrawing a ticket twice, or one that never took effect, does nothing.
+    /// Withdrawing a ticket twice, or one that never took effect, does nothing; nor does it touch another queue, or
+    /// another part of the lock. Afterwards the standing is lost, for any reason. A contender that was broken or
+    /// removed need not be withdrawn: the service keeps nothing of it until then.
     ///
     /// The service may know of a loss before this process does. If it answers that the entry was gone already, for any
     /// reason but a withdrawal, the report is an error of kind [`Lost`](crate::ErrorKind::Lost) with that reason. The
-    /// same error is reported if the service ended the session before there was an answer.
+    /// same error is reported if the service ended the session before there was an answer. Where this process learns of
+    /// each loss at once, from the standing, there is nothing to report.
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal;
 
     /// Stops tracking an entry that outlives its session: it stands until it is broken, costs this session nothing, and
-    /// its standing reports nothing any more. Has no effect on any other entry.
+    /// its standing need report nothing any more. Has no effect on any other entry, and none at all where a contender
+    /// costs its session nothing.
     fn keep(&self, queue: &QueueName, ticket: Ticket);
 
     /// Ends the session, and with it every contender made under it, after all earlier calls on this session. Dropping

@@ -88,7 +88,8 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
     /// Returns the liveness of the session that the place depends on.
     fn bond(&self) -> &SessionBond;
 
-    /// Returns what may be believed now.
+    /// Returns what may be believed now. The place is lost with its session, and when the contender leaves the queue in
+    /// any way.
     fn liveness(&self) -> Liveness;
 
     /// Tells whether the place was lost because its queue was removed, and not this contender. Then a waiter takes
