@@ -302,7 +302,9 @@ fn decode(text: &str) -> Result<String> {
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         if byte == b'%' {
-            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(escaped)?;
+            // A sign is none of the digits, though the parser of numbers takes one.
+            let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+            let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(escaped)?;
             bytes.push(u8::from_str_radix(digits, 16).map_err(|_| escaped())?);
             rest = &after[2..];
         } else {

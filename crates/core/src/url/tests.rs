@@ -99,6 +99,7 @@ fn what_is_wrong_is_named() {
         ("file:x?a", "key=value"),
         ("file:x?a=1&a=2", "twice"),
         ("file:100%", "%25"),
+        ("file:100%+5", "%25"),
         ("file:a\nb", "control"),
     ] {
         let error = ServiceUrl::parse(text).expect_err(text);
@@ -142,7 +143,7 @@ proptest! {
         text in "(file|zk):(//([a-c]{0,2}:?@)?(h[1-3](:[1-9])?(,h)?)?)?(/|/a|//b|%2F|%0A|%3F|%25|%40|,|@|a){0,4}\
                  (\\?k=(%26|%0A|%25|=|@|a){0,3})?"
     ) {
-        if let Ok(url) = ServiceUrl::parse(&text) {
+        if let Some(url) = ServiceUrl::parse(&text).ok().filter(|url| url.password().is_none()) {
             prop_assert_eq!(ServiceUrl::parse(&url.to_string()).unwrap(), url);
         }
     }
