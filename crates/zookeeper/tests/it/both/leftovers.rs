@@ -182,6 +182,8 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_leaves_no_node_and_no_watch() {
     let Some(scene) = Scene::set().await else { return };
+    // The waits are short: they are for a lock, and not for the session to open.
+    scene.ann.mutex(LOCK).unwrap().lock().await.unwrap().release().await.unwrap();
     for asked in ALL {
         let in_the_way = scene.block(asked).await;
         for _ in 0..3 {
