@@ -11,15 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The length of a process's text form, in bytes.
-pub const PROCESS_BYTES: usize = 16;
+const PROCESS_BYTES: usize = 16;
 
 /// The length of the text form of a ticket's head, in bytes.
-pub const TICKET_HEAD_BYTES: usize = 16;
+const TICKET_HEAD_BYTES: usize = 16;
 
-/// The longest text form of a flow of control, in bytes: a letter and eleven digits.
-pub const FLOW_BYTES_MAX: usize = 12;
-
-/// The greatest number of a flow of control, so that its text form has at most [`FLOW_BYTES_MAX`] bytes.
+/// The greatest number of a flow of control, so that its text form has at most 12 bytes: a letter and eleven digits.
 const FLOW_NUMBER_MAX: u64 = 99_999_999_999;
 
 /// The latest end of a wait that is stored, in milliseconds since 1970: in the year 2286.
@@ -211,7 +208,7 @@ mod tests {
             assert_eq!(Flow::parse(text), Some(flow(kind, number)));
         }
         let longest = flow(FlowKind::Task, FLOW_NUMBER_MAX);
-        assert_eq!(longest.to_string().len(), FLOW_BYTES_MAX);
+        assert_eq!(longest.to_string().len(), 12);
         assert_eq!(Flow::parse(&longest.to_string()), Some(longest));
         assert_eq!(Flow::new(FlowKind::Task, FLOW_NUMBER_MAX + 1), None);
         let process = ProcessId(0xab);

@@ -34,7 +34,7 @@ mod view_index;
 mod wait;
 
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
-pub use caller::{Caller, FLOW_BYTES_MAX, Flow, FlowKind, PROCESS_BYTES, ProcessId, TICKET_HEAD_BYTES, TicketHead};
+pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 pub use contender::{
     Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,

@@ -79,8 +79,8 @@ impl QueueView {
     ///
     /// It keeps the first contender, the place itself, the two nearest contenders ahead of it of each mode, and one
     /// contender at least of each mode that is shown anywhere. That is enough for every decision, whichever modes
-    /// exclude one another: whom the place waits for, whether another contender ahead keeps it waiting too, and whether
-    /// the lock is in use as another kind.
+    /// exclude one another: which contender the place waits for, whether another contender ahead keeps it waiting too,
+    /// and whether the lock is in use as another kind.
     #[must_use]
     pub fn around(self, place: Option<&ContenderId>) -> Self {
         const NEAREST: usize = 2;

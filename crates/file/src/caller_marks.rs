@@ -19,7 +19,7 @@ const UNTIL_DIGITS: usize = 11;
 pub(crate) fn push(caller: &Caller, name: &mut String) {
     let mut before = '-';
     let mut push = |mark: std::fmt::Arguments<'_>| {
-        // A string takes whatever is written.
+        // Writing to a string never fails.
         let _ = write!(name, "{before}{mark}");
         before = '+';
     };

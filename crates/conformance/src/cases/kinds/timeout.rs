@@ -131,7 +131,7 @@ async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     let mut took = Vec::new();
     for _ in 0..PLAYED_MAX {
-        took.extend(measure_cut_off(fixture, &bob).await);
+        took.extend(cut_off(&bob, measure(fixture, &bob)).await);
         ann.until_contenders("door", 1).await;
         if took.len() == ROUNDS {
             break;
@@ -142,10 +142,11 @@ async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
-/// Measures the timeout of a waiter that is cut off once it has joined; `None` if its time was up before it had.
-async fn measure_cut_off(fixture: &dyn Fixture, waiter: &Party) -> Option<Duration> {
+/// Cuts a waiter off once it has joined, and returns what was measured of its wait; `None` if its time was up before it
+/// had joined.
+pub(super) async fn cut_off(waiter: &Party, measured: impl Future<Output = Duration>) -> Option<Duration> {
     let joined = waiter.journal.count(is_joined);
-    let mut measured = pin!(measure(fixture, waiter));
+    let mut measured = pin!(measured);
     tokio::select! {
         biased;
         _ = &mut measured => return None,

@@ -1,13 +1,13 @@
 //! Waiting to read, to write or for permits for a limited time.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper_core::{Advice, Result, Wait};
 
+use super::timeout::cut_off;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release, release_all, soon};
+use crate::party::{Party, granted, release, release_all, soon};
 
 /// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work
 /// to do a single one can be late without any fault of ours.
@@ -167,7 +167,7 @@ async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     let permit = soon("the grant", ann.semaphore("pool", 2).acquire()).await.expect("it is granted");
     let mut took = Vec::new();
     for _ in 0..PLAYED_MAX {
-        took.extend(measure_cut_off(fixture, &bob).await);
+        took.extend(cut_off(&bob, measure(fixture, &bob, Ask::Permits)).await);
         ann.until_contenders("pool", 1).await;
         if took.len() == ROUNDS {
             break;
@@ -176,18 +176,4 @@ async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     assert_eq!(took.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
     assert_met(Ask::Permits, took);
     release(permit).await;
-}
-
-/// Measures the timeout of a waiter that is cut off once it has joined; `None` if its time was up before it had.
-async fn measure_cut_off(fixture: &dyn Fixture, waiter: &Party) -> Option<Duration> {
-    let joined = waiter.journal.count(is_joined);
-    let mut measured = pin!(measure(fixture, waiter, Ask::Permits));
-    tokio::select! {
-        biased;
-        _ = &mut measured => return None,
-        () = waiter.journal.until_count("a join", joined + 1, is_joined) => {}
-    }
-    let (took, ()) = tokio::join!(measured, waiter.inflict(Fault::Cut));
-    waiter.inflict(Fault::Heal).await;
-    Some(took)
 }

@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("entries of one session stand in the order of the calls", order_of_calls),
         Case::new("a call takes effect when it is made and not when it is polled", takes_effect_when_made),
         Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
-        Case::new("a view of a long queue shows a place whom it waits for and how many are ahead", long_queue),
+        Case::new("a view of a long queue shows a place what it waits for and how many are ahead", long_queue),
         Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
         Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
         Case::new("the departure of a contender that is gone is answered at once", gone_already),

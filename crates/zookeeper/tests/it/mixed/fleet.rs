@@ -94,7 +94,7 @@ impl Fleet {
             .iter()
             .map(|party| tokio::spawn(count(party.keeper.clone(), file.clone(), newest.clone())))
             .collect();
-        let everybody = ours.len() + self.curators.len() + self.kazoos.len();
+        let contenders = ours.len() + self.curators.len() + self.kazoos.len();
         let curators = self.curators.drain(..).map(|peer| (peer, others.curator));
         let kazoos = self.kazoos.drain(..).map(|peer| (peer, others.kazoo));
         let theirs: Vec<_> =
@@ -105,7 +105,7 @@ impl Fleet {
         for party in &parties {
             assert_eq!(party.keeper.contenders(PATH).await.unwrap().len(), 0);
         }
-        (read(&file) - FIRST, u32::try_from(everybody).unwrap() * ROUNDS)
+        (read(&file) - FIRST, u32::try_from(contenders).unwrap() * ROUNDS)
     }
 }
 

@@ -44,9 +44,9 @@ async fn curator_go_zookeeper_kazoo_with_curators_names_and_ours_share_a_mutex()
 async fn curator_and_kazoo_told_of_each_other_share_a_mutex_with_ours_in_either_layout() {
     let Some((bench, ground)) = fleet(&[curator::availability, kazoo::availability]).await else { return };
     let theirs = vec![curators(&bench, Kind::MixedMutex).await, kazoos(&bench, Kind::MixedMutex).await];
-    let mut everybody = ours(&bench, "", &[Ours::Mutex]);
-    everybody.extend(ours(&bench, "?layout=kazoo", &[Ours::Mutex]));
-    let most = take_turns(&ground, PATH, theirs, everybody, (4, 75)).await;
+    let mut ours_of_both = ours(&bench, "", &[Ours::Mutex]);
+    ours_of_both.extend(ours(&bench, "?layout=kazoo", &[Ours::Mutex]));
+    let most = take_turns(&ground, PATH, theirs, ours_of_both, (4, 75)).await;
     assert_eq!(most, 1);
     expect_grants(&ground, 4 * 4 * 75, 0);
     assert_eq!(ground.overtaken().unwrap(), []);
