@@ -5,16 +5,15 @@
 //! - `waiting`: waiting with a deadline;
 //! - `terminal`: a program on a pseudo-terminal.
 
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses a part")]
+#![allow(dead_code, reason = "it is compiled into each test binary, and each uses a part")]
 
 mod place;
 mod processes;
-pub mod run_place;
-pub mod terminal;
+pub(crate) mod run_place;
+pub(crate) mod terminal;
 mod waiting;
 
-pub use place::Place;
-pub use processes::{
-    Ended, Holder, TestChild, copy_command, copy_program, ended, finish, is_alive, lockkeeper, send, state, wait,
-};
-pub use waiting::{PATIENCE, eventually, in_time, now, number_in};
+#[allow(unused_imports, reason = "it is compiled into each test binary, and one of them does not use it")]
+pub(crate) use place::Place;
+pub(crate) use processes::*;
+pub(crate) use waiting::*;

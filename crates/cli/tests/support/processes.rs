@@ -11,14 +11,14 @@ use super::{eventually, in_time};
 
 /// How a command ended, and what it said.
 #[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// A process that does not outlive its test: dropping it kills it and waits for its end.
-pub struct TestChild(pub Child);
+pub(crate) struct TestChild(pub Child);
 
 impl Drop for TestChild {
     fn drop(&mut self) {
@@ -29,14 +29,14 @@ impl Drop for TestChild {
 }
 
 /// A `run` whose command is under way until it is told to end.
-pub struct Holder {
-    pub process: Child,
+pub(crate) struct Holder {
+    pub(crate) process: Child,
     stdin: Option<ChildStdin>,
 }
 
 impl Holder {
     /// Starts a command that prints `held` once it runs, and ends with its stdin.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = process.stdin.take();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
@@ -50,7 +50,7 @@ impl Holder {
     }
 
     /// Lets its command end, and waits until it has.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.stdin.take());
         let mut process = self.process;
         let status = in_time("the holder ends", move || process.wait().unwrap());
@@ -59,13 +59,13 @@ impl Holder {
 }
 
 /// Runs a command to its end, without input.
-pub fn finish(command: &mut Command) -> Ended {
+pub(crate) fn finish(command: &mut Command) -> Ended {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait(child)
 }
 
 /// Waits for the end of a command whose stdout and stderr are piped.
-pub fn wait(mut child: Child) -> Ended {
+pub(crate) fn wait(mut child: Child) -> Ended {
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut text = String::new();
@@ -83,35 +83,35 @@ pub fn wait(mut child: Child) -> Ended {
 }
 
 /// Waits for the end of a process of ours.
-pub fn ended(process: &mut Child) -> ExitStatus {
+pub(crate) fn ended(process: &mut Child) -> ExitStatus {
     eventually("the process ends", || process.try_wait().unwrap())
 }
 
 /// Tells whether a process can still do anything: a dead one that was not waited for cannot.
-pub fn is_alive(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
 /// Returns the state letter of a process.
-pub fn state(pid: i32) -> Option<char> {
+pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Sends a signal, which must succeed.
-pub fn send(pid: i32, signal: Signal) {
+pub(crate) fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
 /// The command under test, with its locks in `directory`.
-pub fn lockkeeper(directory: &Path) -> Command {
+pub(crate) fn lockkeeper(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     command.env("LOCKKEEPER_DIR", directory);
     command
 }
 
 /// Copies the command under test.
-pub fn copy_command(to: &Path) {
+pub(crate) fn copy_command(to: &Path) {
     copy_program(Path::new(env!("CARGO_BIN_EXE_lockkeeper")), to);
 }
 
@@ -119,6 +119,6 @@ pub fn copy_command(to: &Path) {
 ///
 /// Another process does it: what this one has open for writing has open, too, each process that another test is just
 /// starting, and nothing can be executed that any process has open for writing.
-pub fn copy_program(from: &Path, to: &Path) {
+pub(crate) fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").args(["--preserve=mode", "--"]).args([from, to]).status().unwrap().success());
 }

@@ -11,12 +11,12 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use super::eventually;
 
-pub const CTRL_C: &str = "\x03";
-pub const CTRL_D: &str = "\x04";
-pub const CTRL_Z: &str = "\x1a";
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_D: &str = "\x04";
+pub(crate) const CTRL_Z: &str = "\x1a";
 
 /// The outer end of a pseudo-terminal and the program on it.
-pub struct Terminal {
+pub(crate) struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<String>>,
     /// How much of the screen was expected already.
@@ -26,7 +26,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs `command` with a new terminal as its controlling one.
-    pub fn run(command: &Command) -> Self {
+    pub(crate) fn run(command: &Command) -> Self {
         let outer = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&outer).unwrap();
         unlockpt(&outer).unwrap();
@@ -62,13 +62,13 @@ impl Terminal {
     }
 
     /// Presses keys.
-    pub fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until what is typed is echoed and read line by line: a shell that edits lines itself sets that back for a
     /// command only after it has shown the end of the line that starts it.
-    pub fn await_line_mode(&self) {
+    pub(crate) fn await_line_mode(&self) {
         eventually("lines are echoed", || {
             let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
             modes.contains(LocalModes::ECHO | LocalModes::ICANON).then_some(())
@@ -77,7 +77,7 @@ impl Terminal {
 
     /// Waits until `text` is on the screen, after what was expected before.
     #[track_caller]
-    pub fn expect(&mut self, text: &str) {
+    pub(crate) fn expect(&mut self, text: &str) {
         let screen = self.screen.clone();
         let seen = self.seen;
         let found = std::panic::catch_unwind(|| {
@@ -92,7 +92,7 @@ impl Terminal {
     }
 
     /// Waits until the program has ended and returns its exit code.
-    pub fn exit_code(mut self) -> i32 {
+    pub(crate) fn exit_code(mut self) -> i32 {
         let program = &mut self.program;
         eventually("the program ends", || program.try_wait().unwrap()).code().unwrap()
     }

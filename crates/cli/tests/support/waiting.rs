@@ -6,16 +6,16 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long a thing that must happen may take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[expect(clippy::disallowed_methods, reason = "a test's own deadline")]
-pub fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
 /// Waits until `look` finds something.
 #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -27,7 +27,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Does something that must end in time.
-pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = sender.send(work());
@@ -36,7 +36,7 @@ pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 
 }
 
 /// Waits for a file with a whole line and returns the number in it.
-pub fn number_in(file: &Path) -> i32 {
+pub(crate) fn number_in(file: &Path) -> i32 {
     eventually(&format!("a number is in {}", file.display()), || {
         fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse().ok()
     })
