@@ -12,7 +12,7 @@ use crate::client::in_flight::Open;
 use crate::client::outbox::Aside;
 use crate::client::session::{ClientSession, Closing, Control, Credentials, Handshake, Online, Phase};
 use crate::frame::Deframer;
-use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_FIRST, XID_SET_WATCHES, encode_request};
+use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
 
 impl ClientSession {
@@ -111,7 +111,6 @@ impl ClientSession {
             timeout,
             last_sent_at: sent_at,
             last_heard_at: now,
-            next_xid: XID_FIRST,
             control,
             ping_waits_since: None,
             restores_open,

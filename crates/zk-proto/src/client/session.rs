@@ -57,6 +57,7 @@ pub struct ClientSession {
     pub(super) deadlines: BTreeSet<(Timestamp, RequestId)>,
     pub(super) events: VecDeque<Event>,
     next_id: u64,
+    next_xid: i32,
 }
 
 /// Proves to a server that a session is ours. It holds a secret: a client that has it can go on with the session or end
@@ -111,7 +112,6 @@ pub(super) struct Online {
     pub(super) timeout: Duration,
     pub(super) last_sent_at: Timestamp,
     pub(super) last_heard_at: Timestamp,
-    pub(super) next_xid: i32,
     /// What goes out before any request: credentials, watches, pings.
     pub(super) control: VecDeque<Control>,
     /// Since when a ping waits to be handed out.
@@ -170,12 +170,14 @@ impl ClientSession {
             deadlines: BTreeSet::new(),
             events: VecDeque::new(),
             next_id: 1,
+            next_xid: XID_FIRST,
         }
     }
 
     /// Starts offline; the first connection goes on with a session that is there.
     ///
     /// Two objects that go on with one session take the connection from each other; a server tells the loser nothing.
+    /// The xids begin again: on an ensemble, nothing that the earlier object sent may be unanswered.
     pub fn resume(config: SessionConfig, credentials: Credentials) -> Self {
         Self { credentials: Some(credentials), ..Self::new(config) }
     }
@@ -312,6 +314,17 @@ impl ClientSession {
         id
     }
 
+    /// The next xid of an ordinary request; they grow over all connections of the session.
+    ///
+    /// A member of an ensemble knows the outcome of a write by session and xid alone. A write that was sent over one
+    /// connection and commits after the session moved to another member ends there whatever request has its xid:
+    /// a `sync` is answered before the member has caught up, or with the error of the write.
+    pub(super) const fn mint_xid(&mut self) -> i32 {
+        let xid = self.next_xid;
+        self.next_xid = if xid == i32::MAX { XID_FIRST } else { xid + 1 };
+        xid
+    }
+
     pub(super) fn forget_deadline(&mut self, deadline: Option<Timestamp>, id: RequestId) {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, id));
@@ -355,15 +368,6 @@ impl SessionState {
     /// Whether requests go out now.
     pub const fn is_online(self) -> bool {
         matches!(self, Self::Online)
-    }
-}
-
-impl Online {
-    /// The next xid of an ordinary request.
-    pub(super) const fn mint_xid(&mut self) -> i32 {
-        let xid = self.next_xid;
-        self.next_xid = if xid == i32::MAX { XID_FIRST } else { xid + 1 };
-        xid
     }
 }
 

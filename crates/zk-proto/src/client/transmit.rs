@@ -79,7 +79,7 @@ impl ClientSession {
 
     /// Takes the next frame of at most `room` bytes, and notes it as sent.
     fn next_out(&mut self, now: Timestamp, room: usize, answers: Answers) -> Option<BytesMut> {
-        let Phase::Online(online) = &mut self.phase else {
+        let Phase::Online(online) = &self.phase else {
             return None;
         };
         if online.is_leaving {
@@ -96,7 +96,7 @@ impl ClientSession {
                     return None;
                 }
                 let (id, mut unsent) = self.outbox.pop()?;
-                let xid = online.mint_xid();
+                let xid = self.mint_xid();
                 unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
                 let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id), bytes };
                 let Unsent { frame, opcode, deadline, aside, lists } = unsent;

@@ -68,8 +68,8 @@ fn a_lost_connection_tells_apart_what_was_sent_and_what_was_not() {
     );
     pair.go_online();
     let arrived = pair.arrivals();
-    assert_eq!(arrived, [(RequestHeader { xid: 1, code: OpCode::Create2.code() }, create("/b"))], "sent once, alone");
-    pair.answer(1, &Response::Create2 { path: "/b".into(), stat: Stat::default() });
+    assert_eq!(arrived, [(RequestHeader { xid: 3, code: OpCode::Create2.code() }, create("/b"))], "sent once, alone");
+    pair.answer(3, &Response::Create2 { path: "/b".into(), stat: Stat::default() });
     let told = replies(pair.events());
     assert_eq!((told[0].id, told[0].epoch.number()), (unsent, 2));
 }
