@@ -1,6 +1,7 @@
 //! Runs cargo: alone, for what it prints, or with its tests counted as their output passes through.
 
 use std::env;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -81,6 +82,17 @@ pub(crate) fn succeeded(status: ExitStatus) -> Result<(), String> {
 /// has left a process behind, and that is a failure.
 pub(crate) fn count(command: Command) -> (Tally, Result<(), String>) {
     stream(command, io::stdout(), OUTPUT_DRAIN_MAX)
+}
+
+/// The same for a command whose output and errors both go into the file.
+pub(crate) fn count_into(mut command: Command, file: &File) -> (Tally, Result<(), String>) {
+    match (file.try_clone(), file.try_clone()) {
+        (Ok(ours), Ok(errors)) => {
+            command.stderr(errors);
+            stream(command, ours, OUTPUT_DRAIN_MAX)
+        }
+        (Err(error), _) | (_, Err(error)) => (Tally::default(), Err(format!("no file for its output: {error}"))),
+    }
 }
 
 fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Duration) -> (Tally, Result<(), String>) {

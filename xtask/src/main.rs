@@ -8,11 +8,14 @@ mod bench;
 mod cargo;
 mod dependencies;
 mod features;
+mod harness;
 mod install;
+mod lanes;
 mod long;
 mod oldest;
 mod packages;
 mod python;
+mod stages;
 mod tally;
 mod test;
 

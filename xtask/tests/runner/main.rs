@@ -5,8 +5,14 @@ mod stage;
 
 use stage::{Stage, is_root};
 
-/// The last lines of a run without a failure: one test of the workspace, and one with few features.
-const ALL_PASSED: &str = "\n2 passed, 0 failed, 0 skipped\n";
+/// The last lines of a run without a failure: one test of the workspace, one of its documentation, and one with few
+/// features.
+const ALL_PASSED: &str = "\n3 passed, 0 failed, 0 skipped\n";
+
+/// Two tests of which one skips itself, and one of the documentation.
+const SKIPPING_TESTS: &str = r#"case "$*" in *--doc) say 1 0; exit ;; esac
+    echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"
+    say 2 0"#;
 
 #[test]
 fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
@@ -75,7 +81,7 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
     const NAME: &str = "a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_what_was_skipped";
     let stage = Stage::bare();
     stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get""#);
-    stage.cargo_tests(r#"echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"; say 2 0"#);
+    stage.cargo_tests(SKIPPING_TESTS);
     let ended = match stage.run_as_another_user(&["test"]) {
         Ok(ended) => ended,
         Err(reason) => return stage::skip(NAME, &reason),
@@ -83,7 +89,7 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
     assert!(ended.is_success, "{ended:?}");
     assert!(ended.output.contains("installing needs root; as root: apt-get install"), "{ended:?}");
     assert!(
-        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n2 passed, 0 failed, 1 skipped\n"),
+        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n3 passed, 0 failed, 1 skipped\n"),
         "{ended:?}"
     );
     assert!(!stage.has_note("apt-get"), "apt-get was called without being root");
@@ -92,9 +98,9 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
 #[test]
 fn a_run_that_requires_all_fails_for_a_skip() {
     let stage = Stage::bare();
-    stage.cargo_tests(r#"echo "pairs: kazoo is not there" >> "$LOCKKEEPER_TEST_SKIPS"; say 2 0"#);
+    stage.cargo_tests(SKIPPING_TESTS);
     let ended = stage.run(&["test", "--no-install", "--require-all"]);
-    assert!(!ended.is_success && ended.output.ends_with("\n2 passed, 0 failed, 1 skipped\n"), "{ended:?}");
+    assert!(!ended.is_success && ended.output.ends_with("\n3 passed, 0 failed, 1 skipped\n"), "{ended:?}");
 }
 
 /// Notes what cargo was asked for and how long the rounds are to be, and tells figures.
@@ -126,7 +132,21 @@ fn the_plain_run_plays_short_rounds_and_tells_their_figures_too() {
     let ended = stage.run(&["test", "--no-install"]);
     assert!(ended.output.contains("\nfigures:\n  rounds: 50, violations: 0\n"), "{ended:?}");
     let orders = stage.note("tests");
-    assert!(orders.lines().count() == 1 && orders.ends_with("long=\n"), "{orders}");
+    assert!(orders.lines().count() == 2 && orders.lines().all(|line| line.ends_with("long=")), "{orders}");
+}
+
+#[test]
+fn two_lanes_go_on_at_the_same_time_and_the_output_of_one_stands_in_one_piece() {
+    let stage = Stage::bare();
+    stage.cargo_tests(
+        r#"case "$*" in *--doc) own=doc other=code ;; *) own=code other=doc ;; esac
+        echo "$own begins"; touch "$NOTES/$own"; tries=0
+        until test -e "$NOTES/$other"; do tries=$((tries + 1)); test $tries -lt 100000 || break; done
+        say $((tries < 100000)) 0; echo "$own ends""#,
+    );
+    let ended = stage.run(&["test", "--no-install"]);
+    assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
+    assert!(ended.output.contains(" --doc\ndoc begins\ntest result: "), "{ended:?}");
 }
 
 #[test]
@@ -134,9 +154,9 @@ fn what_is_wrong_with_dependencies_packages_or_features_fails_the_run_in_its_sta
     let stage = Stage::bare();
     for (pattern, failed, passed) in [
         ("metadata*", &["dependencies", "packages", "features"][..], 1),
-        ("package*--workspace*", &["packages"], 2),
-        ("clippy*--package*--features*tls*", &["features"], 2),
-        ("test*--package*", &["feature tests"], 1),
+        ("package*--workspace*", &["packages"], 3),
+        ("clippy*--package*--features*tls*", &["features"], 3),
+        ("test*--package*", &["feature tests"], 2),
     ] {
         stage.cargo_fails_at(pattern);
         let ended = stage.run(&["test", "--no-install"]);

@@ -1,0 +1,100 @@
+//! The stages of a run: each is timed, fails without stopping those behind it, and is reported at the end.
+//!
+//! What a stage does is not decided here.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The stages run so far, for the report.
+#[derive(Debug, Default)]
+pub(crate) struct Stages(Vec<Stage>);
+
+#[derive(Debug)]
+struct Stage {
+    name: &'static str,
+    took: Duration,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Passed,
+    /// Could not run on this machine, which is no failure.
+    Skipped(String),
+    Failed(String),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("ok"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+            Self::Failed(why) => write!(f, "FAILED: {why}"),
+        }
+    }
+}
+
+impl Stages {
+    /// Runs one stage and keeps its outcome and time; answers whether it passed.
+    #[expect(clippy::disallowed_methods, reason = "times a stage for its reader; nothing is decided by it")]
+    pub(crate) fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<(), String>) -> bool {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let outcome = stage().map_or_else(Outcome::Failed, |()| Outcome::Passed);
+        let passed = matches!(outcome, Outcome::Passed);
+        if !passed {
+            println!("== {name} {outcome}");
+        }
+        self.0.push(Stage { name, took: start.elapsed(), outcome });
+        passed
+    }
+
+    /// Notes a stage that cannot run on this machine, and why.
+    pub(crate) fn skip(&mut self, name: &'static str, why: String) {
+        println!("\n== {name} skipped: {why}");
+        self.0.push(Stage { name, took: Duration::ZERO, outcome: Outcome::Skipped(why) });
+    }
+
+    /// Notes a stage that could not run, which is a failure.
+    pub(crate) fn leave_out(&mut self, name: &'static str, why: &str) {
+        self.0.push(Stage { name, took: Duration::ZERO, outcome: Outcome::Failed(format!("not run: {why}")) });
+    }
+
+    pub(crate) fn none_failed(&self) -> bool {
+        !self.0.iter().any(|stage| matches!(stage.outcome, Outcome::Failed(_)))
+    }
+
+    pub(crate) fn print(&self) {
+        println!("\nstages:");
+        for Stage { name, took, outcome } in &self.0 {
+            println!("  {name:<14}{:>7.1} s  {outcome}", took.as_secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_stage_fails_the_run_but_not_the_next_stage() {
+        let mut stages = Stages::default();
+        assert!(!stages.run("first", || Err("broken".to_owned())));
+        assert!(stages.run("second", || Ok(())));
+        assert!(!stages.none_failed());
+    }
+
+    #[test]
+    fn a_stage_that_this_machine_cannot_run_fails_no_run() {
+        let mut stages = Stages::default();
+        stages.skip("first", "no such toolchain".to_owned());
+        assert!(stages.none_failed());
+    }
+
+    #[test]
+    fn a_stage_that_this_machine_cannot_run_is_told_with_the_reason() {
+        let mut stages = Stages::default();
+        stages.skip("first", "no such toolchain".to_owned());
+        assert_eq!(stages.0[0].outcome.to_string(), "skipped: no such toolchain");
+    }
+}
