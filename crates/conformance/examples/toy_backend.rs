@@ -51,7 +51,7 @@ impl State {
     fn view(&self, queue: &QueueName) -> QueueView {
         let show = |row: &Arc<Row>| Contender { id: row.info.id.clone(), ticket: row.info.ticket, mode: row.info.mode };
         let mut view = QueueView::new(ConnectionNumber(1), self.queue(queue).map(show).collect::<Vec<_>>());
-        let mut others = queue.part().of_other_kinds().iter().map(|&part| queue.with_part(part));
+        let mut others = queue.part().opposite().iter().map(|&part| queue.with_part(part));
         view.elsewhere = others.find_map(|other| self.queue(&other).next().map(|row| row.info.mode));
         view
     }

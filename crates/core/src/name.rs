@@ -56,8 +56,9 @@ pub enum Part {
 }
 
 impl Part {
-    /// Names the parts of a lock whose contenders ask for another kind of lock than those of this part.
-    pub const fn of_other_kinds(self) -> &'static [Self] {
+    /// Names the parts on the other side of the lock: it is used either through its line or through the other two. A
+    /// view of a part also shows what the first contender on the other side asks for.
+    pub const fn opposite(self) -> &'static [Self] {
         match self {
             Self::Line => &[Self::Permits, Self::Waiters],
             Self::Waiters | Self::Permits => &[Self::Line],

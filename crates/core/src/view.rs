@@ -56,8 +56,8 @@ pub struct QueueView {
     /// How many contenders ahead of the place that the view was asked for are not shown; 0 in a whole view. Contenders
     /// behind that place may be left out without being counted.
     pub omitted: usize,
-    /// What a contender asks for in a queue of the same lock that belongs to another kind of lock: a permit, seen from
-    /// the queue of a mutex, or the reverse.
+    /// What a contender asks for on the [other side](crate::Part::opposite) of the same lock: a permit, seen from the
+    /// line, or the reverse. Whether that keeps a contender out is not decided here.
     pub elsewhere: Option<Mode>,
     /// What a mutex is in this queue to a read/write lock.
     pub mutex_role: MutexRole,
@@ -68,7 +68,7 @@ pub struct QueueView {
 }
 
 impl QueueView {
-    /// Makes the view of a queue on a name of our own, whose lock is not used as another kind.
+    /// Makes the view of a queue on a name of our own, whose lock has no contender on its other side.
     pub fn new(connection: ConnectionNumber, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
         let (contenders, index) = (contenders.into(), Arc::default());
@@ -80,7 +80,7 @@ impl QueueView {
     /// It keeps the first contender, the place itself, the two nearest contenders ahead of it of each mode, and one
     /// contender at least of each mode that is shown anywhere. That is enough for every decision, whichever modes
     /// exclude one another: which contender the place waits for, whether another contender ahead keeps it waiting too,
-    /// and whether the lock is in use as another kind.
+    /// and whether there is one of a mode that never waits in the same queue.
     #[must_use]
     pub fn around(self, place: Option<&ContenderId>) -> Self {
         const NEAREST: usize = 2;

@@ -1,7 +1,7 @@
 //! A lock's directory: its flock, its listing, its true name, and its end.
 //!
 //! All queues of one lock, its parts, lie in one directory. So one flock admits to all of them, one listing shows
-//! whether the lock is in use as another kind, and one removal ends it.
+//! both sides of the lock, and one removal ends it.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

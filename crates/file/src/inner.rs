@@ -161,9 +161,9 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// The mode of a contender in a queue of the same lock that belongs to another kind of lock, if there is one.
+/// The mode of a contender on the other side of the lock, if there is one.
 pub(crate) fn elsewhere(part: Part, names: &[EntryName], is_alive: impl Fn(&EntryName) -> bool) -> Option<Mode> {
-    part.of_other_kinds()
+    part.opposite()
         .iter()
         .find_map(|&other| names.iter().find(|name| name.part == other && is_alive(name)))
         .map(|name| name.mode)

@@ -150,17 +150,23 @@ impl Joining {
 
     /// Shows the queue with the entries in it.
     ///
-    /// Whether the others live is not looked at where a wait for them shows it anyway. It is looked at where they would
-    /// be counted, or taken for a lock of another kind.
+    /// A contender is looked at where its death would change what the view says: members are counted, and of each mode
+    /// but ours one that lives must be shown. A wait for any other shows whether it lives.
     fn view(&self, session: &Inner, directory: &OwnedFd, present: &[EntryName]) -> QueueView {
-        let mode = self.entries.first().map(|entry| entry.mode);
-        let is_trusted =
-            |name: &EntryName| mode.is_some_and(|mode| mode != Mode::Member && kind(mode) == kind(name.mode));
+        let mut shown: Vec<Mode> =
+            self.entries.first().map(|entry| entry.mode).filter(|mode| *mode != Mode::Member).into_iter().collect();
         // A contender that we cannot look at must not be shown as dead.
         let is_alive = |name: &EntryName| session.is_alive(directory, name).unwrap_or(true);
+        let must_be_shown = |name: &&EntryName| {
+            let is_shown = shown.contains(&name.mode) || is_alive(name);
+            if is_shown && name.mode != Mode::Member && !shown.contains(&name.mode) {
+                shown.push(name.mode);
+            }
+            is_shown
+        };
         let of_part = present.iter().filter(|name| name.part == self.queue.part());
-        let contenders = of_part.filter(|name| is_trusted(name) || is_alive(name)).map(EntryName::contender);
-        let mut view = QueueView::new(VERSION, contenders.collect::<Vec<_>>());
+        let contenders: Vec<_> = of_part.filter(must_be_shown).map(EntryName::contender).collect();
+        let mut view = QueueView::new(VERSION, contenders);
         view.elsewhere = crate::inner::elsewhere(self.queue.part(), present, is_alive);
         view
     }
@@ -174,17 +180,4 @@ fn token(number: u64) -> Result<FencingToken> {
     FencingToken::new(number, 0).ok_or_else(|| {
         Error::permanent(ErrorKind::LimitReached, Operation::Join, "the counter gave a number that is not a token")
     })
-}
-
-/// Groups the modes that normally share a queue.
-fn kind(mode: Mode) -> u8 {
-    match mode {
-        Mode::Mutex => 0,
-        Mode::Read | Mode::Write => 1,
-        Mode::Acquire => 2,
-        Mode::Permit => 3,
-        Mode::Candidate => 4,
-        Mode::Member => 5,
-        _ => 6,
-    }
 }

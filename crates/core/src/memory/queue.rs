@@ -172,7 +172,7 @@ impl Queues {
             |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
         let contenders: Vec<_> = self.contenders(queue).iter().map(contender).collect();
         let first = |part: &Part| self.contenders(&queue.with_part(*part)).first().map(|first| first.mode);
-        let elsewhere = queue.part().of_other_kinds().iter().find_map(first);
+        let elsewhere = queue.part().opposite().iter().find_map(first);
         QueueView { elsewhere, ..QueueView::new(connection, contenders) }
     }
 

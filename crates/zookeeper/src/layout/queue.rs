@@ -14,7 +14,7 @@ pub(crate) struct Reading {
     pub(crate) foreign: Option<String>,
     /// What was passed over.
     pub(crate) junk: Vec<String>,
-    /// What a child asks for if it belongs to another kind of lock.
+    /// What a child asks for that stands on the other side of the lock.
     pub(crate) elsewhere: Option<Mode>,
     /// The nodes of a semaphore below a lock's own node, in which contenders may stand.
     pub(crate) parts: Vec<Part>,

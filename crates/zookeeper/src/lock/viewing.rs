@@ -1,4 +1,4 @@
-//! Listing a queue, and finding out whether its lock is in use as one of another kind.
+//! Listing a queue, and finding out whether a contender stands on the other side of its lock.
 //!
 //! The kinds of locks on one name meet in the lock's own node: a semaphore has two nodes below it. A list of one queue
 //! looks at the other queues only as far as it must: from a semaphore's parts the lock's own node is listed along in
