@@ -9,9 +9,10 @@ use lockkeeper_core::Result;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::fixture::Fixture;
-use crate::party::{Party, Waiting, is_joined, soon};
+use crate::party::{Party, Waiting, is_joined};
 use crate::polls::at_most;
 use crate::tap::Pace;
+use crate::waiting::soon;
 
 /// More await points than any attempt has, so that one that never completes is a failure and not a hang.
 pub(crate) const AWAIT_POINTS_MAX: usize = 500;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lockkeeper_recipes::{Event, Observer};
 use tokio::sync::watch;
 
-use crate::party::soon;
+use crate::waiting::soon;
 
 /// The events that one keeper's observer received, in order.
 #[derive(Default)]

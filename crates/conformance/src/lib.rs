@@ -21,8 +21,8 @@
 //! [`SEED_VARIABLE`] in the environment repeats them.
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
-//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. Planted bugs prove
-//! that the cases can fail, in `tests/it/planted_bugs.rs`.
+//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and [`until`]
+//! bound a wait and name what did not come. Planted bugs prove that the cases can fail, in `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -40,6 +40,7 @@ mod random;
 mod runner;
 mod speaker;
 mod tap;
+mod waiting;
 
 pub use case::{Case, Runtime};
 pub use cases::cases;
@@ -50,3 +51,4 @@ pub use polls::at_most;
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, Outcome, run, run_case};
 pub use tap::{Pace, Tap};
+pub use waiting::{SOON, soon, until};

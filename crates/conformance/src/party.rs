@@ -12,12 +12,9 @@ use tokio::task::JoinHandle;
 use crate::fixture::{Client, Fault, Fixture};
 use crate::journal::Journal;
 use crate::tap::{Pace, Tap};
+use crate::waiting::{SOON, soon, until};
 
-/// How long a case waits for what must come soon: far longer than any hand-off, also on a busy machine, and longer than
-/// the session timeouts that services are tested with.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-
-/// How often a case looks at a state whose changes are not announced.
+/// How often a queue is looked at until it has the expected length: some cases do it hundreds of times.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A contender's task.
@@ -136,12 +133,7 @@ impl Party {
 
     /// Waits until this client has begun so many waits for a departure.
     pub(crate) async fn until_waits(&self, count: u64) {
-        let begun = async {
-            while self.tap.waits() < count {
-                tokio::time::sleep(LOOK_INTERVAL).await;
-            }
-        };
-        soon("the waits", begun).await;
+        until("the waits", async || self.tap.waits() >= count).await;
     }
 
     pub(crate) async fn contenders(&self, lock: &str) -> usize {
@@ -152,14 +144,6 @@ impl Party {
 
 pub(crate) fn is_joined(event: &Event) -> bool {
     matches!(event, Event::Joined { .. })
-}
-
-/// Waits for what must come soon.
-pub(crate) async fn soon<Output>(what: &str, future: impl Future<Output = Output>) -> Output {
-    match tokio::time::timeout(SOON, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("{what} did not come within {SOON:?}"),
-    }
 }
 
 /// Tells whether a wait with a time ended without a grant. A service that did not answer in that time is asked again.

@@ -1,7 +1,6 @@
 //! A session used without a recipe, for cases about the waist itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, ContenderId, ContenderInfo, Enqueued, Entry, Extent, Freshness, Mode, Owner, Part, QueueName, QueueView,
@@ -9,10 +8,7 @@ use lockkeeper_core::{
 };
 
 use crate::fixture::{Client, Fault, Fixture};
-use crate::party::soon;
-
-/// How often a queue is looked at until its new state has come.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+use crate::waiting::{soon, until};
 
 /// One client, its side of the waist, and a session of it.
 #[derive(Debug)]
@@ -60,12 +56,7 @@ impl Speaker {
 
     /// Waits until the queue holds these contenders and no others.
     pub(crate) async fn until_ids(&self, queue: &QueueName, expected: &[ContenderId]) {
-        soon("the queue's new state", async {
-            while self.ids(queue).await != expected {
-                tokio::time::sleep(LOOK_INTERVAL).await;
-            }
-        })
-        .await;
+        until("the queue's new state", async || self.ids(queue).await == expected).await;
     }
 
     pub(crate) async fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {

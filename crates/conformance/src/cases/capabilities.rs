@@ -8,8 +8,9 @@ use lockkeeper_core::{
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::speaker::{Speaker, line};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, ConnectionNumber, ErrorKind, Extent, Freshness, Liveness, LossReason, Owner, SafeUntil,
@@ -17,7 +18,7 @@ use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
 use tempfile::tempdir;
 
-use crate::support::{Place, backend, entry, lock, queue, session, soon};
+use crate::support::{Place, backend, entry, lock, queue, session};
 
 /// The queue that tests use which need only one.
 const Q: &str = "q";
@@ -73,7 +74,7 @@ async fn a_place_that_is_left_is_passed_on_and_nothing_stays_behind() {
         waiter
     });
     held.leave().await.unwrap();
-    soon(waiting).await.unwrap().leave().await.unwrap();
+    soon("the grant", waiting).await.unwrap().leave().await.unwrap();
     ours.close().await.unwrap();
     drop(theirs);
     assert!(!queue_directory(directory.path()).exists(), "the queue's directory was left");
@@ -90,7 +91,7 @@ async fn an_inherited_write_end_does_not_keep_a_lock_that_was_given_up() {
     let waiting = tokio::spawn(async move { waiter.granted().await });
     tokio::task::yield_now().await;
     held.leave().await.unwrap();
-    soon(waiting).await.unwrap().unwrap();
+    soon("the grant", waiting).await.unwrap().unwrap();
     drop(heir);
 }
 
@@ -116,7 +117,7 @@ async fn every_watcher_of_one_contender_sees_that_it_left() {
     tokio::task::yield_now().await;
     held.leave().await.unwrap();
     for watcher in watchers {
-        soon(watcher).await.unwrap().unwrap();
+        soon("the departure", watcher).await.unwrap().unwrap();
     }
 }
 
@@ -159,7 +160,7 @@ fn a_loss_is_noticed_on_a_second_runtime_while_the_first_stands_still() {
         let lost = tokio::spawn(lost);
         tokio::task::yield_now().await;
         fs::remove_file(path).unwrap();
-        soon(lost).await.unwrap()
+        soon("the loss", lost).await.unwrap()
     });
     assert_eq!(reason, LossReason::Removed);
 }
@@ -172,7 +173,7 @@ async fn a_closed_session_loses_its_places_and_admits_no_entry() {
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     ours.close().await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), LossReason::Closed);
+    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Closed);
     assert_eq!(held.joined.standing.liveness(), Liveness::Lost(LossReason::Closed));
     assert_eq!(ours.enqueue_one(&queue(Q), entry()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert!(!queue_directory(directory.path()).exists());
@@ -217,8 +218,8 @@ async fn an_entry_that_has_to_wait_blocks_no_other_and_leaves_nothing_when_withd
     // Nothing has been made yet, so it is certain at once that nothing will be.
     ours.withdraw(&queue(Q), ticket).await.unwrap();
     drop(in_the_way);
-    assert_eq!(soon(first).await.unwrap_err().kind(), ErrorKind::Closed);
-    let second = soon(second).await.unwrap();
+    assert_eq!(soon("the refusal", first).await.unwrap_err().kind(), ErrorKind::Closed);
+    let second = soon("the place", second).await.unwrap();
     assert_eq!(contenders(&queue_directory(directory.path())), [second.id.as_str()]);
 }
 
@@ -233,7 +234,7 @@ async fn entries_that_have_to_wait_enter_in_the_order_of_the_calls() {
     waiting.push(ours.enqueue_one(&queue(Q), entry()));
     let mut last = None;
     for entering in waiting {
-        let token = Some(soon(entering).await.unwrap().token);
+        let token = Some(soon("the place", entering).await.unwrap().token);
         assert!(token > last);
         last = token;
     }
@@ -294,7 +295,7 @@ async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
     let mut behind = Place::join(&ours, &queue(Q)).await.unwrap();
     assert_eq!(behind.joined.view.contenders.len(), 3);
     place.leave().await.unwrap();
-    soon(behind.granted()).await.unwrap();
+    soon("the grant", behind.granted()).await.unwrap();
     assert!(!dead.exists());
 }
 
@@ -375,7 +376,7 @@ async fn a_wiped_directory_is_made_anew_while_it_is_in_use() {
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
-    assert_eq!(soon(lost).await.unwrap(), LossReason::Removed);
+    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Removed);
     let (again, theirs) = (lock(&ours, &queue(Q)).await.unwrap(), session(&base));
     assert!(again.number() > held.number());
     let behind = Place::join(&theirs, &queue(Q)).await.unwrap();
@@ -424,7 +425,7 @@ async fn no_file_descriptor_is_left_by_places_that_came_and_went() {
             let held = lock(&ours, name).await.unwrap();
             let mut waiter = Place::join(&ours, name).await.unwrap();
             held.leave().await.unwrap();
-            soon(waiter.granted()).await.unwrap();
+            soon("the grant", waiter.granted()).await.unwrap();
             waiter.leave().await.unwrap();
         }
     }

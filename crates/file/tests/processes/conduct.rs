@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use lockkeeper_conformance::soon;
 use rustix::process::Signal;
 use tempfile::tempdir;
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Place, lock, queue, soon};
+use crate::support::{Place, lock, queue};
 
 /// How long a test listens for what must not happen: a hand-off takes a thousandth of it.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -61,7 +62,7 @@ fn hand_over(rounds: usize, give_up: impl Fn(&mut Helper)) -> Duration {
                 tokio::task::yield_now().await;
                 let given_up = Instant::now();
                 give_up(&mut holder);
-                let (granted, place) = soon(waiting).await.unwrap();
+                let (granted, place) = soon("the grant", waiting).await.unwrap();
                 place.leave().await.unwrap();
                 granted - given_up
             })
@@ -168,7 +169,7 @@ pub(crate) fn killed_at_any_moment() {
     println!("{} lines of history under {KILLS} kills", log.lines().count());
     let session = own_session(&directory);
     block_on(async {
-        soon(lock(&session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
+        soon("the grant", lock(&session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
         session.close().await.unwrap();
     });
     assert_nothing_left(&directory);

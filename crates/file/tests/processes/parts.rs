@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_core::{Backend, Session};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::more_parts;
-use crate::support::{DEADLINE, Place, backend, lock, queue, session};
+use crate::support::{Place, backend, lock, queue, session};
 
 const PART: &str = "LOCKKEEPER_FILE_TEST_PART";
 const DIRECTORY: &str = "LOCKKEEPER_FILE_TEST_DIRECTORY";
@@ -230,7 +231,7 @@ impl Helper {
 
     /// Waits for its next line.
     pub(crate) fn hear(&self) -> String {
-        self.lines.recv_timeout(DEADLINE).expect("the helper must say something in time")
+        self.lines.recv_timeout(SOON).expect("the helper must say something in time")
     }
 
     /// Waits until it says this line.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ContenderId, Extent, Freshness, Lifetime, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Place, backend, entry, lock, queue, soon};
+use crate::support::{Place, backend, entry, lock, queue};
 
 /// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
@@ -92,7 +93,7 @@ pub(crate) fn writers_take_part() {
     assert_eq!(place.joined.view.contenders.len(), 2);
     theirs.go_on();
     theirs.hear_that("left");
-    block_on(soon(place.granted())).unwrap();
+    block_on(soon("the grant", place.granted())).unwrap();
     let later = stage.other_user("hold");
     later.hear_that("ready");
     assert!(later.is_silent_for(Duration::from_millis(200)), "two users hold the lock");

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{
     Backend, ConnectionNumber, ContenderId, Expected, Extent, Freshness, Part, QueueView, Request, Revocation, Session,
     Ticket, Value,
@@ -16,7 +17,7 @@ use rustix::process::Signal;
 use tempfile::tempdir;
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{backend, lock, queue, soon};
+use crate::support::{backend, lock, queue};
 
 pub(crate) fn a_kill_is_told() {
     const ROUNDS: usize = 30;
@@ -29,7 +30,7 @@ pub(crate) fn a_kill_is_told() {
             holder.hear_that("ready");
             holder.hear_that("held");
             block_on(async {
-                let seen = soon(session.changed(&queue(QUEUE), &empty)).await.unwrap();
+                let seen = soon("the change", session.changed(&queue(QUEUE), &empty)).await.unwrap();
                 assert_eq!(seen.contenders.len(), 1);
                 let watching = tokio::spawn({
                     let changed = session.changed(&queue(QUEUE), &seen);
@@ -38,7 +39,7 @@ pub(crate) fn a_kill_is_told() {
                 tokio::task::yield_now().await;
                 let killed = Instant::now();
                 holder.signal(Signal::KILL);
-                let (seen, told) = soon(watching).await.unwrap();
+                let (seen, told) = soon("the change", watching).await.unwrap();
                 assert_eq!(seen.contenders.len(), 0);
                 told - killed
             })
@@ -76,7 +77,7 @@ fn ask_and_break(holder: &Helper, directory: &Path) {
     let session = own_session(directory);
     let id = ContenderId::new(holder.hear());
     let why = Revocation::new(Some("please".to_owned()), None);
-    assert!(block_on(soon(session.request(&queue(QUEUE), &id, Request::Yield(why)))).unwrap());
+    assert!(block_on(soon("the request", session.request(&queue(QUEUE), &id, Request::Yield(why)))).unwrap());
     holder.hear_that("asked: please");
     let token = block_on(backend(directory).inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
     let next = block_on(async {
@@ -86,7 +87,7 @@ fn ask_and_break(holder: &Helper, directory: &Path) {
         });
         tokio::task::yield_now().await;
         assert!(session.request(&queue(QUEUE), &id, Request::Break { token }).await.unwrap());
-        soon(waiting).await.unwrap().unwrap()
+        soon("the end of the wait", waiting).await.unwrap().unwrap()
     });
     holder.hear_that("Broken");
     block_on(next.leave()).unwrap();
@@ -191,9 +192,9 @@ pub(crate) fn killed_at_all_sorts() {
 
 /// Uses all that the killed processes have used, and leaves nothing.
 async fn finish(session: &Arc<dyn Session>, value: &Value) {
-    soon(lock(session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
+    soon("the grant", lock(session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
     let permits = queue(QUEUE).with_part(Part::Permits);
     assert_eq!(session.view(&permits, Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 0);
-    soon(session.set_value(&queue(QUEUE), Expected::Version(value.version), None)).await.unwrap().unwrap();
+    soon("the write", session.set_value(&queue(QUEUE), Expected::Version(value.version), None)).await.unwrap().unwrap();
     session.close().await.unwrap();
 }

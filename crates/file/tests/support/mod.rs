@@ -4,16 +4,12 @@ mod place;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, Entry, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_file::FileBackend;
 
 pub(crate) use place::{Place, lock};
-
-/// How long a test waits for what must happen; on an idle machine it takes a thousandth of that.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Opens a backend.
 pub(crate) fn backend(directory: &Path) -> FileBackend {
@@ -38,9 +34,4 @@ pub(crate) fn queue(name: &str) -> QueueName {
 /// Makes an entry of a mutex.
 pub(crate) fn entry() -> Entry {
     Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()))
-}
-
-/// Bounds what must happen.
-pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, what).await.expect("it must happen in time")
 }

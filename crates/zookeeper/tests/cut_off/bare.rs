@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
+use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_zk_proto::client::{
     AnchorConfig, ClientSession, Engagement, Event, Reply, RequestError, RequestId, SessionConfig, SessionState,
@@ -16,7 +17,6 @@ use tokio::task::JoinHandle;
 
 use crate::ledger::{Ledger, PROOFS_PER_TIMEOUT, Rule, instant, now, timestamp};
 use crate::plan::{BareTraffic, Round, SESSION_TIMEOUT, TICK};
-use crate::waiting::soon;
 
 /// What the node is called: the name of a contender in Curator's layout, but for the sequence number.
 const NAME: &str = "_c_00000000-0000-4000-8000-000000000001-lock-";

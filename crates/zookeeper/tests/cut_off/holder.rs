@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lockkeeper_conformance::Random;
+use lockkeeper_conformance::{Random, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_recipes::{Hold, Keeper, Mutex};
 use lockkeeper_zookeeper::{Config, ZooKeeperBackend};
@@ -15,7 +15,6 @@ use tokio::time::{sleep, timeout};
 use crate::ledger::{Ledger, now};
 use crate::plan::{Round, SESSION_TIMEOUT, Traffic, part};
 use crate::tap::TappedDial;
-use crate::waiting::{SOON, soon};
 
 /// How long a thread may take to end what was under way when it was told to stop.
 const ENDED_WITHIN: Duration = Duration::from_secs(2);
@@ -79,7 +78,7 @@ impl Running {
         let Self { _stop: stop, thread } = self;
         drop(stop);
         let joining = tokio::task::spawn_blocking(move || thread.join());
-        let joined = timeout(SOON, joining).await.expect("the holder ends soon").expect("the joining is not cancelled");
+        let joined = soon("the end of the holder", joining).await.expect("the joining is not cancelled");
         joined.expect("the holder does not panic");
     }
 }

@@ -17,7 +17,6 @@ mod report;
 mod rival;
 mod round;
 mod tap;
-mod waiting;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;

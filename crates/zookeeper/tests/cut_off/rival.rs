@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{Event, Keeper, Observer};
@@ -12,7 +13,6 @@ use tokio::task::JoinHandle;
 
 use crate::ledger::now;
 use crate::plan::{SESSION_TIMEOUT, TICK};
-use crate::waiting::soon;
 
 /// The URL of these servers, with the settings of this test.
 pub(crate) fn url(servers: &str) -> String {

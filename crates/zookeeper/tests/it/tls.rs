@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Advice, Backend, Error, ErrorKind, ServiceUrl};
 use lockkeeper_faults::Availability;
@@ -18,7 +19,7 @@ use lockkeeper_zookeeper::{Client, ClientErrorKind, Config, ZooKeeperBackend};
 use tokio::net::TcpListener;
 
 use crate::support::server::can_run;
-use crate::support::{Bench, Make, soon};
+use crate::support::{Bench, Make};
 
 use authority::{NAME, Papers};
 use relay::{ClientCertificate, Relay};

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::zookeeper::ServerWords;
 use lockkeeper_zookeeper::{Client, NewNode};
@@ -10,7 +11,6 @@ use lockkeeper_zookeeper::{Client, NewNode};
 use super::party::Party;
 use super::server::{BenchServer, Make};
 use super::waist::Waist;
-use super::waiting::SOON;
 use super::way;
 
 /// As seldom as Apache's server does it by itself.

@@ -7,10 +7,8 @@ pub(crate) mod server;
 pub(crate) mod sniff;
 pub(crate) mod turns;
 pub(crate) mod waist;
-mod waiting;
 pub(crate) mod way;
 
 pub(crate) use bench::Bench;
 pub(crate) use party::{Party, is_joined};
 pub(crate) use server::Make;
-pub(crate) use waiting::{SOON, soon, until};

@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{Event, Keeper, Observer};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::watch;
 
-use super::waiting::SOON;
 use super::way::url;
 
 /// A keeper and the events that its observer received.
@@ -52,7 +52,7 @@ impl Journal {
     pub(crate) async fn until(&self, count: usize, is_meant: impl Fn(&Event) -> bool + Send + Sync) {
         let mut events = self.events.subscribe();
         let heard = events.wait_for(|events| events.iter().filter(|event| is_meant(event)).count() >= count);
-        tokio::time::timeout(SOON, heard).await.expect("the event comes soon").expect("the journal lives");
+        soon("the event", heard).await.expect("the journal lives");
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::until;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, go, kazoo};
 use lockkeeper_recipes::{Keeper, Permits};
 
 use super::server::can_run;
-use super::{Bench, Make, until};
+use super::{Bench, Make};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 

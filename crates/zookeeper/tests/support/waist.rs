@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{
     Backend, Enqueued, Entry, Extent, Freshness, Mode, Owner, Part, QueueName, QueueView, Session, Ticket,
 };
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
-use super::waiting::soon;
 use super::way::url;
 
 /// A backend and a session of it.

@@ -6,9 +6,10 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, SOON, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::polls::at_most;
 use crate::tap::Pace;
+use crate::waiting::{SOON, soon};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,8 +7,9 @@ use lockkeeper_recipes::{Event, MutexGuard};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, Waiting, granted, is_joined, release, soon};
+use crate::party::{Party, Waiting, granted, is_joined, release};
 use crate::polls::at_most;
+use crate::waiting::soon;
 
 /// How late a task may be told of a lapse on a machine with other work; `is_held` itself is never late.
 const NEWS_LATE_MAX: Duration = Duration::from_millis(250);

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, SOON, soon};
+use crate::party::Party;
+use crate::waiting::{SOON, soon};
 
 /// How much longer than a session timeout the runtime is blocked, so that its holder finds its hold lapsed.
 const LAPSE_MARGIN: Duration = Duration::from_millis(200);

@@ -9,9 +9,10 @@ use tokio::task::yield_now;
 use crate::case::{Case, Runtime};
 use crate::dropped::{AWAIT_POINTS_MAX, Before, drop_at_every_await_point};
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::polls::at_most;
 use crate::tap::Pace;
+use crate::waiting::soon;
 
 /// How long a waiter may wait, where it has to: it is granted or dropped long before.
 const LONG: Duration = Duration::from_secs(3600);

@@ -11,9 +11,9 @@ use crate::asking::{Held, Kind, PERMITS, Until, ask};
 use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
-use crate::party::{SOON, soon};
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
+use crate::waiting::{SOON, soon};
 
 const KEEPERS: u32 = 3;
 const TASKS_PER_KEEPER: u32 = 3;

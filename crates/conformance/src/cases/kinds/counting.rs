@@ -8,9 +8,10 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, soon};
+use crate::party::{Party, enter_all};
 use crate::polls::at_most;
 use crate::speaker::{Speaker, line};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);

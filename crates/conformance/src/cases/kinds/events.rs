@@ -7,7 +7,8 @@ use lockkeeper_recipes::Event;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

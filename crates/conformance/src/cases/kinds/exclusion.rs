@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
 
 const KEEPERS: usize = 3;
 const TASKS_PER_KEEPER: usize = 4;

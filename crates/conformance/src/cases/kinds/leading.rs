@@ -10,7 +10,8 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, soon};
+use crate::party::{Party, enter_all};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);

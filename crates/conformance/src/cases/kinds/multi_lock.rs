@@ -9,7 +9,8 @@ use tokio::task::{JoinSet, yield_now};
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 

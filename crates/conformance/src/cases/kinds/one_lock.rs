@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, enter_all, granted, in_vain, release, release_all, soon};
+use crate::party::{Party, enter_all, granted, in_vain, release, release_all};
+use crate::waiting::soon;
 
 /// How long a caller waits that must not be granted anything.
 const IN_VAIN: Duration = Duration::from_millis(200);

@@ -7,7 +7,8 @@ use lockkeeper_recipes::LockKind;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, in_vain, release, release_all, soon};
+use crate::party::{Party, granted, in_vain, release, release_all};
+use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);
 const REASON: &str = "moving disks";

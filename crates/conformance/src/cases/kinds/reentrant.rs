@@ -11,7 +11,8 @@ use tokio::task::{JoinSet, yield_now};
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, granted, in_vain, release, soon};
+use crate::party::{Party, enter_all, granted, in_vain, release};
+use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);
 

@@ -10,8 +10,9 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::polls::at_most;
+use crate::waiting::soon;
 
 /// How often the case polls a release that must not answer yet.
 const LOOKS: usize = 20;

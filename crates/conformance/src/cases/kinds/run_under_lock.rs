@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

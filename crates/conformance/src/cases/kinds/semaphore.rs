@@ -10,8 +10,9 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, enter_all, granted, in_vain, is_joined, release, release_all, soon};
+use crate::party::{Party, enter_all, granted, in_vain, is_joined, release, release_all};
 use crate::random::Random;
+use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);
 const RANDOM: &str = "permits taken in random amounts and given back one by one never exceed their number";

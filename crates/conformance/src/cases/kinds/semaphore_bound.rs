@@ -9,8 +9,9 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, in_vain, release, release_all, soon};
+use crate::party::{Party, granted, in_vain, release, release_all};
 use crate::speaker::{Speaker, line, part_of};
+use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);
 

@@ -8,7 +8,8 @@ use lockkeeper_recipes::MutexGuard;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release, soon};
+use crate::party::{Party, granted, is_joined, release};
+use crate::waiting::soon;
 
 /// How late a timeout may be.
 const LATE_MAX: Duration = Duration::from_millis(50);

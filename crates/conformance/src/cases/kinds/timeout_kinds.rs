@@ -7,7 +7,8 @@ use lockkeeper_core::{Advice, Result, Wait};
 use super::timeout::cut_off;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, release_all, soon};
+use crate::party::{Party, granted, release, release_all};
+use crate::waiting::soon;
 
 /// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work
 /// to do a single one can be late without any fault of ours.

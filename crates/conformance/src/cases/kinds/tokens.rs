@@ -4,7 +4,8 @@ use lockkeeper_core::FencingToken;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, release, soon};
+use crate::party::{Party, release};
+use crate::waiting::soon;
 
 const ROUNDS: usize = 20;
 

@@ -6,8 +6,9 @@ use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Result, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, release, soon};
+use crate::party::{Party, release};
 use crate::speaker::{Speaker, line};
+use crate::waiting::soon;
 
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -6,8 +6,9 @@ use lockkeeper_core::{Entry, Lifetime, Mode, Request};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::speaker::{Speaker, Taken, entry, line};
+use crate::waiting::soon;
 
 const REASON: &str = "the door is being painted";
 

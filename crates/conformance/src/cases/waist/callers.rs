@@ -7,8 +7,9 @@ use lockkeeper_recipes::OwnerKey;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
 use crate::speaker::{Speaker, line};
+use crate::waiting::soon;
 
 const LONG: Duration = Duration::from_secs(3600);
 

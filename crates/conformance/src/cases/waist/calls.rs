@@ -10,7 +10,7 @@ use lockkeeper_core::{
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::soon;
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

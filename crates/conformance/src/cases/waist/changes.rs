@@ -4,9 +4,9 @@ use lockkeeper_core::{Contender, ErrorKind, Mode, Part, QueueName};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::soon;
 use crate::polls::at_most;
 use crate::speaker::{Speaker, ids_of, line, part_of};
+use crate::waiting::soon;
 
 /// How many changes are made one after the other, each to be seen.
 const CHANGES: usize = 100;

@@ -6,7 +6,8 @@ use lockkeeper_core::{ErrorKind, NAME_BYTES_MAX, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, release, soon};
+use crate::party::{Party, release};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,8 @@ use lockkeeper_core::{Mode, QueueName, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release, soon};
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(3600);

@@ -6,8 +6,8 @@ use lockkeeper_core::{Mode, Part, QueueName};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::soon;
 use crate::speaker::{Speaker, line, part_of};
+use crate::waiting::soon;
 
 const PARTS: [(Part, Mode); 3] =
     [(Part::Line, Mode::Mutex), (Part::Permits, Mode::Permit), (Part::Waiters, Mode::Acquire)];

@@ -4,8 +4,8 @@ use lockkeeper_core::{Advice, ContenderId, Departure, Entry, Mode, Operation, Ra
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::soon;
 use crate::speaker::{Speaker, entry, ids_of, line};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

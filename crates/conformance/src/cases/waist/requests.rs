@@ -7,9 +7,10 @@ use lockkeeper_recipes::Hold;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release, soon};
+use crate::party::{Party, granted, is_joined, release};
 use crate::polls::at_most;
 use crate::speaker::{Speaker, line};
+use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

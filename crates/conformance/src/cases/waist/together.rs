@@ -6,8 +6,8 @@ use lockkeeper_core::{Advice, ENTRIES_MAX, Entry, ErrorKind, Mode, Operation, Pa
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::soon;
 use crate::speaker::{Speaker, entry, part_of};
+use crate::waiting::soon;
 
 /// How many entries are sent at once, and how often.
 const TOGETHER: usize = 7;

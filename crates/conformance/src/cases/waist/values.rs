@@ -9,9 +9,9 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::soon;
 use crate::polls::at_most;
 use crate::speaker::{Speaker, line, part_of};
+use crate::waiting::soon;
 
 const WRITERS: usize = 6;
 const INCREMENTS: u64 = 15;

@@ -4,11 +4,12 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{ConnectionNumber, Departure, Expected, QueueView};
 use tempfile::tempdir;
 
 use super::one_lock::{directory_of, frozen, join, lock};
-use crate::support::{Place, session, soon};
+use crate::support::{Place, session};
 
 #[tokio::test]
 async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and_goes() {
@@ -20,13 +21,13 @@ async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and
         tokio::task::yield_now().await;
         let ours = session(directory.path());
         let place = Place::join(&ours, &lock()).await.unwrap();
-        seen = soon(waiting).await.unwrap().unwrap();
+        seen = soon("the change", waiting).await.unwrap().unwrap();
         assert_eq!(seen.contenders.len(), 1);
         let waiting = tokio::spawn(watching.changed(&lock(), &seen));
         tokio::task::yield_now().await;
         place.leave().await.unwrap();
         ours.close().await.unwrap();
-        seen = soon(waiting).await.unwrap().unwrap();
+        seen = soon("the change", waiting).await.unwrap().unwrap();
         assert_eq!(seen.contenders.len(), 0);
         assert!(!directory_of(directory.path()).exists(), "a watcher keeps no directory");
     }
@@ -39,16 +40,16 @@ async fn a_value_is_watched_before_its_directory_is_there_and_after_it_was_wiped
     let (watching, ours) = (session(&base), session(&base));
     let waiting = tokio::spawn(watching.value_changed(&lock(), None));
     tokio::task::yield_now().await;
-    let version = soon(ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"x")))).await.unwrap();
-    assert_eq!(soon(waiting).await.unwrap().unwrap().map(|value| value.version), version);
+    let version = soon("the write", ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"x")))).await.unwrap();
+    assert_eq!(soon("the change", waiting).await.unwrap().unwrap().map(|value| value.version), version);
     let waiting = tokio::spawn(watching.value_changed(&lock(), version));
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
-    assert_eq!(soon(waiting).await.unwrap().unwrap(), None);
+    assert_eq!(soon("the change", waiting).await.unwrap().unwrap(), None);
     let waiting = tokio::spawn(watching.value_changed(&lock(), None));
     tokio::task::yield_now().await;
-    soon(ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"y")))).await.unwrap();
-    assert_eq!(&*soon(waiting).await.unwrap().unwrap().unwrap().bytes, b"y");
+    soon("the write", ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"y")))).await.unwrap();
+    assert_eq!(&*soon("the change", waiting).await.unwrap().unwrap().unwrap().bytes, b"y");
 }
 
 #[tokio::test]
@@ -60,7 +61,7 @@ async fn a_lock_whose_name_begins_with_a_dot_is_watched_like_any_other() {
         let waiting = tokio::spawn(watching.changed(&queue, &QueueView::new(ConnectionNumber(0), [])));
         tokio::task::yield_now().await;
         let place = Place::join(&ours, &queue).await.unwrap();
-        assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 1, "{name}");
+        assert_eq!(soon("the change", waiting).await.unwrap().unwrap().contenders.len(), 1, "{name}");
         place.leave().await.unwrap();
     }
 }
@@ -74,7 +75,7 @@ async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
     let waiting = tokio::spawn(ours.departure(&lock(), None, &ice.id, ConnectionNumber(0)));
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
-    assert_eq!(soon(waiting).await.unwrap().unwrap(), Departure::Gone);
+    assert_eq!(soon("the departure", waiting).await.unwrap().unwrap(), Departure::Gone);
 }
 
 #[tokio::test]
@@ -94,5 +95,5 @@ async fn what_is_made_together_is_reported_when_all_of_it_is_there() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished(), "it is not seen before it is whole");
     fs::remove_file(mark).unwrap();
-    assert_eq!(soon(waiting).await.unwrap().unwrap().contenders.len(), 2);
+    assert_eq!(soon("the change", waiting).await.unwrap().unwrap().contenders.len(), 2);
 }

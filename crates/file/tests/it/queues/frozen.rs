@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LossReason, Request};
 use tempfile::tempdir;
 
 use super::one_lock::{directory_of, frozen, join, lock, names_in};
-use crate::support::{Place, backend, session, soon};
+use crate::support::{Place, backend, session};
 
 #[tokio::test]
 async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {
@@ -25,11 +26,13 @@ async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {
         assert_eq!((infos.len(), infos[1].frozen.as_deref()), (2, None));
         let other = session(directory.path());
         if breaks {
-            assert!(soon(other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap());
+            assert!(
+                soon("the break", other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap()
+            );
         } else {
-            soon(other.withdraw(&lock(), ticket)).await.unwrap();
+            soon("the withdrawal", other.withdraw(&lock(), ticket)).await.unwrap();
         }
-        soon(granted).await.unwrap().unwrap().leave().await.unwrap();
+        soon("the grant", granted).await.unwrap().unwrap().leave().await.unwrap();
         waiting.close().await.unwrap();
         assert_eq!(names_in(directory.path()), Vec::<String>::new());
     }
@@ -44,7 +47,7 @@ async fn the_directory_goes_with_a_frozen_place_whose_maker_is_gone() {
     join(&maker, &lock(), entry).await;
     maker.close().await.unwrap();
     assert_eq!(names_in(directory.path()).len(), 2);
-    soon(session(directory.path()).withdraw(&lock(), ticket)).await.unwrap();
+    soon("the withdrawal", session(directory.path()).withdraw(&lock(), ticket)).await.unwrap();
     assert!(!directory_of(directory.path()).exists());
 }
 
@@ -58,12 +61,14 @@ async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
         let lost = tokio::spawn(ice.standing.lost());
         tokio::task::yield_now().await;
         if breaks {
-            assert!(soon(other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap());
+            assert!(
+                soon("the break", other.request(&lock(), &ice.id, Request::Break { token: ice.token })).await.unwrap()
+            );
         } else {
             fs::remove_file(directory_of(directory.path()).join(ice.id.as_str())).unwrap();
         }
         let reason = if breaks { LossReason::Broken } else { LossReason::Removed };
-        assert_eq!(soon(lost).await.unwrap(), reason);
+        assert_eq!(soon("the loss", lost).await.unwrap(), reason);
         assert_eq!(ice.standing.liveness(), Liveness::Lost(reason));
     }
 }
@@ -76,7 +81,8 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
     // The state after the breaker was killed right after it had set the mark.
     fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
     assert!(backend(directory.path()).inspect(&lock()).await.unwrap().is_empty());
-    let departure = soon(waiting.departure(&lock(), None, &ice.id, ConnectionNumber(0))).await.unwrap();
+    let departure =
+        soon("the departure", waiting.departure(&lock(), None, &ice.id, ConnectionNumber(0))).await.unwrap();
     assert_eq!(departure, Departure::Gone);
     assert_eq!(ice.standing.liveness(), Liveness::Lost(LossReason::Broken));
 }
@@ -84,7 +90,8 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
 #[tokio::test]
 async fn a_reason_that_is_too_long_is_refused_and_nothing_made() {
     let directory = tempdir().unwrap();
-    let error = soon(session(directory.path()).enqueue_one(&lock(), frozen(&"x".repeat(5000)))).await.unwrap_err();
+    let error =
+        soon("the place", session(directory.path()).enqueue_one(&lock(), frozen(&"x".repeat(5000)))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached);
     assert_eq!(names_in(directory.path()), Vec::<String>::new());
 }
@@ -106,13 +113,8 @@ async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
         join(&maker, &lock(), entry).await;
         maker.keep(&lock(), ticket);
         // The thread that made the entry may still be ending, with its own opening of the counter.
-        soon(async {
-            while opened() != expected {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-        soon(other.withdraw(&lock(), ticket)).await.unwrap();
+        until("the end of that thread", async || opened() == expected).await;
+        soon("the withdrawal", other.withdraw(&lock(), ticket)).await.unwrap();
     }
     let entry = frozen("moving house");
     let ticket = entry.ticket;
@@ -120,5 +122,5 @@ async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
     maker.keep(&lock(), ticket);
     maker.close().await.unwrap();
     assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1, "it stays");
-    soon(other.withdraw(&lock(), ticket)).await.unwrap();
+    soon("the withdrawal", other.withdraw(&lock(), ticket)).await.unwrap();
 }

@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::Expected;
 use lockkeeper_recipes::Keeper;
 use rustix::fs::FlockOperation;
 use tempfile::{TempDir, tempdir};
 
 use super::one_lock::{LOCK, directory_of, lock, names_in};
-use crate::support::{backend, session, soon};
+use crate::support::{backend, session};
 
 /// Within which time a call that does not wait is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -68,10 +69,10 @@ async fn calls_with_and_without_a_wait_are_answered_in_time() {
         let (mutex, lock, permits) =
             (keeper.mutex(LOCK).unwrap(), keeper.rw_lock(LOCK).unwrap(), keeper.semaphore(LOCK, 2).unwrap());
         let asked_at = Instant::now();
-        assert!(soon(mutex.try_lock()).await.unwrap().is_none(), "{flock}");
+        assert!(soon("the answer", mutex.try_lock()).await.unwrap().is_none(), "{flock}");
         assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
         let asked_at = Instant::now();
-        assert!(soon(permits.try_acquire()).await.unwrap().is_none(), "{flock}");
+        assert!(soon("the answer", permits.try_acquire()).await.unwrap().is_none(), "{flock}");
         assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
         let asked_at = Instant::now();
         let answers = async {
@@ -101,19 +102,19 @@ async fn a_contender_that_gave_up_leaves_nothing_and_takes_nothing_once_the_way_
         let mutex = keeper.mutex(LOCK).unwrap();
         let stopped = held(directory.path(), flock);
         for _ in 0..3 {
-            assert!(soon(mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+            assert!(soon("the answer", mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
         }
         let patient = tokio::spawn({
             let mutex = mutex.clone();
             async move { mutex.lock().await }
         });
-        assert!(soon(mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+        assert!(soon("the answer", mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
         drop(stopped);
-        let guard = soon(patient).await.unwrap().unwrap();
+        let guard = soon("the grant", patient).await.unwrap().unwrap();
         assert_eq!(keeper.contenders(LOCK).await.unwrap().len(), 1, "{flock}: {:?}", names_in(directory.path()));
-        soon(guard.release()).await.unwrap();
-        assert!(soon(mutex.try_lock()).await.unwrap().is_some(), "{flock}");
-        soon(keeper.close()).await.unwrap();
+        soon("the release", guard.release()).await.unwrap();
+        assert!(soon("the answer", mutex.try_lock()).await.unwrap().is_some(), "{flock}");
+        soon("the close", keeper.close()).await.unwrap();
     }
 }
 
@@ -128,9 +129,9 @@ async fn a_value_that_could_not_be_written_before_the_session_was_closed_is_neve
         while !ours.is_held_up(&lock()) {
             tokio::task::yield_now().await;
         }
-        soon(ours.close()).await.unwrap();
+        soon("the close", ours.close()).await.unwrap();
         drop(stopped);
-        assert!(soon(writing).await.is_err(), "{flock}");
+        assert!(soon("the end of the write", writing).await.is_err(), "{flock}");
         assert_eq!(session(directory.path()).value(&lock()).await.unwrap(), None, "{flock}");
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Enqueued, Entry, Lifetime, Mode, QueueName, Session};
 
 use crate::support;
@@ -42,5 +43,5 @@ pub(super) fn frozen(reason: &str) -> Entry {
 }
 
 pub(super) async fn join(session: &Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Enqueued {
-    support::soon(session.enqueue_one(queue, entry)).await.unwrap()
+    soon("the place", session.enqueue_one(queue, entry)).await.unwrap()
 }

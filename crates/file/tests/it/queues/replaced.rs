@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Liveness, LossReason};
 use lockkeeper_recipes::Keeper;
 use tempfile::{TempDir, tempdir};
 use tokio::task::JoinSet;
 
 use super::one_lock::LOCK;
-use crate::support::{Place, backend, lock as take, queue, session, soon};
+use crate::support::{Place, backend, lock as take, queue, session};
 
 /// Within which time a running process notices.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
@@ -91,14 +92,14 @@ async fn a_holder_is_told_within_a_second_and_at_once_if_it_asks() {
         let replaced_at = Instant::now();
         replace(&stage);
         assert!(!guard.hold().is_held(), "{way}");
-        let (reason, told_at) = soon(told).await.unwrap();
+        let (reason, told_at) = soon("the loss", told).await.unwrap();
         assert_eq!(reason, LossReason::Removed, "{way}");
         assert!(told_at - replaced_at < NOTICE_MAX, "{way}: {:?}", told_at - replaced_at);
         let is_other = way.starts_with("the queue's own");
         let liveness = other.joined.standing.liveness();
         assert_eq!(liveness.is_held(), is_other, "{way}: a lock beside it");
         assert!(is_other || liveness == Liveness::Lost(LossReason::Removed));
-        let error = soon(guard.release()).await.unwrap_err();
+        let error = soon("the release", guard.release()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed), "{way}");
     }
 }
@@ -120,14 +121,14 @@ async fn a_waiter_goes_on_within_a_second_in_the_directory_that_has_the_name_now
         }
         let replaced_at = Instant::now();
         replace(&stage);
-        while let Some(waiter) = soon(waiters.join_next()).await {
+        while let Some(waiter) = soon("the end of a waiter", waiters.join_next()).await {
             let guard = waiter.unwrap().unwrap();
             assert!(replaced_at.elapsed() < NOTICE_MAX, "{way}: {:?}", replaced_at.elapsed());
             assert!(guard.hold().is_held(), "{way}");
             let shown = keeper_of_another_process(&stage).contenders(LOCK).await.unwrap();
             assert_eq!(shown.first().map(|first| &first.id), Some(guard.hold().contender()), "{way}");
             assert!(guard.fencing_token() > stopped.joined.token, "{way}");
-            soon(guard.release()).await.unwrap();
+            soon("the release", guard.release()).await.unwrap();
         }
         drop(stopped);
     }
@@ -154,8 +155,8 @@ async fn a_waiter_whose_whole_directory_is_removed_goes_on_too() {
             tokio::task::yield_now().await;
         }
         fs::remove_dir_all(stage.base()).unwrap();
-        assert_eq!(soon(listening).await.unwrap(), LossReason::Removed);
-        let next = soon(waiter).await.unwrap().unwrap();
+        assert_eq!(soon("the loss", listening).await.unwrap(), LossReason::Removed);
+        let next = soon("the grant", waiter).await.unwrap().unwrap();
         assert!(next.hold().is_held());
     }
 }
@@ -167,13 +168,13 @@ async fn a_watcher_of_a_lock_sees_the_one_that_has_the_name_now() {
         let watcher = keeper(&stage.base());
         let _held = take(&session(&stage.base()), &queue(LOCK)).await.unwrap();
         let mut changes = watcher.changes(LOCK).unwrap();
-        assert_eq!(soon(changes.next()).await.unwrap().len(), 1, "{way}");
+        assert_eq!(soon("the change", changes.next()).await.unwrap().len(), 1, "{way}");
         replace(&stage);
         let replaced_at = Instant::now();
-        assert_eq!(soon(changes.next()).await.unwrap().len(), 0, "{way}");
+        assert_eq!(soon("the change", changes.next()).await.unwrap().len(), 0, "{way}");
         assert!(replaced_at.elapsed() < NOTICE_MAX, "{way}: {:?}", replaced_at.elapsed());
         let new = Place::join(&session(&stage.base()), &queue(LOCK)).await.unwrap();
-        assert_eq!(soon(changes.next()).await.unwrap()[0].id, new.joined.id, "{way}");
+        assert_eq!(soon("the change", changes.next()).await.unwrap()[0].id, new.joined.id, "{way}");
     }
 }
 

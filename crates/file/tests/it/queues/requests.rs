@@ -4,11 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Liveness, LossReason, Request, Revocation};
 use tempfile::tempdir;
 
 use super::one_lock::{directory_of, lock, names_in};
-use crate::support::{Place, backend, lock as hold, session, soon};
+use crate::support::{Place, backend, lock as hold, session};
 
 fn yield_for(why: &str) -> Request {
     Request::Yield(Revocation::new(Some(why.to_owned()), Some(Duration::from_secs(90))))
@@ -22,11 +23,19 @@ async fn a_request_is_reported_shown_and_gone_with_the_contender_that_was_asked(
     let standing = held.joined.standing.clone();
     let told = tokio::spawn(standing.revoked());
     tokio::task::yield_now().await;
-    assert!(soon(theirs.request(&lock(), &held.joined.id, yield_for("the first"))).await.unwrap());
-    let first = soon(told).await.unwrap();
+    assert!(
+        soon("the answer to the request", theirs.request(&lock(), &held.joined.id, yield_for("the first")))
+            .await
+            .unwrap()
+    );
+    let first = soon("the request", told).await.unwrap();
     assert_eq!((first.why.as_deref(), first.within), (Some("the first"), Some(Duration::from_secs(90))));
-    assert!(soon(theirs.request(&lock(), &held.joined.id, yield_for("the second"))).await.unwrap());
-    assert_eq!(soon(standing.revoked()).await.why.as_deref(), Some("the second"));
+    assert!(
+        soon("the answer to the request", theirs.request(&lock(), &held.joined.id, yield_for("the second")))
+            .await
+            .unwrap()
+    );
+    assert_eq!(soon("the request", standing.revoked()).await.why.as_deref(), Some("the second"));
     let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
     assert_eq!(infos[0].revocation.as_ref().unwrap().why.as_deref(), Some("the second"));
     assert!(standing.liveness().is_held());
@@ -43,7 +52,7 @@ async fn a_request_that_is_left_when_the_last_contender_goes_goes_too() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = hold(&ours, &lock()).await.unwrap();
-    assert!(soon(ours.request(&lock(), &held.joined.id, yield_for("x"))).await.unwrap());
+    assert!(soon("the answer to the request", ours.request(&lock(), &held.joined.id, yield_for("x"))).await.unwrap());
     held.leave().await.unwrap();
     ours.close().await.unwrap();
     assert!(!directory_of(directory.path()).exists());
@@ -54,7 +63,9 @@ async fn a_reason_that_is_too_long_is_refused() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let held = hold(&ours, &lock()).await.unwrap();
-    let error = soon(ours.request(&lock(), &held.joined.id, yield_for(&"x".repeat(5000)))).await.unwrap_err();
+    let error = soon("the answer to the request", ours.request(&lock(), &held.joined.id, yield_for(&"x".repeat(5000))))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached);
 }
 
@@ -71,9 +82,9 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     let request = Request::Break { token: held.joined.token };
-    assert!(soon(theirs.request(&lock(), &held.joined.id, request)).await.unwrap());
-    assert_eq!(soon(granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
-    assert_eq!(soon(lost).await.unwrap(), LossReason::Broken);
+    assert!(soon("the answer to the request", theirs.request(&lock(), &held.joined.id, request)).await.unwrap());
+    assert_eq!(soon("the grant", granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
+    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Broken);
 }
 
 #[tokio::test]
@@ -88,7 +99,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_before_the_next_is_granted_
     // The state after the breaker was killed right after it had set the mark.
     let path = directory_of(directory.path()).join(held.joined.id.as_str());
     fs::OpenOptions::new().write(true).open(path).unwrap().write_all(&[2]).unwrap();
-    assert_eq!(soon(granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
+    assert_eq!(soon("the grant", granted).await.unwrap().unwrap(), Liveness::Lost(LossReason::Broken));
 }
 
 #[tokio::test]
@@ -102,8 +113,8 @@ async fn those_behind_one_that_was_removed_by_hand_are_told_when_it_notices() {
     fs::remove_file(directory_of(directory.path()).join(held.joined.id.as_str())).unwrap();
     tokio::task::yield_now().await;
     assert!(!granted.is_finished(), "the holder has not noticed");
-    assert_eq!(soon(held.joined.standing.lost()).await, LossReason::Removed);
-    soon(granted).await.unwrap().unwrap();
+    assert_eq!(soon("the loss", held.joined.standing.lost()).await, LossReason::Removed);
+    soon("the grant", granted).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -117,7 +128,7 @@ async fn a_dead_contender_can_neither_be_asked_nor_broken() {
     let dead = lockkeeper_core::ContenderId::new(name);
     let token = lockkeeper_core::FencingToken::new(held.number() - 1, 0).unwrap();
     for request in [yield_for("x"), Request::Break { token }] {
-        assert!(!soon(ours.request(&lock(), &dead, request)).await.unwrap());
+        assert!(!soon("the answer to the request", ours.request(&lock(), &dead, request)).await.unwrap());
     }
     assert!(names_in(directory.path()).iter().all(|name| !name.starts_with(".ask-")));
 }

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Mode, Part, Rank, Ticket};
 use tempfile::tempdir;
 
 use super::one_lock::{directory_of, entry, frozen, join, lock, names_in};
-use crate::support::{Place, backend, session, soon};
+use crate::support::{Place, backend, session};
 
 #[tokio::test]
 async fn the_directory_of_all_parts_goes_with_the_last_of_them() {
@@ -92,7 +93,7 @@ async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
     let bad = entry(Mode::Mutex);
     fs::create_dir(directory_of(directory.path()).join(format!(".new-{}", bad.ticket))).unwrap();
     let [first, second] = good;
-    let error = soon(ours.enqueue(&lock(), vec![first, second, bad])).await.unwrap_err();
+    let error = soon("the places", ours.enqueue(&lock(), vec![first, second, bad])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Backend);
     fs::remove_dir(directory_of(directory.path()).join(names_in(directory.path()).swap_remove(1))).unwrap();
     assert_eq!(names_in(directory.path()), before);
@@ -122,8 +123,8 @@ async fn many_made_together_are_one_step_for_an_observer() {
             }
         }
     });
-    let joined = soon(ours.enqueue(&permits, entries)).await.unwrap();
-    assert_eq!((joined.len(), soon(onlooker).await.unwrap()), (200, 200));
+    let joined = soon("the places", ours.enqueue(&permits, entries)).await.unwrap();
+    assert_eq!((joined.len(), soon("the change", onlooker).await.unwrap()), (200, 200));
     assert!(joined.is_sorted_by(|earlier, later| earlier.token < later.token));
 }
 
@@ -139,7 +140,7 @@ async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue()
     };
     let elsewhere = lock().with_part(Part::Waiters);
     for (session, queue) in [(&theirs, &lock()), (&ours, &elsewhere)] {
-        assert_eq!(soon(session.enqueue_one(queue, with())).await.unwrap_err().kind(), ErrorKind::Removed);
+        assert_eq!(soon("the place", session.enqueue_one(queue, with())).await.unwrap_err().kind(), ErrorKind::Removed);
     }
     let behind = join(&theirs, &lock(), entry(Mode::Write)).await;
     let within = join(&ours, &lock(), with()).await;

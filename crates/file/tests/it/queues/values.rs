@@ -3,11 +3,12 @@
 use std::fs;
 use std::sync::Arc;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Expected, Mode, Part};
 use tempfile::tempdir;
 
 use super::one_lock::{directory_of, entry, join, lock, names_in};
-use crate::support::{Place, backend, session, soon};
+use crate::support::{Place, backend, session};
 
 fn bytes(text: &str) -> Option<Arc<[u8]>> {
     Some(text.as_bytes().into())
@@ -17,7 +18,7 @@ fn bytes(text: &str) -> Option<Arc<[u8]>> {
 async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
-    let version = soon(ours.set_value(&lock(), Expected::Absent, bytes("41"))).await.unwrap().unwrap();
+    let version = soon("the write", ours.set_value(&lock(), Expected::Absent, bytes("41"))).await.unwrap().unwrap();
     Place::join(&ours, &lock()).await.unwrap().leave().await.unwrap();
     ours.close().await.unwrap();
     assert_eq!(names_in(directory.path()), [".enter", ".value-line"]);
@@ -26,7 +27,7 @@ async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
     let value = theirs.value(&lock()).await.unwrap().unwrap();
     assert_eq!((&*value.bytes, value.version), (&b"41"[..], version));
     assert_eq!(theirs.value(&lock().with_part(Part::Waiters)).await.unwrap(), None);
-    soon(theirs.set_value(&lock(), Expected::Version(version), None)).await.unwrap().unwrap();
+    soon("the write", theirs.set_value(&lock(), Expected::Version(version), None)).await.unwrap().unwrap();
     theirs.close().await.unwrap();
     assert!(!directory_of(directory.path()).exists());
 }
@@ -41,7 +42,7 @@ async fn versions_grow_over_a_removal_and_over_a_counter_that_was_lost() {
         if round == 4 {
             fs::remove_file(directory.path().join("counter")).unwrap();
         }
-        let version = soon(ours.set_value(&lock(), Expected::Any, value)).await.unwrap();
+        let version = soon("the write", ours.set_value(&lock(), Expected::Any, value)).await.unwrap();
         assert!(version > last);
         last = version;
     }
@@ -51,12 +52,12 @@ async fn versions_grow_over_a_removal_and_over_a_counter_that_was_lost() {
 async fn a_damaged_value_is_refused_by_name_with_the_cure() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
-    soon(ours.set_value(&lock(), Expected::Any, bytes("x"))).await.unwrap();
+    soon("the write", ours.set_value(&lock(), Expected::Any, bytes("x"))).await.unwrap();
     let path = directory_of(directory.path()).join(".value-line");
     fs::write(&path, "17").unwrap();
     for error in [
         ours.value(&lock()).await.unwrap_err(),
-        soon(ours.set_value(&lock(), Expected::Any, bytes("y"))).await.unwrap_err(),
+        soon("the write", ours.set_value(&lock(), Expected::Any, bytes("y"))).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Backend);
         assert!(
@@ -73,11 +74,11 @@ async fn a_write_called_for_before_the_close_is_done() {
     let directory = tempdir().unwrap();
     let ours = session(directory.path());
     let writing = ours.set_value(&lock(), Expected::Any, bytes("last words"));
-    soon(ours.close()).await.unwrap();
-    assert!(soon(writing).await.unwrap().is_some());
+    soon("the close", ours.close()).await.unwrap();
+    assert!(soon("the end of the write", writing).await.unwrap().is_some());
     let value = session(directory.path()).value(&lock()).await.unwrap().unwrap();
     assert_eq!(&*value.bytes, b"last words");
-    let refused = soon(ours.set_value(&lock(), Expected::Any, None)).await.unwrap_err();
+    let refused = soon("the write", ours.set_value(&lock(), Expected::Any, None)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed);
 }
 
@@ -87,7 +88,7 @@ async fn what_was_agreed_on_a_semaphore_goes_with_the_last_holder_of_a_permit() 
     let (ours, theirs) = (session(directory.path()), session(directory.path()));
     let permits = lock().with_part(Part::Permits);
     let place = join(&theirs, &permits, entry(Mode::Permit)).await;
-    let written = soon(ours.set_value(&permits, Expected::Absent, bytes("3"))).await.unwrap();
+    let written = soon("the write", ours.set_value(&permits, Expected::Absent, bytes("3"))).await.unwrap();
     assert!(written.is_some());
     ours.close().await.unwrap();
     let value = theirs.value(&permits).await.unwrap().unwrap();

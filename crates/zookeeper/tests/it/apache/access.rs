@@ -1,12 +1,13 @@
 //! Who may use a lock's nodes: all users, or only the URL's user.
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, QueueName};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_proto::message::{Acl, ErrorCode};
 use lockkeeper_zookeeper::Client;
 
 use super::SERVER;
-use crate::support::{Bench, Party, soon};
+use crate::support::{Bench, Party};
 
 fn keeper_of(user: &str, bench: &Bench, settings: &str) -> Keeper {
     Party::new(format!("{user}{}", bench.servers()), settings).keeper

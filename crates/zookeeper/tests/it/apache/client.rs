@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::Advice;
 use lockkeeper_faults::proxy::{AfterDrop, Operation};
 use lockkeeper_zk_proto::message::{Acl, CreateMode, ErrorCode, EventKind};
 use lockkeeper_zookeeper::{ClientErrorKind, NewNode, TransactionResult};
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::way::client;
-use crate::support::{Bench, SOON, soon};
 
 #[tokio::test]
 async fn nodes_are_made_read_changed_listed_and_deleted() {

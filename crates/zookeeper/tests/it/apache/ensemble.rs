@@ -4,11 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
 use lockkeeper_recipes::Keeper;
 
 use super::SERVER;
-use crate::support::{Party, soon};
+use crate::support::Party;
 
 /// How many clients count.
 const CLIENTS: usize = 8;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::LossReason;
 use lockkeeper_faults::zookeeper::{Server, Setup};
 use lockkeeper_recipes::Keeper;
@@ -9,7 +10,6 @@ use lockkeeper_zookeeper::ZooKeeperBackend;
 
 use super::SERVER;
 use crate::support::way::url;
-use crate::support::{soon, until};
 
 /// Sessions may be as short as two of them.
 const TICK: Duration = Duration::from_millis(500);

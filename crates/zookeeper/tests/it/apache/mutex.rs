@@ -1,6 +1,8 @@
 //! The mutex end to end on a real server.
 
-use crate::support::{Bench, is_joined, soon};
+use lockkeeper_conformance::soon;
+
+use crate::support::{Bench, is_joined};
 
 use super::SERVER;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{ErrorKind, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
@@ -12,7 +13,7 @@ use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
 use super::SERVER;
 use crate::support::sniff::{SniffingDial, expire};
 use crate::support::way::config;
-use crate::support::{Bench, SOON, is_joined, soon};
+use crate::support::{Bench, is_joined};
 
 fn is_rejoining(event: &Event) -> bool {
     matches!(event, Event::Rejoining { .. })

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon, until};
 use lockkeeper_core::{ErrorKind, Result, Wait};
 use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
-use crate::support::{Bench, SOON, until};
+use crate::support::Bench;
 
 const LOCK: &str = "left";
 
@@ -224,7 +225,7 @@ async fn a_waiter_that_is_removed_by_hand_fails_and_leaves_no_node_and_no_watch(
         scene.bench.until_ephemerals(before.len() + 1).await;
         let joined = scene.bench.ephemerals().await.into_iter().find(|path| !before.contains(path)).unwrap();
         operator.delete(&joined, None).await.unwrap();
-        let error = tokio::time::timeout(SOON, waits).await.unwrap().unwrap().unwrap_err();
+        let error = soon("the refusal", waits).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Removed, "{asked:?}: {error}");
         scene.expect_nothing_left(asked).await;
         drop(in_the_way);

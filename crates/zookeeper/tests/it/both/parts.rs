@@ -1,12 +1,13 @@
 //! Where the queues of a lock lie and what their nodes are called, byte for byte, and what a look at them costs.
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, Backend, ErrorKind, Lifetime, Mode, Part, Rank, Request, Wait};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::waist::{entry, line, queue};
-use crate::support::{Bench, SOON, soon};
 
 const HEX_DIGITS: usize = 32;
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, FencingToken, LossReason, Mode, Part, Request, Revocation};
 use lockkeeper_zk_proto::message::{Acl, Permissions};
 use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::waist::{line, queue};
-use crate::support::{Bench, soon};
 
 fn please() -> Revocation {
     Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30)))

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{ErrorKind, Expected, Mode, Part, QueueName, Value, ValueVersion};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::waist::{Waist, line, queue};
-use crate::support::{Bench, soon, until};
 
 async fn set(waist: &Waist, queue: &QueueName, expected: Expected, value: Option<&[u8]>) -> Option<ValueVersion> {
     let value = value.map(Arc::from);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{ErrorKind, Expected, Mode, Part};
 use lockkeeper_recipes::Event;
 use lockkeeper_zk_server::EmbeddedServer;
 
 use crate::support::waist::{Waist, entry, line, queue};
-use crate::support::{Party, is_joined, soon, until};
+use crate::support::{Party, is_joined};
 
 /// From here on, a contender that leaves an empty queue deletes its node.
 const RENEWED: i32 = 1 << 30;

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::peers::{Kind, curator, kazoo};
 use lockkeeper_recipes::Keeper;
 
 use crate::support::server::can_run;
-use crate::support::{Bench, Make, SOON, soon};
+use crate::support::{Bench, Make};
 
 /// The lock that all share: a name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/counter";

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon, until};
 use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation, Wait};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_recipes::{Keeper, LockKind};
 
 use crate::support::server::can_run;
-use crate::support::{Bench, Make, SOON, soon, until};
+use crate::support::{Bench, Make};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::until;
 use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
 use lockkeeper_recipes::{Guard, Keeper, kind};
 
 use crate::support::server::can_run;
-use crate::support::{Bench, Make, until};
+use crate::support::{Bench, Make};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 

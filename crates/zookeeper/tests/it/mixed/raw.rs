@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{Advice, ErrorKind};
 use lockkeeper_recipes::{Guard, Keeper, kind};
 use lockkeeper_zk_proto::message::ErrorCode;
 use lockkeeper_zookeeper::{Client, NewNode};
 
-use crate::support::{Bench, Make, soon, until};
+use crate::support::{Bench, Make};
 
 /// How long a contender must have been kept out: lists and watches take a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);

@@ -3,14 +3,14 @@
 //! The simple lock without a queue, for which all clients watch one node, is `examples/simple_lock.rs`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{Server, Setup};
 use lockkeeper_recipes::Keeper;
 
 use super::SERVER;
-use crate::support::{Party, is_joined, until};
+use crate::support::{Party, is_joined};
 use crate::turn;
 
 const LOCK: &str = "herd";
@@ -165,7 +165,7 @@ async fn a_release_is_told_to_one_waiter() {
     let before = server.packets().await.unwrap();
     let (keeper, tasks, parties) = queue_up(&server, WAITERS).await;
     for task in tasks {
-        tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap();
+        soon("the release", task).await.unwrap();
     }
     let packets = packets_between(before, &server).await;
     // Every request has one answer; what was sent beyond that was told by watches: to each waiter that the one ahead of

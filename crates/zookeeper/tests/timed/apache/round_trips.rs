@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::proxy::{Direction, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
 use crate::support::way::config;
-use crate::support::{Bench, SOON, is_joined, soon};
+use crate::support::{Bench, is_joined};
 use crate::turn;
 
 /// There and back over the slow link.

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{Extent, Freshness, Liveness, Mode};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
 use crate::support::waist::{entry, line};
-use crate::support::{Bench, is_joined, soon, until};
+use crate::support::{Bench, is_joined};
 use crate::turn;
 
 /// This many names of Curator's form take more than a mebibyte.

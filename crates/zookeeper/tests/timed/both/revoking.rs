@@ -1,10 +1,11 @@
 //! What the watches for requests to give up cost.
 
+use lockkeeper_conformance::until;
 use lockkeeper_core::Mode;
 use lockkeeper_faults::proxy::{Direction, Operation};
 
+use crate::support::Bench;
 use crate::support::waist::line;
-use crate::support::{Bench, until};
 use crate::turn;
 
 use super::SERVER;
