@@ -108,14 +108,9 @@ mod tests {
 
     use super::*;
     use crate::memory::MemoryService;
+    use crate::paused::{AT_ONCE, service};
     use lockkeeper_core::clock::{Clock, TestClock};
     use lockkeeper_core::{ErrorKind, SafeUntil};
-
-    const SOON: Duration = Duration::from_millis(1);
-
-    fn service() -> MemoryService {
-        MemoryService::new(Arc::new(TestClock::new()))
-    }
 
     /// Curator's `testNoBarrier`.
     #[tokio::test]
@@ -143,7 +138,7 @@ mod tests {
         assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
         setter.remove().await.unwrap();
         for waiter in waiters {
-            tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+            tokio::time::timeout(AT_ONCE, waiter).await.unwrap().unwrap().unwrap();
         }
     }
 
@@ -177,7 +172,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(!waiter.is_finished());
         service.keeper().barrier("b").unwrap().remove().await.unwrap();
-        tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(AT_ONCE, waiter).await.unwrap().unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -129,18 +129,12 @@ impl fmt::Debug for SharedCounter {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::Permits;
-    use crate::memory::MemoryService;
-    use lockkeeper_core::clock::TestClock;
+    use crate::paused::service;
     use lockkeeper_core::{Advice, ErrorKind, Operation, SafeUntil};
-
-    fn service() -> MemoryService {
-        MemoryService::new(Arc::new(TestClock::new()))
-    }
 
     /// Curator's `testSimple` and `testSeed`.
     #[tokio::test]

@@ -35,6 +35,8 @@ mod multi_lock;
 mod mutex;
 mod operate;
 mod owner_key;
+#[cfg(test)]
+mod paused;
 pub mod retry;
 mod rw_lock;
 mod semaphore;

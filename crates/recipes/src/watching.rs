@@ -123,13 +123,8 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::memory::MemoryService;
+    use crate::paused::service;
     use lockkeeper_core::SafeUntil;
-    use lockkeeper_core::clock::TestClock;
-
-    fn keeper() -> Keeper {
-        MemoryService::new(Arc::new(TestClock::new())).keeper()
-    }
 
     fn modes(shown: &[ContenderInfo]) -> Vec<&str> {
         shown.iter().map(|contender| contender.mode.as_str()).collect()
@@ -141,7 +136,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lock_of_any_kind_is_shown_at_once_and_then_at_each_change() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let mut changes = keeper.changes("door").unwrap();
         assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
         assert!(is_quiet(&mut changes).await);
@@ -166,7 +161,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_that_came_between_two_looks_is_not_missed() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let mut changes = keeper.changes("door").unwrap();
         changes.next().await.unwrap();
         assert!(is_quiet(&mut changes).await);
@@ -176,7 +171,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_an_error_the_next_look_is_made_anew() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let mut changes = keeper.changes("door").unwrap();
         changes.next().await.unwrap();
         keeper.testing().unwrap().expire_session();
@@ -186,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_for_a_vacant_lock_goes_on_after_an_outage_and_says_what_is_wrong_when_its_time_is_up_before() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
         let vacant = tokio::spawn({
             let keeper = keeper.clone();
@@ -209,7 +204,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_semaphore_is_vacant_when_its_last_permit_is_given_back_and_there_is_no_waiter() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let semaphore = keeper.semaphore("door", 1).unwrap();
         let permit = semaphore.acquire().await.unwrap();
         assert!(keeper.until_vacant("door", Wait::AtMost(Duration::from_secs(1))).await.unwrap().is_none());

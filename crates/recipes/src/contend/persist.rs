@@ -213,20 +213,18 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
-    use crate::memory::MemoryService;
+    use crate::paused::service;
     use crate::retry::RetryPolicy;
     use lockkeeper_core::SafeUntil;
-    use lockkeeper_core::clock::TestClock;
 
     const TIMEOUT: Duration = Duration::from_secs(2);
 
     /// A policy bounds one outage, not a wait in line.
     #[tokio::test(start_paused = true)]
     async fn a_waiter_that_has_waited_for_long_gets_all_retries_of_the_policy_when_the_service_fails() {
-        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let service = service();
         let retry = RetryPolicy::until_elapsed(10 * TIMEOUT, Duration::from_secs(1));
         let (ann, bob) = (service.keeper(), service.keeper_builder().retry(retry).build());
         let guard = ann.mutex("door").unwrap().lock().await.unwrap();
@@ -252,7 +250,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_that_is_up_before_there_was_a_place_is_an_error_and_after_that_an_answer() {
-        let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
+        let keeper = service().keeper();
         let mutex = keeper.mutex("door").unwrap();
         keeper.testing().unwrap().pause();
         let error = mutex.lock_timeout(TIMEOUT).await.unwrap_err();

@@ -9,15 +9,8 @@ use tokio::task::JoinHandle;
 use super::{Entered, MEMBERS_MAX};
 use crate::Keeper;
 use crate::memory::MemoryService;
-use lockkeeper_core::clock::TestClock;
+use crate::paused::{AT_ONCE, at_once, service, settle};
 use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
-
-const SOON: Duration = Duration::from_millis(1);
-const LONG: Duration = Duration::from_secs(600);
-
-fn service() -> MemoryService {
-    MemoryService::new(Arc::new(TestClock::new()))
-}
 
 fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {
     let barrier = keeper.double_barrier("d", members).unwrap();
@@ -28,12 +21,9 @@ fn leave(entered: Entered) -> JoinHandle<Result<()>> {
     tokio::spawn(entered.leave())
 }
 
-async fn soon<T>(task: JoinHandle<Result<T>>) -> T {
-    tokio::time::timeout(SOON, task).await.expect("it comes soon").unwrap().unwrap()
-}
-
-async fn settle() {
-    tokio::time::sleep(LONG).await;
+/// Waits until a member is in, or out.
+async fn passed<T>(task: JoinHandle<Result<T>>) -> T {
+    at_once("the way in or out", task).await.unwrap().unwrap()
 }
 
 /// Curator's `testBasic` and `testMultiClient`: no member is in before all have come, and none is out before all have
@@ -50,15 +40,15 @@ async fn members_go_in_together_and_out_together_round_after_round() {
         entering.push(enter(&keepers[0], 5));
         let mut inside = Vec::new();
         for task in entering {
-            inside.push(soon(task).await);
+            inside.push(passed(task).await);
         }
         let last = inside.pop().unwrap();
         let leaving: Vec<_> = inside.into_iter().map(leave).collect();
         settle().await;
         assert!(leaving.iter().all(|task| !task.is_finished()));
-        soon(leave(last)).await;
+        passed(leave(last)).await;
         for task in leaving {
-            soon(task).await;
+            passed(task).await;
         }
         assert!(service.keeper().contenders("d").await.unwrap().is_empty());
         assert_eq!(service.keeper().shared_value("d").unwrap().get().await.unwrap(), None, "the note is cleared away");
@@ -83,22 +73,22 @@ async fn one_more_than_needed_goes_in_with_the_others() {
     tokio::task::yield_now().await;
     keepers[0].testing().unwrap().resume();
     for task in tasks {
-        soon(task).await;
+        passed(task).await;
     }
     // Also one that comes later, while all are inside.
     let tasks: Vec<_> = keepers[..5].iter().map(|keeper| enter(keeper, 5)).collect();
     let mut inside = Vec::new();
     for task in tasks {
-        inside.push(soon(task).await);
+        inside.push(passed(task).await);
     }
-    inside.push(soon(enter(&keepers[5], 5)).await);
+    inside.push(passed(enter(&keepers[5], 5)).await);
     let last = inside.pop().unwrap();
     let leaving: Vec<_> = inside.into_iter().map(leave).collect();
     settle().await;
     assert!(leaving.iter().all(|task| !task.is_finished()), "the late one is of the round");
-    soon(leave(last)).await;
+    passed(leave(last)).await;
     for task in leaving {
-        soon(task).await;
+        passed(task).await;
     }
 }
 
@@ -125,20 +115,20 @@ async fn a_member_that_comes_after_one_of_a_round_has_left_waits_for_the_next_ro
     let service = service();
     let (ann, bob, eve, dan) = (service.keeper(), service.keeper(), service.keeper(), service.keeper());
     let (first, second) = (enter(&ann, 2), enter(&bob, 2));
-    let (first, second) = (soon(first).await, soon(second).await);
+    let (first, second) = (passed(first).await, passed(second).await);
     assert!(first.leave_within(Wait::No).await.unwrap().is_none());
     let third = enter(&eve, 2);
     settle().await;
     assert!(!third.is_finished(), "bob is of the round before");
     let fourth = enter(&dan, 2);
-    let (third, fourth) = (soon(third).await, soon(fourth).await);
+    let (third, fourth) = (passed(third).await, passed(fourth).await);
     // Those of the second round do not wait for the straggler of the first, nor it for them.
     let leaving = leave(third);
-    soon(leave(second)).await;
+    passed(leave(second)).await;
     settle().await;
     assert!(!leaving.is_finished());
-    soon(leave(fourth)).await;
-    soon(leaving).await;
+    passed(leave(fourth)).await;
+    passed(leaving).await;
 }
 
 /// The first has left, a late one is inside, and the next round begins: the second waits for the late one all the same.
@@ -148,8 +138,8 @@ async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_be
         let service = service();
         let keepers: Vec<_> = (0..5).map(|_| service.keeper()).collect();
         let (first, second) = (enter(&keepers[0], 2), enter(&keepers[1], 2));
-        let (first, second) = (soon(first).await, soon(second).await);
-        let late = soon(enter(&keepers[2], 2)).await;
+        let (first, second) = (passed(first).await, passed(second).await);
+        let late = passed(enter(&keepers[2], 2)).await;
         assert!(first.leave_within(Wait::No).await.unwrap().is_none());
         let mut leaving = None;
         let mut second = Some(second);
@@ -158,15 +148,15 @@ async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_be
             settle().await;
         }
         let next = (enter(&keepers[3], 2), enter(&keepers[4], 2));
-        let next = (soon(next.0).await, soon(next.1).await);
+        let next = (passed(next.0).await, passed(next.1).await);
         let leaving = leaving.or_else(|| second.take().map(leave)).unwrap();
         settle().await;
         assert!(!leaving.is_finished(), "the late one is inside");
-        soon(leave(late)).await;
-        soon(leaving).await;
+        passed(leave(late)).await;
+        passed(leaving).await;
         let next = (leave(next.0), leave(next.1));
-        soon(next.0).await;
-        soon(next.1).await;
+        passed(next.0).await;
+        passed(next.1).await;
     }
 }
 
@@ -181,12 +171,12 @@ async fn a_member_that_dies_before_all_have_come_is_missing_and_one_that_dies_in
     let second = enter(&bob, 2);
     settle().await;
     assert!(!second.is_finished());
-    let third = soon(enter(&eve, 2)).await;
-    let leaving = leave(soon(second).await);
+    let third = passed(enter(&eve, 2)).await;
+    let leaving = leave(passed(second).await);
     settle().await;
     assert!(!leaving.is_finished());
     eve.testing().unwrap().expire_session();
-    soon(leaving).await;
+    passed(leaving).await;
     let error = third.leave().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
 }
@@ -199,10 +189,10 @@ async fn a_waiting_member_whose_session_expires_comes_anew() {
     settle().await;
     ann.testing().unwrap().expire_session();
     settle().await;
-    let second = soon(enter(&bob, 2)).await;
+    let second = passed(enter(&bob, 2)).await;
     let leaving = leave(second);
-    soon(leave(soon(first).await)).await;
-    soon(leaving).await;
+    passed(leave(passed(first).await)).await;
+    passed(leaving).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,9 +221,9 @@ async fn a_lost_reply_leaves_no_member_outside() {
         bob.testing().unwrap().drop_next_reply(lost);
         let second = enter(&bob, 2);
         settle().await;
-        let (first, second) = (leave(soon(first).await), leave(soon(second).await));
-        soon(first).await;
-        soon(second).await;
+        let (first, second) = (leave(passed(first).await), leave(passed(second).await));
+        passed(first).await;
+        passed(second).await;
     }
 }
 
@@ -244,13 +234,13 @@ async fn a_member_whose_first_look_fails_keeps_the_place_that_others_count_on() 
     let (ann, bob) = (service.keeper(), service.keeper());
     ann.testing().unwrap().drop_next_reply(Operation::Value);
     let first = enter(&ann, 2);
-    tokio::time::sleep(SOON).await;
+    tokio::time::sleep(AT_ONCE).await;
     assert!(!first.is_finished());
-    let second = soon(enter(&bob, 2)).await;
+    let second = passed(enter(&bob, 2)).await;
     let leaving = leave(second);
     settle().await;
-    soon(leave(soon(first).await)).await;
-    soon(leaving).await;
+    passed(leave(passed(first).await)).await;
+    passed(leaving).await;
 }
 
 #[tokio::test(start_paused = true)]

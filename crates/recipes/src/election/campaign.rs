@@ -244,9 +244,8 @@ mod tests {
 
     use super::*;
     use crate::event::Observer;
-    use crate::memory::MemoryService;
+    use crate::paused::service;
     use lockkeeper_core::SafeUntil;
-    use lockkeeper_core::clock::TestClock;
 
     /// Longer than any machine needs for a call that does not wait.
     const LONG: Duration = Duration::from_secs(20);
@@ -273,7 +272,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loss_that_is_noticed_by_asking_who_leads_is_told_while_no_lock_is_held() {
-        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let service = service();
         let (reports, status) = watch::channel(Status::Queued);
         let task = tokio::spawn(std::future::pending());
         let campaigner = Campaigner { orders: watch::Sender::new(Orders::default()), status, task };

@@ -114,13 +114,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::memory::MemoryService;
+    use crate::paused::service;
     use lockkeeper_core::SafeUntil;
-    use lockkeeper_core::clock::TestClock;
 
     #[tokio::test(start_paused = true)]
     async fn each_leader_is_told_once_and_candidates_that_only_wait_are_not_told() {
-        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let service = service();
         let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
         let mut changes = eve.election("e").unwrap().changes();
         assert_eq!(changes.next().await.unwrap(), None);
@@ -140,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_onlooker_that_was_cut_off_or_lost_its_session_is_told_of_the_change_afterwards_and_of_nothing_else() {
-        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let service = service();
         for expires in [false, true] {
             let (ann, eve) = (service.keeper(), service.keeper());
             let election = ann.election("e").unwrap();

@@ -6,10 +6,9 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tokio::task::yield_now;
-
 use crate::event::{Event, Observer};
 use crate::memory::MemoryService;
+use crate::paused::yield_often;
 use crate::{Keeper, LeaderSelector, Member, MultiLock, Mutex, OwnerKey, Requeue};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};
@@ -19,13 +18,6 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn service() -> (MemoryService, Arc<TestClock>) {
     let clock = Arc::new(TestClock::new());
     (MemoryService::new(clock.clone()), clock)
-}
-
-/// Runs all tasks until each waits.
-async fn settle() {
-    for _ in 0..50 {
-        yield_now().await;
-    }
 }
 
 /// The names and modes of what is listed, and whether each is held.
@@ -50,7 +42,7 @@ async fn a_keeper_lists_what_it_holds_and_what_it_waits_for_and_nothing_else() {
         let mutex = ann.mutex("busy").unwrap();
         async move { mutex.lock().await }
     });
-    settle().await;
+    yield_often().await;
     let in_line = ann.rw_lock("busy").unwrap().queue_up_to_read().await.unwrap();
     let held = |name: &str, mode| (name.to_owned(), mode, true);
     let waits = |name: &str, mode| (name.to_owned(), mode, false);
@@ -153,7 +145,7 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
         let lead = bob.election("lead").unwrap().campaign().await.unwrap();
         async move { (election.campaign_within(Wait::AtMost(10 * DEADLINE)).await, lead) }
     });
-    settle().await;
+    yield_often().await;
     let draining = ann.drain(DEADLINE);
     // It takes effect before it is polled.
     for error in [
@@ -171,7 +163,7 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
     let start = clock.now();
     drop(busy);
     assert_eq!(bob.contenders("busy").await.unwrap().len(), 0, "no waiter is left");
-    settle().await;
+    yield_often().await;
     assert!(!draining.is_finished() && door.hold().is_held() && permit.hold().is_held());
     let read = write.downgrade().await.expect("what is held works as before");
     drop((door, permit));
@@ -228,7 +220,7 @@ async fn a_drain_whose_time_is_up_returns_what_is_still_held_and_takes_nothing_a
     let permit = keeper.semaphore("pool", 1).unwrap().acquire().await.unwrap();
     let start = clock.now();
     let draining = tokio::spawn(keeper.drain(DEADLINE));
-    settle().await;
+    yield_often().await;
     drop((permit, reading));
     let left = draining.await.unwrap();
     assert_eq!(clock.now().saturating_duration_since(start), DEADLINE);
@@ -266,7 +258,7 @@ async fn a_selector_of_a_drained_keeper_ends_with_its_work_and_stands_for_no_oth
     let selector = LeaderSelector::start(&election, Requeue::Always, |_| async {
         tokio::time::sleep(DEADLINE / 2).await;
     });
-    settle().await;
+    yield_often().await;
     assert!(selector.has_leadership());
     let start = clock.now();
     assert!(keeper.drain(DEADLINE).await.is_empty());
@@ -286,7 +278,7 @@ async fn what_a_drained_keeper_holds_can_be_used_to_its_end() {
     let count = keeper.shared_counter("count").unwrap();
     count.set(1).await.unwrap();
     let draining = tokio::spawn(keeper.drain(DEADLINE));
-    settle().await;
+    yield_often().await;
     tokio::try_join!(ann.leave(), bob.leave()).expect("who is inside may leave");
     owner.read(&book).await.expect("a writer may read what it writes").release().await.unwrap();
     assert_eq!(count.get().await.expect("what is protected can be read").number(), 1);
@@ -306,7 +298,7 @@ async fn a_try_that_the_service_does_not_answer_ends_when_the_keeper_is_drained(
         let mutex = keeper.mutex("door").unwrap();
         async move { mutex.try_lock().await }
     });
-    settle().await;
+    yield_often().await;
     let start = clock.now();
     assert!(keeper.drain(DEADLINE).await.is_empty());
     assert_eq!(clock.now(), start, "nothing is waited for");

@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use crate::Keeper;
 use crate::memory::MemoryService;
+use crate::paused::{AT_ONCE, at_once};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, Liveness, LossReason, SafeUntil};
 
-const SOON: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn world() -> (TestClock, Keeper) {
     let clock = TestClock::new();
     (clock.clone(), MemoryService::new(Arc::new(clock)).keeper())
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.expect("it comes soon")
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,7 +25,7 @@ async fn a_hold_ends_at_its_limit_and_the_next_is_granted_though_no_caller_looks
     let next = mutex.lock().await.unwrap();
     assert_eq!(clock.now().saturating_duration_since(granted_at), LIMIT);
     assert_eq!(forgotten.hold().liveness(), Liveness::Lost(LossReason::MaxHold));
-    assert_eq!(soon(forgotten.hold().lost()).await, LossReason::MaxHold);
+    assert_eq!(at_once("the loss", forgotten.hold().lost()).await, LossReason::MaxHold);
     let error = forgotten.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost(LossReason::MaxHold));
     assert!(next.hold().is_held() && next.fencing_token().as_u64() > 0);
@@ -69,7 +65,7 @@ async fn a_hold_that_is_released_in_time_knows_no_limit_and_leaves_no_task_behin
     let guard = mutex.lock().await.unwrap();
     let hold = guard.hold().clone();
     guard.release().await.unwrap();
-    tokio::time::sleep(SOON).await;
+    tokio::time::sleep(AT_ONCE).await;
     assert_eq!(metrics.num_alive_tasks(), of_the_session);
     tokio::time::advance(2 * LIMIT).await;
     assert_eq!(hold.lost().await, LossReason::Released);
@@ -123,7 +119,7 @@ async fn after_the_least_time_a_release_waits_for_nothing() {
     let (_, keeper) = world();
     let guard = keeper.mutex("m").unwrap().min_hold(LIMIT).lock().await.unwrap();
     tokio::time::advance(LIMIT).await;
-    soon(guard.release()).await.unwrap();
+    at_once("the release", guard.release()).await.unwrap();
     assert!(keeper.contenders("m").await.unwrap().is_empty());
 }
 
@@ -177,6 +173,6 @@ fn a_guard_with_a_least_time_is_dropped_on_a_thread_without_a_runtime_under_any_
     let mutex = keeper.mutex("m").unwrap();
     runtime.block_on(async {
         assert!(mutex.try_lock().await.unwrap().is_none());
-        assert!(mutex.lock_timeout(LIMIT + SOON).await.unwrap().is_some());
+        assert!(mutex.lock_timeout(LIMIT + AT_ONCE).await.unwrap().is_some());
     });
 }

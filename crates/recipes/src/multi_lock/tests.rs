@@ -6,16 +6,13 @@ use std::time::Duration;
 use tokio::task::yield_now;
 
 use crate::memory::MemoryService;
+use crate::paused::{service, yield_often};
 use crate::retry::RetryPolicy;
 use crate::{Event, Keeper, Member, MultiLock, Mutex, Observer, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil, Wait};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-
-fn keeper() -> Keeper {
-    MemoryService::new(Arc::new(TestClock::new())).keeper()
-}
 
 fn multi(keeper: &Keeper, names: &[&str]) -> MultiLock {
     MultiLock::new(names.iter().map(|name| keeper.mutex(name).unwrap())).unwrap()
@@ -27,12 +24,6 @@ async fn counts(keeper: &Keeper, names: &[&str]) -> Vec<usize> {
         counts.push(keeper.contenders(name).await.unwrap().len());
     }
     counts
-}
-
-async fn settle() {
-    for _ in 0..50 {
-        yield_now().await;
-    }
 }
 
 /// Records grants and releases.
@@ -59,7 +50,7 @@ impl Log {
 #[tokio::test(start_paused = true)]
 async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
     let log = Arc::new(Log::default());
-    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let service = service();
     let keeper = service.keeper_builder().observer(log.clone()).build();
     for names in [["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]] {
         let lock = multi(&keeper, &names);
@@ -72,7 +63,7 @@ async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
 
 #[tokio::test(start_paused = true)]
 async fn no_lock_at_all_and_the_same_lock_twice_are_refused() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let none: [Mutex; 0] = [];
     let error = MultiLock::new(none).unwrap_err();
     assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
@@ -97,7 +88,7 @@ async fn one_deadline_covers_all_and_nothing_is_left_when_it_passes() {
     let start = clock.now();
     tokio::time::sleep(TIMEOUT / 2).await;
     first.release().await.unwrap();
-    settle().await;
+    yield_often().await;
     assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
     assert!(waiting.await.unwrap().unwrap().is_none());
     assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
@@ -108,7 +99,7 @@ async fn one_deadline_covers_all_and_nothing_is_left_when_it_passes() {
 #[tokio::test(start_paused = true)]
 async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
     let log = Arc::new(Log::default());
-    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let service = service();
     let (keeper, other) = (service.keeper_builder().observer(log.clone()).build(), service.keeper());
     let lock = multi(&keeper, &["a", "b", "c"]);
     for name in ["a", "b", "c"] {
@@ -127,7 +118,7 @@ async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
 /// Curator's `testSomeLocksFailToLock`, but it does not go on with the rest.
 #[tokio::test(start_paused = true)]
 async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_not_asked_for() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let leading = keeper.election("b").unwrap().campaign().await.unwrap();
     let lock = multi(&keeper, &["a", "b", "c"]);
     for error in [lock.lock().await.unwrap_err(), lock.try_lock().await.unwrap_err()] {
@@ -141,7 +132,7 @@ async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_
 /// Curator's `testSomeReleasesFail`.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_is_reported_and_keeps_none_of_the_others() {
-    let (keeper, other) = (keeper(), keeper());
+    let (keeper, other) = (service().keeper(), service().keeper());
     let members = ["a", "b", "c"].map(|name| if name == "b" { other.mutex(name) } else { keeper.mutex(name) }.unwrap());
     let guard = MultiLock::new(members).unwrap().lock().await.unwrap();
     other.testing().unwrap().expire_session();
@@ -153,11 +144,11 @@ async fn a_release_that_fails_is_reported_and_keeps_none_of_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_cancelled_gives_back_what_it_took() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let last = keeper.mutex("c").unwrap().lock().await.unwrap();
     let lock = multi(&keeper, &["a", "b", "c"]);
     let waiting = tokio::spawn(async move { lock.lock().await });
-    settle().await;
+    yield_often().await;
     assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
     waiting.abort();
     assert!(waiting.await.is_err());
@@ -167,7 +158,7 @@ async fn a_wait_that_is_cancelled_gives_back_what_it_took() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_under_the_locks_gives_them_all_back() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let lock = multi(&keeper, &["a", "b"]);
     let working = tokio::spawn(async move {
         let _guard = lock.lock().await.unwrap();
@@ -179,7 +170,7 @@ async fn a_panic_under_the_locks_gives_them_all_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_answers_for_all_of_its_locks() {
-    let (keeper, other) = (keeper(), keeper());
+    let (keeper, other) = (service().keeper(), service().keeper());
     let members = [keeper.mutex("b").unwrap(), other.mutex("a").unwrap()];
     let guard = MultiLock::new(members).unwrap().lock().await.unwrap();
     let names: Vec<_> = guard.fencing_tokens().map(|(name, _)| name.to_string()).collect();
@@ -195,14 +186,14 @@ async fn a_guard_answers_for_all_of_its_locks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_lost_on_the_way_is_had_again_before_all_are_granted() {
-    let (keeper, other) = (keeper(), keeper());
+    let (keeper, other) = (service().keeper(), service().keeper());
     let last = other.mutex("b").unwrap().lock().await.unwrap();
     let members = [keeper.mutex("a").unwrap(), other.mutex("b").unwrap()];
     let lock = MultiLock::new(members).unwrap();
     let waiting = tokio::spawn(async move { lock.lock().await });
-    settle().await;
+    yield_often().await;
     keeper.testing().unwrap().expire_session();
-    settle().await;
+    yield_often().await;
     // It waits for no further lock while an earlier hold is gone.
     assert_eq!(other.contenders("b").await.unwrap().len(), 1);
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -214,12 +205,12 @@ async fn a_hold_that_is_lost_on_the_way_is_had_again_before_all_are_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_lost_on_the_way_ends_the_wait_where_nothing_is_tried_again() {
-    let service = MemoryService::new(Arc::new(TestClock::new()));
+    let service = service();
     let (keeper, other) = (service.keeper_builder().retry(RetryPolicy::none()).build(), service.keeper());
     let last = other.mutex("b").unwrap().lock().await.unwrap();
     let lock = multi(&keeper, &["a", "b"]);
     let waiting = tokio::spawn(async move { lock.lock().await });
-    settle().await;
+    yield_often().await;
     keeper.testing().unwrap().expire_session();
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(LossReason::Expired), Advice::Transient));
@@ -246,7 +237,7 @@ async fn time_that_is_up_while_a_service_is_cut_off_is_a_transient_error_on_time
 async fn many_tasks_that_want_overlapping_pairs_in_any_order_all_get_them() {
     const PHILOSOPHERS: usize = 5;
     const MEALS: usize = 40;
-    let keeper = keeper();
+    let keeper = service().keeper();
     let forks = ["fork-0", "fork-1", "fork-2", "fork-3", "fork-4"];
     let eating = (0..PHILOSOPHERS).map(|seat| {
         let lock = multi(&keeper, &[forks[seat], forks[(seat + 1) % PHILOSOPHERS]]);
@@ -268,7 +259,7 @@ async fn many_tasks_that_want_overlapping_pairs_in_any_order_all_get_them() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_share_what_they_only_read() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let (rates, a, b) = (keeper.rw_lock("rates").unwrap(), keeper.mutex("a").unwrap(), keeper.mutex("b").unwrap());
     let one = MultiLock::new([Member::read(rates.clone()), a.into()]).unwrap().lock().await.unwrap();
     let other = MultiLock::new([b.into(), Member::read(rates.clone())]).unwrap().lock().await.unwrap();
@@ -280,7 +271,7 @@ async fn readers_share_what_they_only_read() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_owner_has_already_counts() {
-    let keeper = keeper();
+    let keeper = service().keeper();
     let (a, book) = (keeper.mutex("a").unwrap(), keeper.rw_lock("book").unwrap());
     let locks = MultiLock::new([a.clone().into(), Member::read(book.clone())]).unwrap();
     let owner = OwnerKey::new();

@@ -1,28 +1,12 @@
 //! An operator's work on the memory backend.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockKind;
-use crate::Keeper;
-use crate::memory::MemoryService;
-use lockkeeper_core::clock::TestClock;
+use crate::paused::{AT_ONCE, at_once, keepers, service};
 use lockkeeper_core::{ErrorKind, FencingToken, LossReason, Mode, Operation, Revocation, SafeUntil, Wait};
 
-const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);
-
-fn service() -> MemoryService {
-    MemoryService::new(Arc::new(TestClock::new()))
-}
-
-fn keepers<const N: usize>(service: &MemoryService) -> [Keeper; N] {
-    std::array::from_fn(|_| service.keeper())
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.expect("it comes soon")
-}
 
 fn because(why: &str) -> Revocation {
     Revocation::new(Some(why.to_owned()), None)
@@ -77,14 +61,14 @@ async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
         })
     });
     assert!(eve.revoke("r", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
-    soon(first).await.unwrap().unwrap();
-    soon(second).await.unwrap().unwrap();
+    at_once("the release", first).await.unwrap().unwrap();
+    at_once("the release", second).await.unwrap().unwrap();
     let permits = ann.semaphore("s", 3).unwrap().acquire_many(2).await.unwrap();
-    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(SOON)).await.unwrap().is_none());
+    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_none());
     for permit in permits {
-        soon(permit.hold().revoked()).await;
+        at_once("the request", permit.hold().revoked()).await;
     }
-    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(SOON)).await.unwrap().is_some());
+    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,8 +92,8 @@ async fn a_lock_is_broken_only_with_the_holder_s_token_and_the_next_one_gets_it(
     let broken = eve.break_lock("m", guard.fencing_token()).await.unwrap();
     assert_eq!((&broken.id, broken.mode), (guard.hold().contender(), Mode::Mutex));
     assert!(broken.owner.is_some());
-    assert_eq!(soon(guard.hold().lost()).await, LossReason::Broken);
-    let next = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(at_once("the loss", guard.hold().lost()).await, LossReason::Broken);
+    let next = at_once("the grant", waiting).await.unwrap().unwrap();
     assert!(next.fencing_token() > guard.fencing_token());
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost(LossReason::Broken));
     assert!(next.hold().is_held());
@@ -149,7 +133,7 @@ async fn a_frozen_lock_of_any_kind_keeps_all_clients_out_until_any_client_thaws_
         }
         let thawed = eve.thaw("l").await.unwrap();
         assert_eq!(thawed.iter().map(|info| &info.id).collect::<Vec<_>>(), [&left.id]);
-        soon(entered).await.unwrap().unwrap();
+        at_once("the grant after the thaw", entered).await.unwrap().unwrap();
         assert!(eve.thaw("l").await.unwrap().is_empty());
     }
 }
@@ -167,7 +151,7 @@ async fn a_freeze_waits_its_turn_and_leaves_the_queue_when_its_time_is_up() {
     tokio::time::sleep(WHILE).await;
     assert!(!freezing.is_finished());
     guard.release().await.unwrap();
-    assert!(soon(freezing).await.unwrap().unwrap().is_some());
+    assert!(at_once("the freeze", freezing).await.unwrap().unwrap().is_some());
     let refused = ann.freeze("m", LockKind::Election, "y", Wait::Forever).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::KindMismatch);
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
@@ -183,7 +167,7 @@ async fn a_semaphore_is_frozen_when_all_permits_are_given_back() {
     assert!(!freezing.is_finished());
     assert!(eve.semaphore("s", 2).unwrap().try_acquire().await.unwrap().is_none(), "one is free, but not granted");
     permit.release().await.unwrap();
-    assert!(soon(freezing).await.unwrap().unwrap().is_some());
+    assert!(at_once("the freeze", freezing).await.unwrap().unwrap().is_some());
 }
 
 /// Its place outlives the session, so it neither loses its turn nor stays behind when it gives up.
@@ -209,7 +193,7 @@ async fn a_freeze_whose_session_expires_while_it_waits_keeps_its_place_and_can_s
         assert_eq!(after.iter().map(|info| &info.id).collect::<Vec<_>>(), [&before[0].id, &before[1].id]);
         if in_time {
             guard.release().await.unwrap();
-            assert!(soon(freezing).await.unwrap().unwrap().is_some());
+            assert!(at_once("the freeze", freezing).await.unwrap().unwrap().is_some());
         } else {
             assert!(freezing.await.unwrap().unwrap().is_none());
             assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
@@ -223,7 +207,7 @@ async fn a_freeze_that_is_cancelled_or_whose_reply_is_lost_leaves_nothing_behind
     let [ann, bob] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
     let freezing = bob.freeze("m", LockKind::Mutex, "x", Wait::Forever);
-    assert!(tokio::time::timeout(SOON, freezing).await.is_err());
+    assert!(tokio::time::timeout(AT_ONCE, freezing).await.is_err());
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
     guard.release().await.unwrap();
     bob.testing().unwrap().drop_next_reply(Operation::Join);

@@ -47,19 +47,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Keeper;
-    use crate::memory::MemoryService;
+    use crate::paused::service;
     use lockkeeper_core::Wait;
-    use lockkeeper_core::clock::TestClock;
     use lockkeeper_core::{ErrorKind, LossReason};
-
-    fn keeper() -> Keeper {
-        MemoryService::new(Arc::new(TestClock::new())).keeper()
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_within_a_run_counts_also_through_another_lock_and_through_functions() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let (door, hall) = (keeper.mutex("door").unwrap(), keeper.mutex("hall").unwrap());
         let same_hold = door
             .run(|outer| {
@@ -77,7 +71,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn two_runs_side_by_side_exclude_one_another_though_a_run_is_around_both() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let (door, hall) = (keeper.mutex("door").unwrap(), keeper.mutex("hall").unwrap());
         let inside = Rc::new(Cell::new(0));
         let work = |_| {
@@ -95,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_is_spawned_within_a_run_is_a_separate_contender() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let door = keeper.mutex("door").unwrap();
         let mut spawned = None;
         door.run(|_| {
@@ -113,7 +107,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_explicit_owner_and_a_run_do_not_count_on_one_another() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let door = keeper.mutex("door").unwrap();
         let owner = OwnerKey::new();
         assert!(door.run(|_| owner.lock_within(&door, Wait::No)).await.unwrap().unwrap().is_none());
@@ -123,7 +117,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn within_a_write_one_may_write_and_read_and_within_a_read_only_read() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let book = keeper.rw_lock("book").unwrap();
         let waiting = Box::pin(book.write());
         book.run_write(|_| async {
@@ -145,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_within_one_that_has_lost_its_lock_fails_at_once() {
-        let keeper = keeper();
+        let keeper = service().keeper();
         let door = keeper.mutex("door").unwrap();
         let inner = Rc::new(Cell::new(None));
         let outer = door

@@ -3,25 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::yield_now;
-
 use crate::memory::MemoryService;
+use crate::paused::{service, yield_often};
 use crate::{Keeper, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-
-fn service() -> MemoryService {
-    MemoryService::new(Arc::new(TestClock::new()))
-}
-
-/// Runs all tasks until each waits.
-async fn settle() {
-    for _ in 0..50 {
-        yield_now().await;
-    }
-}
 
 async fn modes(keeper: &Keeper, name: &str) -> Vec<Mode> {
     keeper.contenders(name).await.unwrap().into_iter().map(|contender| contender.mode).collect()
@@ -74,7 +62,7 @@ async fn two_tasks_that_lock_at_once_as_one_owner_share_one_place() {
         tokio::spawn(async move { owner.lock(&mutex).await })
     };
     let (one, other) = (wait(), wait());
-    settle().await;
+    yield_often().await;
     assert_eq!(modes(&keeper, "door").await.len(), 2);
     held.release().await.unwrap();
     let (one, other) = (one.await.unwrap().unwrap(), other.await.unwrap().unwrap());
@@ -96,10 +84,10 @@ async fn a_task_that_shared_the_place_of_a_cancelled_one_goes_on_waiting() {
         tokio::spawn(async move { owner.lock(&mutex).await })
     };
     let (one, other) = (wait(), wait());
-    settle().await;
+    yield_often().await;
     one.abort();
     assert!(one.await.unwrap_err().is_cancelled());
-    settle().await;
+    yield_often().await;
     assert_eq!(modes(&keeper, "door").await.len(), 2);
     held.release().await.unwrap();
     other.await.unwrap().unwrap().release().await.unwrap();
@@ -165,7 +153,7 @@ async fn a_lock_whose_release_has_not_arrived_yet_can_be_locked_again_by_its_own
     drop(owner.lock(&mutex).await.unwrap());
     drop(guard.release());
     let again = tokio::spawn(async move { owner.lock(&mutex).await });
-    settle().await;
+    yield_often().await;
     keeper.testing().unwrap().heal();
     let again = again.await.unwrap().unwrap();
     assert!(again.hold().is_held());

@@ -1,28 +1,16 @@
 //! Places in line and their waits, on the memory backend under paused time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::memory::MemoryService;
-use crate::{Keeper, LockKind};
-use lockkeeper_core::clock::TestClock;
+use crate::LockKind;
+use crate::paused::{AT_ONCE, at_once, keepers, service};
 use lockkeeper_core::{ErrorKind, Operation, SafeUntil, Wait};
 
-const SOON: Duration = Duration::from_millis(1);
 const WHILE: Duration = Duration::from_secs(60);
-
-fn keepers<const N: usize>() -> [Keeper; N] {
-    let service = MemoryService::new(Arc::new(TestClock::new()));
-    std::array::from_fn(|_| service.keeper())
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.expect("it comes soon")
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_sees_its_place_come_nearer_and_who_holds() {
-    let [ann, bob, eve] = keepers();
+    let [ann, bob, eve] = keepers(&service());
     let holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     let mut third = eve.mutex("m").unwrap().queue_up().await.unwrap();
@@ -31,7 +19,7 @@ async fn a_waiter_sees_its_place_come_nearer_and_who_holds() {
     assert!(third.granted_within(Wait::AtMost(WHILE)).await.unwrap().is_none());
     holder.release().await.unwrap();
     assert_eq!(second.position().await.unwrap(), 0);
-    let second = soon(second.granted()).await.unwrap();
+    let second = at_once("the grant", second.granted()).await.unwrap();
     assert_eq!(third.position().await.unwrap(), 1);
     assert!(third.granted_within(Wait::No).await.unwrap().is_none());
     second.release().await.unwrap();
@@ -42,36 +30,36 @@ async fn a_waiter_sees_its_place_come_nearer_and_who_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_wait_leaves_the_queue_and_a_dropped_look_at_it_does_not() {
-    let [ann, bob, eve] = keepers();
+    let [ann, bob, eve] = keepers(&service());
     let holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     let third = eve.mutex("m").unwrap().queue_up().await.unwrap();
     for _ in 0..3 {
-        assert!(tokio::time::timeout(SOON, second.granted_within(Wait::AtMost(WHILE))).await.is_err());
+        assert!(tokio::time::timeout(AT_ONCE, second.granted_within(Wait::AtMost(WHILE))).await.is_err());
         assert_eq!(second.position().await.unwrap(), 1);
     }
     let granted = second.granted();
-    assert!(tokio::time::timeout(SOON, granted).await.is_err());
+    assert!(tokio::time::timeout(AT_ONCE, granted).await.is_err());
     assert_eq!(third.position().await.unwrap(), 1);
     drop(holder);
-    assert!(soon(third.granted()).await.unwrap().hold().is_held());
+    assert!(at_once("the grant", third.granted()).await.unwrap().hold().is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_between_two_looks_is_not_missed() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     let holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
-    assert!(second.granted_within(Wait::AtMost(SOON)).await.unwrap().is_none());
+    assert!(second.granted_within(Wait::AtMost(AT_ONCE)).await.unwrap().is_none());
     holder.release().await.unwrap();
     let third = ann.mutex("m").unwrap().queue_up().await.unwrap();
-    assert!(soon(second.granted_within(Wait::AtMost(WHILE))).await.unwrap().is_some());
+    assert!(at_once("the grant", second.granted_within(Wait::AtMost(WHILE))).await.unwrap().is_some());
     assert_eq!(third.position().await.unwrap(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_expires_or_whose_reply_is_lost_queues_up_again() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     let holder = ann.mutex("m").unwrap().lock().await.unwrap();
     bob.testing().unwrap().drop_next_reply(Operation::Join);
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
@@ -83,38 +71,38 @@ async fn a_waiter_whose_session_expires_or_whose_reply_is_lost_queues_up_again()
     assert_ne!(second.contender().cloned(), before);
     assert_eq!(second.position().await.unwrap(), 1);
     holder.release().await.unwrap();
-    assert!(soon(second.granted()).await.unwrap().hold().is_held());
+    assert!(at_once("the grant", second.granted()).await.unwrap().hold().is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_removed_is_told() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     let _holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     ann.testing().unwrap().remove_contender("m", second.contender().unwrap()).unwrap();
     assert_eq!(second.position().await.unwrap_err().kind(), ErrorKind::Removed);
-    assert_eq!(soon(second.granted()).await.unwrap_err().kind(), ErrorKind::Removed);
+    assert_eq!(at_once("the refusal", second.granted()).await.unwrap_err().kind(), ErrorKind::Removed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn readers_writers_and_candidates_see_their_places_too_and_why_a_lock_is_frozen() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     let lock = ann.rw_lock("r").unwrap();
-    let first = soon(lock.queue_up_to_read().await.unwrap().granted()).await.unwrap();
+    let first = at_once("the grant", lock.queue_up_to_read().await.unwrap().granted()).await.unwrap();
     let write = lock.queue_up_to_write().await.unwrap();
     assert_eq!(write.position().await.unwrap(), 1);
     drop(first);
-    assert!(soon(write.granted()).await.unwrap().hold().is_held());
+    assert!(at_once("the grant", write.granted()).await.unwrap().hold().is_held());
     bob.freeze("e", LockKind::Election, "moving disks", Wait::Forever).await.unwrap();
     let candidate = ann.election("e").unwrap().stand().await.unwrap();
     assert_eq!(candidate.holders().await.unwrap()[0].frozen.as_deref(), Some("moving disks"));
     bob.thaw("e").await.unwrap();
-    assert!(soon(candidate.granted()).await.unwrap().hold().is_held());
+    assert!(at_once("the grant", candidate.granted()).await.unwrap().hold().is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_look_without_patience_says_once_that_the_place_was_lost_and_then_tries_without_it() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     for removed in [false, true] {
         let holder = ann.mutex("m").unwrap().lock().await.unwrap();
         let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
@@ -133,7 +121,7 @@ async fn a_look_without_patience_says_once_that_the_place_was_lost_and_then_trie
 
 #[tokio::test(start_paused = true)]
 async fn a_look_without_patience_that_fails_for_a_moment_costs_no_place() {
-    let [ann, bob] = keepers();
+    let [ann, bob] = keepers(&service());
     let _holder = ann.mutex("m").unwrap().lock().await.unwrap();
     let mut second = bob.mutex("m").unwrap().queue_up().await.unwrap();
     let before = second.contender().cloned();

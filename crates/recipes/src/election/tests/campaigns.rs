@@ -1,6 +1,8 @@
 //! Campaigns by hand.
 
-use super::{Duration, keepers, service};
+use std::time::Duration;
+
+use crate::paused::{keepers, service};
 use lockkeeper_core::{ErrorKind, LossReason, Mode, Wait};
 
 /// Curator's `testUncreatedPathGetLeader` and `testGetChildrenHitsNoNode`.

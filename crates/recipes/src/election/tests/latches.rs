@@ -1,7 +1,9 @@
 //! Latches; the counterparts of Curator's `TestLeaderLatch`.
 
-use super::{Duration, SOON, in_time, keepers, service, settle, soon};
+use std::time::Duration;
+
 use crate::memory::MemoryService;
+use crate::paused::{AT_ONCE, after_pauses, at_once, keepers, service, settle};
 use crate::{CloseMode, Keeper, LatchEvent, LeaderLatch};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, SafeUntil};
@@ -23,12 +25,12 @@ async fn of_many_latches_one_leads_and_when_it_is_closed_the_next() {
     settle().await;
     let mut last_token = None;
     while !latches.is_empty() {
-        let token = soon(latches[0].until_leader()).await.unwrap().fencing_token();
+        let token = at_once("the lead", latches[0].until_leader()).await.unwrap().fencing_token();
         assert!(last_token < Some(token));
         last_token = Some(token);
         assert_eq!(leaders(&latches), [0]);
         latches.remove(0).close(CloseMode::Silent).await.unwrap();
-        tokio::time::sleep(SOON).await;
+        tokio::time::sleep(AT_ONCE).await;
     }
     assert!(keepers[0].contenders("e").await.unwrap().is_empty());
 }
@@ -57,7 +59,7 @@ async fn a_latch_that_is_cut_off_leads_until_its_deadline_and_no_longer() {
     let service = MemoryService::new(std::sync::Arc::new(clock.clone()));
     let [ann, bob] = keepers(&service);
     let (first, second) = (latch(&ann), latch(&bob));
-    soon(first.until_leader()).await.unwrap();
+    at_once("the lead", first.until_leader()).await.unwrap();
     let deadline = clock.now().saturating_add(Duration::from_secs(10));
     ann.testing().unwrap().cut(SafeUntil::At(deadline));
     tokio::time::sleep(Duration::from_secs(9)).await;
@@ -65,11 +67,11 @@ async fn a_latch_that_is_cut_off_leads_until_its_deadline_and_no_longer() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(!first.has_leadership());
     ann.testing().unwrap().expire_session();
-    soon(second.until_leader()).await.unwrap();
+    at_once("the lead", second.until_leader()).await.unwrap();
     ann.testing().unwrap().heal();
     settle().await;
     second.close(CloseMode::Silent).await.unwrap();
-    in_time(first.until_leader()).await.unwrap();
+    after_pauses("the lead", first.until_leader()).await.unwrap();
 }
 
 /// `testWatchedNodeDeletedOnReconnect`, `testResetRace`, `testCreateDeleteRace` and
@@ -99,7 +101,7 @@ async fn a_latch_that_is_started_without_a_way_to_the_service_leads_when_there_i
     settle().await;
     assert!(!latch.has_leadership());
     keeper.testing().unwrap().heal();
-    in_time(latch.until_leader()).await.unwrap();
+    after_pauses("the lead", latch.until_leader()).await.unwrap();
 }
 
 /// `testProperCloseWithoutConnectionEstablished`.
@@ -109,7 +111,7 @@ async fn a_latch_is_closed_properly_without_ever_having_had_a_way_to_the_service
     keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
     let latch = latch(&keeper);
     settle().await;
-    soon(latch.close(CloseMode::NotifyLeader)).await.unwrap();
+    at_once("the close", latch.close(CloseMode::NotifyLeader)).await.unwrap();
 }
 
 /// `testCallbackSanity`, `testCallbackNotifyLeader` and `testCallbackDontNotify`.
@@ -121,23 +123,24 @@ async fn listeners_are_told_of_each_lead_and_its_end_but_not_of_the_last_end_if_
         let mut changes = [latch.changes(), latch.changes()];
         for _ in 0..3 {
             for changes in &mut changes {
-                assert!(matches!(soon(changes.next()).await, Some(LatchEvent::Leader(hold)) if hold.is_held()));
+                let change = at_once("the change", changes.next()).await;
+                assert!(matches!(change, Some(LatchEvent::Leader(hold)) if hold.is_held()));
             }
             keeper.testing().unwrap().expire_session();
             for changes in &mut changes {
-                assert!(matches!(soon(changes.next()).await, Some(LatchEvent::NotLeader)));
+                assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::NotLeader)));
             }
             settle().await;
         }
         for changes in &mut changes {
-            assert!(matches!(soon(changes.next()).await, Some(LatchEvent::Leader(_))));
+            assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::Leader(_))));
         }
         latch.close(mode).await.unwrap();
         for changes in &mut changes {
             if mode == CloseMode::NotifyLeader {
-                assert!(matches!(soon(changes.next()).await, Some(LatchEvent::NotLeader)));
+                assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::NotLeader)));
             }
-            assert!(soon(changes.next()).await.is_none());
+            assert!(at_once("the change", changes.next()).await.is_none());
         }
     }
 }
@@ -146,11 +149,11 @@ async fn listeners_are_told_of_each_lead_and_its_end_but_not_of_the_last_end_if_
 async fn a_dropped_latch_resigns_and_its_listeners_are_told() {
     let keeper = service().keeper();
     let latch = latch(&keeper);
-    let hold = soon(latch.until_leader()).await.unwrap();
+    let hold = at_once("the lead", latch.until_leader()).await.unwrap();
     let mut changes = latch.changes();
-    assert!(matches!(soon(changes.next()).await, Some(LatchEvent::Leader(_))));
+    assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::Leader(_))));
     drop(latch);
-    assert!(matches!(soon(changes.next()).await, Some(LatchEvent::NotLeader)));
+    assert!(matches!(at_once("the change", changes.next()).await, Some(LatchEvent::NotLeader)));
     assert!(!hold.is_held());
     assert!(keeper.contenders("e").await.unwrap().is_empty());
 }
@@ -162,8 +165,8 @@ async fn a_latch_whose_campaign_fails_for_good_says_why() {
     assert_eq!(keeper.election("").unwrap_err().kind(), ErrorKind::InvalidName);
     let _guard = keeper.mutex("e").unwrap().lock().await.unwrap();
     let latch = latch(&keeper);
-    assert_eq!(soon(latch.until_leader()).await.unwrap_err().kind(), ErrorKind::KindMismatch);
-    assert!(soon(latch.changes().next()).await.is_none());
+    assert_eq!(at_once("the lead", latch.until_leader()).await.unwrap_err().kind(), ErrorKind::KindMismatch);
+    assert!(at_once("the change", latch.changes().next()).await.is_none());
     assert_eq!(latch.close(CloseMode::Silent).await.unwrap_err().kind(), ErrorKind::KindMismatch);
 }
 
@@ -173,12 +176,12 @@ async fn the_listeners_of_a_dropped_latch_are_told_of_its_end_once_and_of_no_lea
     let [ann] = keepers(&service());
     let latch = latch(&ann);
     let mut before = latch.changes();
-    in_time(latch.until_leader()).await.unwrap();
-    assert!(matches!(soon(before.next()).await, Some(LatchEvent::Leader(_))));
+    after_pauses("the lead", latch.until_leader()).await.unwrap();
+    assert!(matches!(at_once("the change", before.next()).await, Some(LatchEvent::Leader(_))));
     let mut behind = latch.changes();
     drop(latch);
     settle().await;
-    assert!(matches!(soon(before.next()).await, Some(LatchEvent::NotLeader)));
-    assert!(soon(before.next()).await.is_none());
-    assert!(soon(behind.next()).await.is_none(), "the lead was over before it was told");
+    assert!(matches!(at_once("the change", before.next()).await, Some(LatchEvent::NotLeader)));
+    assert!(at_once("the change", before.next()).await.is_none());
+    assert!(at_once("the change", behind.next()).await.is_none(), "the lead was over before it was told");
 }

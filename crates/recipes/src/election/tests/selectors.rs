@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::{Duration, in_time, keepers, service, settle, soon};
+use crate::paused::{after_pauses, at_once, keepers, service, settle};
 use crate::{Hold, Keeper, LeaderSelector, Requeue};
 use lockkeeper_core::{ErrorKind, SafeUntil};
 
@@ -49,7 +50,7 @@ async fn selectors_that_requeue_lead_in_turn_and_never_two_at_once() {
     let keepers = keepers::<SELECTORS>(&service);
     let selectors: Vec<_> = keepers.iter().enumerate().map(|(number, keeper)| start(number, keeper)).collect();
     for turn in 0..12 {
-        assert_eq!(in_time(order.recv()).await, Some(turn % SELECTORS));
+        assert_eq!(after_pauses("the lead", order.recv()).await, Some(turn % SELECTORS));
     }
     for selector in selectors {
         selector.close().await.unwrap();
@@ -62,7 +63,7 @@ async fn selectors_that_requeue_lead_in_turn_and_never_two_at_once() {
 async fn an_interrupted_selector_resigns_and_stands_again_when_asked() {
     let keeper = service().keeper();
     let (selector, mut leads) = endless(&keeper, Requeue::WhenAsked);
-    let first = soon(leads.recv()).await.unwrap();
+    let first = at_once("the lead", leads.recv()).await.unwrap();
     assert!(selector.has_leadership());
     assert!(!selector.requeue(), "it leads");
     assert!(selector.interrupt());
@@ -70,7 +71,7 @@ async fn an_interrupted_selector_resigns_and_stands_again_when_asked() {
     assert!(!first.is_held() && !selector.has_leadership() && !selector.interrupt());
     assert!(keeper.contenders("e").await.unwrap().is_empty());
     assert!(selector.requeue());
-    let second = soon(leads.recv()).await.unwrap();
+    let second = at_once("the lead", leads.recv()).await.unwrap();
     assert!(second.fencing_token() > first.fencing_token());
 }
 
@@ -80,14 +81,14 @@ async fn an_interrupted_selector_that_requeues_lets_the_others_lead_first() {
     let service = service();
     let [ann, bob] = keepers(&service);
     let (first, mut first_leads) = endless(&ann, Requeue::Always);
-    soon(first_leads.recv()).await.unwrap();
+    at_once("the lead", first_leads.recv()).await.unwrap();
     let (second, mut second_leads) = endless(&bob, Requeue::Always);
     settle().await;
     assert!(second_leads.try_recv().is_err());
     assert!(first.interrupt());
-    soon(second_leads.recv()).await.unwrap();
+    at_once("the lead", second_leads.recv()).await.unwrap();
     assert!(second.interrupt());
-    soon(first_leads.recv()).await.unwrap();
+    at_once("the lead", first_leads.recv()).await.unwrap();
 }
 
 /// `testServerDying`, `testKillSessionThenCloseShouldElectNewLeader` and `testKillServerThenCloseShouldElectNewLeader`.
@@ -114,10 +115,10 @@ async fn a_selector_that_loses_its_session_drops_its_work_and_the_next_one_leads
     settle().await;
     ann.testing().unwrap().cut(SafeUntil::ProcessEnd);
     ann.testing().unwrap().expire_session();
-    soon(dropped.recv()).await.unwrap();
-    soon(second_leads.recv()).await.unwrap();
+    at_once("the end of the work", dropped.recv()).await.unwrap();
+    at_once("the lead", second_leads.recv()).await.unwrap();
     assert!(!first.has_leadership());
-    soon(first.close()).await.unwrap();
+    at_once("the close", first.close()).await.unwrap();
 }
 
 /// `testClosing` and `testRaceAtStateChanged`.
@@ -126,7 +127,7 @@ async fn closing_a_selector_resigns_or_ends_its_candidacy() {
     let service = service();
     let [ann, bob] = keepers(&service);
     let (first, mut first_leads) = endless(&ann, Requeue::Always);
-    soon(first_leads.recv()).await.unwrap();
+    at_once("the lead", first_leads.recv()).await.unwrap();
     let (second, mut second_leads) = endless(&bob, Requeue::Always);
     settle().await;
     second.close().await.unwrap();
@@ -141,8 +142,8 @@ async fn a_selector_that_can_never_lead_says_why_it_is_over() {
     let keeper = service().keeper();
     let _guard = keeper.mutex("e").unwrap().lock().await.unwrap();
     let (selector, mut leads) = endless(&keeper, Requeue::Always);
-    assert_eq!(soon(selector.over()).await.unwrap().kind(), ErrorKind::KindMismatch);
-    assert!(soon(leads.recv()).await.is_none());
+    assert_eq!(at_once("the end", selector.over()).await.unwrap().kind(), ErrorKind::KindMismatch);
+    assert!(at_once("the lead", leads.recv()).await.is_none());
     assert_eq!(selector.close().await.unwrap_err().kind(), ErrorKind::KindMismatch);
 }
 
@@ -151,9 +152,9 @@ async fn work_that_panics_gives_up_the_lead() {
     let keeper = service().keeper();
     let election = keeper.election("e").unwrap();
     let selector = LeaderSelector::start(&election, Requeue::Always, |_| async { panic!("the work has a fault") });
-    assert!(soon(selector.over()).await.is_none());
+    assert!(at_once("the end", selector.over()).await.is_none());
     assert!(!selector.has_leadership());
-    assert!(soon(election.campaign()).await.unwrap().hold().is_held());
+    assert!(at_once("the grant", election.campaign()).await.unwrap().hold().is_held());
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +170,7 @@ async fn a_closed_keeper_ends_its_campaigns_leading_waiting_or_idle() {
     assert!(leading.has_leadership() && !waiting.has_leadership());
     for (keeper, selector) in [(bob, waiting), (ann, leading), (eve, idle)] {
         keeper.close().await.unwrap();
-        assert_eq!(soon(selector.over()).await.expect("it failed").kind(), ErrorKind::Closed);
+        assert_eq!(at_once("the end", selector.over()).await.expect("it failed").kind(), ErrorKind::Closed);
         assert!(!selector.requeue() && !selector.interrupt());
     }
     assert!(service.keeper().contenders("e").await.unwrap().is_empty());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockkeeper_conformance::{Pace, Tap};
+use lockkeeper_conformance::{Pace, Tap, soon};
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
     Backend, ContenderInfo, ErrorKind, Expected, LossReason, Mode, Operation, Part, QueueName, Request, Result,
@@ -16,7 +16,7 @@ use lockkeeper_recipes::memory::{MemoryService, Testing};
 use lockkeeper_recipes::{Keeper, Permit, Permits};
 
 /// Longer than all pauses between attempts together.
-const SOON: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(600);
 
 /// More polls than any of these futures takes.
 const POLLS_MAX: usize = 60;
@@ -85,10 +85,6 @@ async fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Outp
     None
 }
 
-async fn soon<Output>(future: impl Future<Output = Output>) -> Output {
-    tokio::time::timeout(SOON, future).await.expect("it ends")
-}
-
 /// What a test asks for, ready to be polled.
 type Asking = fn(&Scene) -> Running<Result<bool>>;
 
@@ -105,7 +101,7 @@ const ASKINGS: [(&str, Asking); 6] = [
     ("acquire_many_within", |scene| {
         let semaphore = scene.keeper.semaphore("door", 2).unwrap();
         Box::pin(
-            async move { semaphore.acquire_many_within(2, Wait::AtMost(SOON)).await.map(|permits| permits.is_some()) },
+            async move { semaphore.acquire_many_within(2, Wait::AtMost(LONG)).await.map(|permits| permits.is_some()) },
         )
     }),
     ("read", |scene| {
@@ -199,7 +195,7 @@ async fn after_a_fault_at_any_await_the_permits_are_held_once_and_their_bound_is
                 disturb(&scene, &how).await;
                 let stays_pending = contended && poll(&mut future, 1).await.is_none();
                 drop(taken);
-                let permits = soon(future).await.unwrap();
+                let permits = soon("the answer", future).await.unwrap();
                 assert!(stays_pending || !contended, "{how:?} after {polls} polls");
                 assert!(permits.iter().all(|permit| permit.hold().is_held()), "{how:?} after {polls} polls");
                 let shown: Vec<_> = scene.shown().await.into_iter().map(|info| info.id).collect();
@@ -239,7 +235,7 @@ async fn a_waiter_that_loses_its_place_at_any_await_holds_nothing_or_all() {
             assert!(scene.operator.request(&scene.queue.with_part(Part::Waiters), &info.id, request).await.unwrap());
             removed += 1;
         }
-        match soon(future).await {
+        match soon("the answer", future).await {
             Ok(permits) => {
                 assert!(has_permits || !has_waited, "after {polls} polls it takes some without its place");
                 assert!(permits.iter().all(|permit| permit.hold().is_held()));
@@ -287,7 +283,7 @@ async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
                 );
                 waited += 1;
                 set(&scene, 2).await.unwrap();
-                soon(future).await.unwrap()
+                soon("the answer", future).await.unwrap()
             }
         };
         scene.check_left(permits).await;
@@ -315,10 +311,10 @@ async fn the_first_waiter_stays_first_when_the_reply_to_its_taking_is_lost() {
     tokio::task::yield_now().await;
     ann.testing().unwrap().drop_next_reply(Operation::Join);
     drop(held);
-    let first = soon(first).await.unwrap().unwrap();
+    let first = soon("the first grant", first).await.unwrap().unwrap();
     assert!(!second.is_finished(), "it passed the first contender");
     drop(first);
-    drop(soon(second).await.unwrap().unwrap());
+    drop(soon("the second grant", second).await.unwrap().unwrap());
 }
 
 /// For a writer that was lost, the loss is reported, and not the failures that follow from it.
