@@ -9,7 +9,8 @@ use lockkeeper_core::Result;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::fixture::Fixture;
-use crate::party::{Party, Waiting, is_joined};
+use crate::journal::is_joined;
+use crate::party::{Party, Waiting};
 use crate::polls::at_most;
 use crate::tap::Pace;
 use crate::waiting::soon;

@@ -1,40 +1,49 @@
 //! An observer that records the events it receives, and can wait for more.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_recipes::{Event, Observer};
 use tokio::sync::watch;
 
 use crate::waiting::soon;
 
-/// The events that one keeper's observer received, in order.
+/// The events that an observer received, in order.
 #[derive(Default)]
-pub(crate) struct Journal {
-    events: Mutex<Vec<Event>>,
-    heard: watch::Sender<usize>,
+pub struct Journal {
+    events: watch::Sender<Vec<Event>>,
 }
 
 impl Journal {
-    pub(crate) fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
-        self.events().iter().filter(|event| which(event)).count()
+    /// Returns how many of these events were received.
+    pub fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
+        count(&self.events.borrow(), which)
     }
 
-    /// Waits until at least `count` of these events were received.
-    pub(crate) async fn until_count(&self, what: &str, count: usize, which: impl Fn(&Event) -> bool + Send + Sync) {
-        let mut heard = self.heard.subscribe();
-        let enough = heard.wait_for(|_| self.count(&which) >= count);
+    /// Waits until at least so many of these events were received, which must be [`soon`].
+    pub async fn until_count(&self, what: &str, least: usize, which: impl Fn(&Event) -> bool + Send + Sync) {
+        let mut events = self.events.subscribe();
+        let enough = events.wait_for(|events| count(events, &which) >= least);
         soon(what, enough).await.expect("the journal lives");
+    }
+
+    /// Returns all events that were received, in order.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.borrow().clone()
     }
 
     /// Returns the names of the received events of locks, not of sessions, in order.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
-        self.events().iter().filter_map(kind_of).collect()
+        self.events.borrow().iter().filter_map(kind_of).collect()
     }
+}
 
-    pub(crate) fn events(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn count(events: &[Event], which: impl Fn(&Event) -> bool) -> usize {
+    events.iter().filter(|event| which(event)).count()
+}
+
+/// Tells whether an event is that of a place in a queue.
+pub fn is_joined(event: &Event) -> bool {
+    matches!(event, Event::Joined { .. })
 }
 
 fn kind_of(event: &Event) -> Option<&'static str> {
@@ -55,8 +64,7 @@ fn kind_of(event: &Event) -> Option<&'static str> {
 
 impl Observer for Journal {
     fn on_event(&self, event: &Event) {
-        self.events().push(event.clone());
-        self.heard.send_modify(|heard| *heard += 1);
+        self.events.send_modify(|events| events.push(event.clone()));
     }
 }
 

@@ -21,8 +21,9 @@
 //! [`SEED_VARIABLE`] in the environment repeats them.
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
-//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and [`until`]
-//! bound a wait and name what did not come. Planted bugs prove that the cases can fail, in `tests/it/planted_bugs.rs`.
+//! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and
+//! [`until`] bound a wait and name what did not come. A [`Party`] is a keeper over a backend, with a [`Journal`] of
+//! what its observer heard. Planted bugs prove that the cases can fail, in `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -45,8 +46,10 @@ mod waiting;
 pub use case::{Case, Runtime};
 pub use cases::cases;
 pub use fixture::{Client, Fault, FaultKind, Fixture};
+pub use journal::{Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use memory::MemoryFixture;
+pub use party::{Party, Waiting, granted};
 pub use polls::at_most;
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, Outcome, run, run_case};

@@ -1,16 +1,17 @@
-//! The clients of a case, with a keeper each, and waits for what must come.
+//! The parties of a test: independent clients with a keeper each, and what their observers heard.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::Result;
+use lockkeeper_core::{Backend, Result};
+use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{
-    Event, Guard, Keeper, Mutex, MutexGuard, Permit, Permits, ReadGuard, RwLock, Semaphore, WriteGuard,
+    Guard, Keeper, KeeperBuilder, Mutex, MutexGuard, Permit, Permits, ReadGuard, RwLock, Semaphore, WriteGuard,
 };
 use tokio::task::JoinHandle;
 
 use crate::fixture::{Client, Fault, Fixture};
-use crate::journal::Journal;
+use crate::journal::{Journal, is_joined};
 use crate::tap::{Pace, Tap};
 use crate::waiting::{SOON, soon, until};
 
@@ -18,30 +19,49 @@ use crate::waiting::{SOON, soon, until};
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A contender's task.
-pub(crate) type Waiting<Granted = MutexGuard> = JoinHandle<Result<Granted>>;
+pub type Waiting<Granted = MutexGuard> = JoinHandle<Result<Granted>>;
 
-/// One client, the keeper over it, and what the keeper's observer heard.
+/// A keeper over a client that no other party shares, what its observer heard, and what it asked of its backend.
 #[derive(Clone, Debug)]
-pub(crate) struct Party {
-    pub(crate) client: Arc<dyn Client>,
-    pub(crate) keeper: Keeper,
-    pub(crate) journal: Arc<Journal>,
-    pub(crate) tap: Tap,
+pub struct Party {
+    /// The keeper.
+    pub keeper: Keeper,
+    /// What its observer heard.
+    pub journal: Arc<Journal>,
+    /// What it asked of its backend.
+    pub tap: Tap,
+    /// The client to which harm can be done; none if no fixture opened it.
+    client: Option<Arc<dyn Client>>,
 }
 
 impl Party {
+    /// Makes a keeper over a backend, which tries again by this policy.
+    pub fn over(backend: Arc<dyn Backend>, retry: RetryPolicy) -> Self {
+        Self::with(None, backend, Pace::Prompt, |builder| builder.retry(retry))
+    }
+
     /// Opens a client and a keeper over it.
-    pub(crate) async fn enter(fixture: &dyn Fixture) -> Self {
+    pub async fn enter(fixture: &dyn Fixture) -> Self {
         Self::enter_at(fixture, Pace::Prompt).await
     }
 
     /// Opens a client and a keeper whose every request is answered at this pace.
     pub(crate) async fn enter_at(fixture: &dyn Fixture, pace: Pace) -> Self {
         let client = fixture.client().await.expect("the fixture opens a client");
-        let tap = Tap::new(client.backend(), pace);
+        let backend = client.backend();
+        Self::with(Some(client), backend, pace, |builder| builder.clock(fixture.clock()))
+    }
+
+    fn with(
+        client: Option<Arc<dyn Client>>,
+        backend: Arc<dyn Backend>,
+        pace: Pace,
+        configure: impl FnOnce(KeeperBuilder) -> KeeperBuilder,
+    ) -> Self {
+        let tap = Tap::new(backend, pace);
         let journal = Arc::new(Journal::default());
-        let keeper = Keeper::builder(Arc::new(tap.clone())).clock(fixture.clock()).observer(journal.clone()).build();
-        Self { client, keeper, journal, tap }
+        let keeper = configure(Keeper::builder(Arc::new(tap.clone()))).observer(journal.clone()).build();
+        Self { keeper, journal, tap, client }
     }
 
     pub(crate) fn mutex(&self, lock: &str) -> Mutex {
@@ -57,7 +77,7 @@ impl Party {
     }
 
     /// Takes a lock that must be granted soon.
-    pub(crate) async fn lock(&self, lock: &str) -> MutexGuard {
+    pub async fn lock(&self, lock: &str) -> MutexGuard {
         let mutex = self.mutex(lock);
         soon("the grant", mutex.lock()).await.expect("the lock is granted")
     }
@@ -81,7 +101,7 @@ impl Party {
     }
 
     /// Starts a task that locks, and returns once its contender is in the queue.
-    pub(crate) async fn queue_up(&self, lock: &str) -> Waiting {
+    pub async fn queue_up(&self, lock: &str) -> Waiting {
         let mutex = self.mutex(lock);
         self.queue_up_for(async move { mutex.lock().await }).await
     }
@@ -102,7 +122,7 @@ impl Party {
     }
 
     /// Starts a task that asks for something, and returns once its contender is in a queue.
-    pub(crate) async fn queue_up_for<Granted: Send + 'static>(
+    pub async fn queue_up_for<Granted: Send + 'static>(
         &self,
         asking: impl Future<Output = Result<Granted>> + Send + 'static,
     ) -> Waiting<Granted> {
@@ -113,11 +133,12 @@ impl Party {
     }
 
     pub(crate) async fn inflict(&self, fault: Fault) {
-        self.client.inflict(fault).await.expect("the harm is done");
+        let client = self.client.as_ref().expect("a fixture opened the client");
+        client.inflict(fault).await.expect("the harm is done");
     }
 
-    /// Waits until this many contenders are in the queue.
-    pub(crate) async fn until_contenders(&self, lock: &str, count: usize) {
+    /// Waits until this many contenders are in the queue, which must be [`soon`].
+    pub async fn until_contenders(&self, lock: &str, count: usize) {
         let mut seen = usize::MAX;
         let look = async {
             while seen != count {
@@ -136,14 +157,11 @@ impl Party {
         until("the waits", async || self.tap.waits() >= count).await;
     }
 
-    pub(crate) async fn contenders(&self, lock: &str) -> usize {
+    /// Returns how many contenders are in the queue.
+    pub async fn contenders(&self, lock: &str) -> usize {
         let contenders = self.keeper.contenders(lock).await;
         contenders.expect("the queue can be looked at").len()
     }
-}
-
-pub(crate) fn is_joined(event: &Event) -> bool {
-    matches!(event, Event::Joined { .. })
 }
 
 /// Tells whether a wait with a time ended without a grant. A service that did not answer in that time is asked again.
@@ -160,8 +178,8 @@ pub(crate) async fn in_vain<Granted>(wait: impl AsyncFn() -> Result<Option<Grant
     soon("the end of the timeout", waits).await
 }
 
-/// Waits for the grant of a contender's task.
-pub(crate) async fn granted<Granted>(waiting: Waiting<Granted>) -> Granted {
+/// Waits for the grant of a contender's task, which must come [`soon`].
+pub async fn granted<Granted>(waiting: Waiting<Granted>) -> Granted {
     let outcome = soon("the grant", waiting).await.expect("the task does not panic");
     outcome.expect("the lock is granted")
 }

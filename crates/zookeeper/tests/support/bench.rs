@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_conformance::SOON;
+use lockkeeper_conformance::{Party, SOON};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::zookeeper::ServerWords;
 use lockkeeper_zookeeper::{Client, NewNode};
 
-use super::party::Party;
 use super::server::{BenchServer, Make};
 use super::waist::Waist;
 use super::way;
@@ -80,12 +79,12 @@ impl Bench {
 
     /// A keeper that goes through the proxy.
     pub(crate) fn party(&self, settings: &str) -> Party {
-        Party::new(self.proxied(), settings)
+        way::party(self.proxied(), settings)
     }
 
     /// A keeper that goes past the proxy.
     pub(crate) fn neighbour(&self, settings: &str) -> Party {
-        Party::new(self.servers(), settings)
+        way::party(self.servers(), settings)
     }
 
     /// A session that goes through the proxy.

@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test binary uses another part")]
 
 mod bench;
-mod party;
 pub(crate) mod server;
 pub(crate) mod sniff;
 pub(crate) mod turns;
@@ -10,5 +9,4 @@ pub(crate) mod waist;
 pub(crate) mod way;
 
 pub(crate) use bench::Bench;
-pub(crate) use party::{Party, is_joined};
 pub(crate) use server::Make;

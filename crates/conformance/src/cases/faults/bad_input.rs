@@ -5,7 +5,8 @@ use lockkeeper_recipes::Permits;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, is_joined, release_all};
+use crate::journal::is_joined;
+use crate::party::{Party, release_all};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {

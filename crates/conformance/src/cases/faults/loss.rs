@@ -7,7 +7,8 @@ use lockkeeper_recipes::{Event, MutexGuard};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, Waiting, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, Waiting, granted, release};
 use crate::waiting::soon;
 
 /// How long a waiter waits if its session expires half-way, and how late the end may come: far less than with a timeout

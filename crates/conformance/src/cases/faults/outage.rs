@@ -7,7 +7,8 @@ use lockkeeper_recipes::{Event, MutexGuard};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, Waiting, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, Waiting, granted, release};
 use crate::polls::at_most;
 use crate::waiting::soon;
 

@@ -7,7 +7,8 @@ use lockkeeper_recipes::Event;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, Waiting, enter_all, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, Waiting, enter_all, granted, release};
 use crate::waiting::soon;
 
 /// How many tasks wait on one mutex of one process.

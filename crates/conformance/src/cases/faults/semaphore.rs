@@ -8,7 +8,8 @@ use lockkeeper_recipes::Permit;
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release, release_all};
+use crate::journal::is_joined;
+use crate::party::{Party, granted, release, release_all};
 use crate::speaker::{Speaker, part_of};
 use crate::waiting::soon;
 

@@ -10,7 +10,8 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, is_joined};
+use crate::journal::is_joined;
+use crate::party::{Party, enter_all};
 use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);

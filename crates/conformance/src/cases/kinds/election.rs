@@ -8,7 +8,8 @@ use lockkeeper_recipes::{Election, Leadership};
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, granted, in_vain, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, enter_all, granted, in_vain, release};
 use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);

@@ -30,7 +30,7 @@ async fn in_order(fixture: &dyn Fixture) {
     assert_eq!(ann.journal.kinds(), ["joined", "granted"]);
     release(guard).await;
     assert_eq!(ann.journal.kinds(), ["joined", "granted", "released"]);
-    for event in &*ann.journal.events() {
+    for event in &ann.journal.events() {
         match event {
             Event::Joined { lock, contender: joined, ahead } => {
                 assert_eq!((lock.as_str(), joined, *ahead), ("door", &contender, 0));
@@ -91,7 +91,7 @@ async fn session_closed(fixture: &dyn Fixture) {
     for _ in 0..2 {
         release(ann.lock("door").await).await;
     }
-    let opened = ann.journal.events().iter().find(|event| is_opened(event)).cloned();
+    let opened = ann.journal.events().into_iter().find(is_opened);
     let Some(Event::SessionOpened { service, timeout }) = opened else {
         panic!("{:?}", ann.journal);
     };

@@ -7,7 +7,8 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, Waiting, enter_all, granted, in_vain, is_joined, release, release_all};
+use crate::journal::is_joined;
+use crate::party::{Party, Waiting, enter_all, granted, in_vain, release, release_all};
 use crate::waiting::soon;
 
 const READERS: usize = 20;

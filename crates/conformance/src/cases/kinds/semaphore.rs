@@ -10,7 +10,8 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, enter_all, granted, in_vain, is_joined, release, release_all};
+use crate::journal::is_joined;
+use crate::party::{Party, enter_all, granted, in_vain, release, release_all};
 use crate::random::Random;
 use crate::waiting::soon;
 

@@ -8,7 +8,8 @@ use lockkeeper_recipes::MutexGuard;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, granted, release};
 use crate::waiting::soon;
 
 /// How late a timeout may be.

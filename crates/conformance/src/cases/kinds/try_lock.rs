@@ -2,7 +2,8 @@
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, granted, release};
 
 const ROUNDS: usize = 50;
 

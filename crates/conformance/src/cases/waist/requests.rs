@@ -7,7 +7,8 @@ use lockkeeper_recipes::Hold;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, is_joined, release};
+use crate::journal::is_joined;
+use crate::party::{Party, granted, release};
 use crate::polls::at_most;
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;

@@ -7,10 +7,10 @@ use lockkeeper_zk_proto::message::{Acl, ErrorCode};
 use lockkeeper_zookeeper::Client;
 
 use super::SERVER;
-use crate::support::{Bench, Party};
+use crate::support::{Bench, way};
 
 fn keeper_of(user: &str, bench: &Bench, settings: &str) -> Keeper {
-    Party::new(format!("{user}{}", bench.servers()), settings).keeper
+    way::party(format!("{user}{}", bench.servers()), settings).keeper
 }
 
 async fn acls(operator: &Client, path: &str) -> Vec<Acl> {

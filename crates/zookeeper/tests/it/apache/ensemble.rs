@@ -8,8 +8,9 @@ use lockkeeper_conformance::soon;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
 use lockkeeper_recipes::Keeper;
 
+use crate::support::way;
+
 use super::SERVER;
-use crate::support::Party;
 
 /// How many clients count.
 const CLIENTS: usize = 8;
@@ -50,7 +51,7 @@ async fn nothing_is_counted_twice_while_follower_and_leader_are_killed_and_resta
     fs::write(file.path(), "0").unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let parties: Vec<_> =
-        (0..CLIENTS).map(|_| Party::new(ensemble.connect_string(), "?session_timeout=10s&tick=500ms")).collect();
+        (0..CLIENTS).map(|_| way::party(ensemble.connect_string(), "?session_timeout=10s&tick=500ms")).collect();
     let counting: Vec<_> = parties
         .iter()
         .map(|party| tokio::spawn(count(party.keeper.clone(), file.path().to_owned(), stopped.clone())))

@@ -1,8 +1,8 @@
 //! The mutex end to end on a real server.
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{is_joined, soon};
 
-use crate::support::{Bench, is_joined};
+use crate::support::Bench;
 
 use super::SERVER;
 
@@ -15,7 +15,7 @@ async fn one_holds_and_the_next_is_granted_when_it_lets_go() {
     let mutex = bob.keeper.mutex("reports").unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    bob.journal.until(1, is_joined).await;
+    bob.journal.until_count("a join", 1, is_joined).await;
     let first = guard.fencing_token();
     soon("the release", guard.release()).await.unwrap();
     let next = soon("the second grant", waiting).await.unwrap().unwrap();

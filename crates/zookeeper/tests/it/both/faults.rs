@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, soon};
+use lockkeeper_conformance::{SOON, is_joined, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{ErrorKind, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
@@ -11,9 +11,9 @@ use lockkeeper_recipes::{Event, Keeper};
 use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::sniff::{SniffingDial, expire};
 use crate::support::way::config;
-use crate::support::{Bench, is_joined};
 
 fn is_rejoining(event: &Event) -> bool {
     matches!(event, Event::Rejoining { .. })
@@ -87,7 +87,7 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = bob.keeper.mutex("reports").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    bob.journal.until(1, is_joined).await;
+    bob.journal.until_count("a join", 1, is_joined).await;
     let mut before = bench.owned_ephemerals().await;
     before.sort();
     assert_eq!(before.len(), 2);
@@ -114,7 +114,7 @@ async fn the_one_aheads_deletion_during_an_outage_is_not_missed() {
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = ann.keeper.mutex("reports").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    ann.journal.until(1, is_joined).await;
+    ann.journal.until_count("a join", 1, is_joined).await;
     bench.proxy.cut_and_refuse().await.unwrap();
     held.release().await.unwrap();
     bench.proxy.accept_again().await.unwrap();
@@ -129,7 +129,7 @@ async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_gr
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = ann.keeper.mutex("reports").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    ann.journal.until(1, is_joined).await;
+    ann.journal.until_count("a join", 1, is_joined).await;
     let operator = bench.operator().await;
     let ours = ann.keeper.contenders("reports").await.unwrap()[1].id.clone();
     bench.proxy.cut_and_refuse().await.unwrap();
@@ -181,7 +181,7 @@ async fn a_holder_that_is_cut_off_stops_believing_before_the_next_is_granted() {
         let next = mutex.lock().await;
         (next, hold.is_held())
     });
-    bob.journal.until(1, is_joined).await;
+    bob.journal.until_count("a join", 1, is_joined).await;
     bench.proxy.blackhole();
     let reason = soon("the loss", guard.hold().lost()).await;
     assert_eq!(reason, LossReason::Lapsed);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lockkeeper_conformance::{soon, until};
+use lockkeeper_conformance::{Party, is_joined, soon, until};
 use lockkeeper_core::{ErrorKind, Expected, Mode, Part};
 use lockkeeper_recipes::Event;
 use lockkeeper_zk_server::EmbeddedServer;
 
 use crate::support::waist::{Waist, entry, line, queue};
-use crate::support::{Party, is_joined};
+use crate::support::way;
 
 /// From here on, a contender that leaves an empty queue deletes its node.
 const RENEWED: i32 = 1 << 30;
@@ -39,7 +39,7 @@ impl World {
     }
 
     fn party(&self) -> Party {
-        Party::new(self.server.address().unwrap(), "")
+        way::party(self.server.address().unwrap(), "")
     }
 }
 

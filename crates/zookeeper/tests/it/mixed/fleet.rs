@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{Party, soon};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_recipes::Keeper;
 use tempfile::TempDir;
 
 use crate::support::server::can_run;
-use crate::support::{Bench, Make, Party};
+use crate::support::{Bench, Make};
 
 /// The lock that all share: a name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/counter";

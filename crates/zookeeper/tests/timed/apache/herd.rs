@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper_conformance::{soon, until};
+use lockkeeper_conformance::{Party, is_joined, soon, until};
 use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{Server, Setup};
 use lockkeeper_recipes::Keeper;
 
 use super::SERVER;
-use crate::support::{Party, is_joined};
+use crate::support::way;
 use crate::turn;
 
 const LOCK: &str = "herd";
@@ -31,7 +31,7 @@ async fn packets_between(before: Packets, server: &Server) -> Packets {
 
 /// Waits until this many contenders have joined and have set their watches: then they send nothing more.
 async fn settled(server: &Server, party: &Party, joined: usize, watches: u64) {
-    party.journal.until(joined, is_joined).await;
+    party.journal.until_count("the joins", joined, is_joined).await;
     until("all watches are set", async || server.watches().await.unwrap() >= watches).await;
 }
 
@@ -43,7 +43,7 @@ async fn sixty_four_tasks_on_one_mutex_hand_it_on_with_hardly_more_than_a_packet
     let _turn = turn().await;
     const TASKS: usize = 64;
     let server = Server::standalone(Setup::new()).await.unwrap();
-    let party = Party::new(server.address(), SETTINGS);
+    let party = way::party(server.address(), SETTINGS);
     let mutex = party.keeper.mutex(LOCK).unwrap();
     let first = mutex.lock().await.unwrap();
     let tasks: Vec<_> = (0..TASKS)
@@ -73,7 +73,7 @@ async fn eight_writers_and_then_sixteen_readers_are_drained_in_55_packets() {
     const WRITERS: usize = 8;
     const READERS: usize = 16;
     let server = Server::standalone(Setup::new()).await.unwrap();
-    let party = Party::new(server.address(), SETTINGS);
+    let party = way::party(server.address(), SETTINGS);
     let lock = party.keeper.rw_lock(LOCK).unwrap();
     let first = lock.write().await.unwrap();
     let mut tasks = Vec::new();
@@ -81,7 +81,7 @@ async fn eight_writers_and_then_sixteen_readers_are_drained_in_55_packets() {
         let lock = lock.clone();
         tasks.push(tokio::spawn(async move { lock.write().await.unwrap().release().await.unwrap() }));
     }
-    party.journal.until(1 + WRITERS, is_joined).await;
+    party.journal.until_count("the joins", 1 + WRITERS, is_joined).await;
     for _ in 0..READERS {
         let lock = lock.clone();
         tasks.push(tokio::spawn(async move { lock.read().await.unwrap().release().await.unwrap() }));
@@ -100,15 +100,15 @@ async fn eight_writers_and_then_sixteen_readers_are_drained_in_55_packets() {
 
 /// The waiters, each with a separate session, so that every wake-up is a separate packet.
 async fn queue_up(server: &Server, waiters: usize) -> (Keeper, Vec<tokio::task::JoinHandle<()>>, Vec<Party>) {
-    let holder = Party::new(server.address(), SETTINGS);
+    let holder = way::party(server.address(), SETTINGS);
     let guard = holder.keeper.mutex(LOCK).unwrap().lock().await.unwrap();
     let mut parties = Vec::new();
     let mut tasks = Vec::new();
     for _ in 0..waiters {
-        let party = Party::new(server.address(), SETTINGS);
+        let party = way::party(server.address(), SETTINGS);
         let mutex = party.keeper.mutex(LOCK).unwrap();
         tasks.push(tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() }));
-        party.journal.until(1, is_joined).await;
+        party.journal.until_count("a join", 1, is_joined).await;
         parties.push(party);
     }
     drop(guard);
@@ -123,14 +123,14 @@ async fn every_contender_is_watched_only_by_the_one_behind_it() {
     let _turn = turn().await;
     const WAITERS: usize = 12;
     let server = Server::standalone(Setup::new()).await.unwrap();
-    let holder = Party::new(server.address(), SETTINGS);
+    let holder = way::party(server.address(), SETTINGS);
     let guard = holder.keeper.mutex(LOCK).unwrap().lock().await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..WAITERS {
-        let party = Party::new(server.address(), SETTINGS);
+        let party = way::party(server.address(), SETTINGS);
         let mutex = party.keeper.mutex(LOCK).unwrap();
         let task = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
-        party.journal.until(1, is_joined).await;
+        party.journal.until_count("a join", 1, is_joined).await;
         waiting.push((party, task));
     }
     until("all watches are set", async || server.watches().await.unwrap() >= 2 * WAITERS as u64).await;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lockkeeper_conformance::{SOON, soon};
+use lockkeeper_conformance::{SOON, is_joined, soon};
 use lockkeeper_faults::proxy::{Direction, Operation};
 use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::way::config;
-use crate::support::{Bench, is_joined};
 use crate::turn;
 
 /// There and back over the slow link.
@@ -153,7 +153,7 @@ async fn a_hand_off_costs_one_notification_and_no_list() {
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = ann.keeper.mutex("reports").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    ann.journal.until(1, is_joined).await;
+    ann.journal.until_count("a join", 1, is_joined).await;
     // Both watches, on the one ahead and on our own node, are answered for.
     let watched = || (bench.proxy.count(Direction::ToClient, Operation::GET_DATA) == 2).then_some(());
     lockkeeper_faults::wait::until("both watches", SOON, async || watched()).await.unwrap();

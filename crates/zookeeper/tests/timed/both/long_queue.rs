@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper_conformance::{soon, until};
+use lockkeeper_conformance::{is_joined, soon, until};
 use lockkeeper_core::{Extent, Freshness, Liveness, Mode};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
+use crate::support::Bench;
 use crate::support::waist::{entry, line};
-use crate::support::{Bench, is_joined};
 use crate::turn;
 
 /// This many names of Curator's form take more than a mebibyte.
@@ -152,7 +152,7 @@ async fn after_a_reconnection_a_crowd_shares_its_looks_and_is_served_in_order() 
         })
     };
     let waiters: Vec<_> = (0..WAITERS).map(waiter).collect();
-    ann.journal.until(1 + WAITERS, is_joined).await;
+    ann.journal.until_count("the joins", 1 + WAITERS, is_joined).await;
     let watching = || bench.proxy.count(Direction::ToClient, Operation::GET_DATA);
     until("all watches", async || watching() >= WAITERS as u64).await;
     bench.proxy.forget();
