@@ -18,7 +18,7 @@ pub(crate) fn check(metadata: &Metadata) -> Result<(), String> {
         return Err("no published crate was found".to_owned());
     }
     let excluded: String = private.iter().map(|package| format!(" --exclude {}", package.name)).collect();
-    // A lock file of its own in each package would need the registry's index, and so the network.
+    // A lock file in each package would need the registry's index, and so the network.
     let order = format!("package --workspace{excluded} --no-verify --allow-dirty --exclude-lockfile --offline --quiet");
     cargo(&order, &[])?;
     let repositories: Vec<(&str, Option<&str>)> =

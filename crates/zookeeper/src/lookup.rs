@@ -1,4 +1,4 @@
-//! Resolving the names of the servers, each in a time of its own: a slow one keeps no other waiting.
+//! Resolving the names of the servers, each with a separate limit of time: a slow one keeps no other waiting.
 
 use std::io;
 use std::sync::Arc;

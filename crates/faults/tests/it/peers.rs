@@ -316,7 +316,7 @@ async fn a_server_counts_what_a_peer_leaves_there() {
     let test = "peers::a_server_counts_what_a_peer_leaves_there";
     let Some(server) = server(test, curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
-    // Curator sets a watch of its own in the background when it has connected.
+    // Curator sets another watch in the background when it has connected.
     let both_watch = async || Some(server.watched().await.ok()?.len()).filter(|count| *count == 2);
     wait::until("both watching the configuration", SOON, both_watch).await.expect("in time");
     let before = server.counts().await.expect("mntr");

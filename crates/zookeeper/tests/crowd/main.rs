@@ -1,8 +1,8 @@
 //! Very many waiters of one process in one queue: time, order, memory, and what the holder may believe meanwhile.
 //!
 //! The plain run lets 1,000 of them queue up beside 100; in `cargo xtask test --long` it is 10,000 beside 1,000. The
-//! allocator counts, so the tests have a binary of their own; the embedded server runs in a process of its own, so that
-//! its memory does not count.
+//! allocator counts, so these tests have a separate binary; the embedded server runs in a separate process, so that its
+//! memory does not count.
 
 mod crowd;
 mod load;
