@@ -3,6 +3,12 @@
 //! A command under a lock may end with any of these numbers too; the last `lockkeeper:` line on stderr tells which it
 //! was.
 
+/// `doctor` found something that makes locks worse than they could be.
+pub(crate) const EXAMINED_WARNINGS: u8 = 1;
+
+/// `doctor` found that locks do not work, or not as promised.
+pub(crate) const EXAMINED_ERRORS: u8 = 2;
+
 /// The lock was lost while the command ran, and the command was ended for it.
 pub(crate) const LOST: u8 = 123;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Finding, Operation, Part, QueueName, Removal,
-    Result, ServiceUrl, Session, Severity, StoppedHolder,
+    Result, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -19,10 +19,11 @@ use crate::counter::{BootId, Counter, boot_id};
 use crate::directory::{self, Listing};
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
+use crate::examine::examine;
 use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::vitality::Vitality;
-use crate::{filesystem, frozen, request, shared_files, tidying};
+use crate::{frozen, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
@@ -144,6 +145,26 @@ impl FileBackend {
         Ok(false)
     }
 
+    /// Counts the directories that [`tidy`](Backend::tidy) would look into.
+    fn unused(&self) -> Result<usize> {
+        let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
+        let entries = match fs::read_dir(self.base.queues()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(fail(errno_of(&error))),
+        };
+        let mut unused = 0;
+        for entry in entries {
+            let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
+            let Some(encoded) = file_name.to_str() else { continue };
+            if directory::name_of(self.base.queues(), encoded).is_some() {
+                let path = self.base.queues().join(encoded);
+                unused += usize::from(self.is_to_be_tidied(&path).map_err(fail)?);
+            }
+        }
+        Ok(unused)
+    }
+
     /// Tells whether a dead contender stands in a lock's directory, or it is there for nothing.
     fn is_to_be_tidied(&self, path: &Path) -> Result<bool, Errno> {
         let Some((opened, listing)) = listed(path)? else { return Ok(false) };
@@ -192,15 +213,7 @@ impl Backend for FileBackend {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let path = self.base.path();
-        let goes_with_a_restart = filesystem::is_in_memory(path)
-            .map_err(|errno| failed(Operation::Inspect, "tell the file system of", path, errno));
-        let finding = || {
-            let what = format!("{} lies in memory, so values and frozen locks end with the machine", path.display());
-            let cure = "name a directory on a local disk with LOCKKEEPER_DIR or --connect file:DIR";
-            Finding::new(Severity::Note, what, cure)
-        };
-        let found = goes_with_a_restart.map(|goes| goes.then(finding).into_iter().collect());
+        let found = self.unused().and_then(|unused| examine(&self.base, unused));
         Box::pin(std::future::ready(found))
     }
 

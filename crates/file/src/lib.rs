@@ -35,6 +35,7 @@ mod directory;
 mod entering;
 mod entry_name;
 mod errors;
+mod examine;
 mod filesystem;
 mod frozen;
 mod gate;

@@ -117,6 +117,12 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     /// Say what the service promises
     #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
     Capabilities,
+    /// Examine the service, and say what to do about what is found
+    #[command(after_help = "\
+Example: lockkeeper doctor --connect zk://zk1:2181
+
+Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
+    Doctor,
     /// Run a ZooKeeper server for this machine
     #[command(after_help = "\
 Example: lockkeeper server --data-dir /srv/zookeeper

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{check, completions, hold, look, manual, orders, run, server, wait, watch};
+use super::{check, completions, doctor, hold, look, manual, orders, run, server, wait, watch};
 use crate::args::{self, Cli, Command, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -42,6 +42,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Freeze(args) => orders::freeze(&global, &args),
         Command::Thaw(args) => orders::thaw(&global, &args),
         Command::Capabilities => look::capabilities(&global),
+        Command::Doctor => doctor::doctor(&global),
         Command::Server { listen, data_dir, tick } => {
             server::server(&global, ServerSettings { listen, data_dir, tick })
         }
@@ -61,6 +62,6 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Man => "man",
         _ => return Ok(()),
     };
-    let others = "ls, show, check, revoke, break, freeze, thaw and capabilities do";
+    let others = "ls, show, check, revoke, break, freeze, thaw, capabilities and doctor do";
     Err(Failure::ours(format!("`{name}` prints no JSON; {others}")))
 }

@@ -10,6 +10,7 @@
 //! | `acquire` | how both wait for it |
 //! | `restart` | when `run --restart` runs a command anew |
 //! | `look` | `ls`, `show`, `capabilities`: looking at the service |
+//! | `doctor` | `doctor`: examining the service |
 //! | `watch` | `show --watch` |
 //! | `wait` | `wait` |
 //! | `check` | `check` |
@@ -22,6 +23,7 @@ mod check;
 mod claim;
 mod completions;
 mod dispatch;
+mod doctor;
 mod hold;
 mod look;
 mod manual;

@@ -71,14 +71,29 @@ impl Settings {
 
     /// Starts a keeper for the service, with these settings.
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
-        let builder = lockkeeper::builder(&self.url).map_err(|error| match &self.origin {
-            Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
-            None => Failure::from(error),
-        })?;
+        self.builder().map_err(|error| self.refused(&error))
+    }
+
+    /// The same with the service's own error, for a caller that weighs it.
+    pub(crate) fn builder(&self) -> lockkeeper::Result<KeeperBuilder> {
+        let builder = lockkeeper::builder(&self.url)?;
         Ok(match &self.retry {
             Some(retry) => builder.retry(retry.clone()),
             None => builder,
         })
+    }
+
+    /// That the service cannot be used, with where it was named.
+    pub(crate) fn refused(&self, error: &lockkeeper::Error) -> Failure {
+        match &self.origin {
+            Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
+            None => Failure::ours(format!("{error:#}")),
+        }
+    }
+
+    /// The service's URL, without its password.
+    pub(crate) fn service(&self) -> String {
+        self.url.to_string()
     }
 }
 

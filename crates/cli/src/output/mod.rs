@@ -8,9 +8,11 @@
 //! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
 //! | `who` | one contender of it |
 //! | `orders` | what an operator did to a lock |
+//! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `promises` | what a service promises, for `capabilities`; whether a lock is held, for `check` |
 //! | `text`, `printing` | tables and durations; to stdout |
 
+mod diagnosis;
 mod locks;
 mod orders;
 mod printing;
@@ -18,6 +20,7 @@ mod promises;
 mod text;
 mod who;
 
+pub(crate) use diagnosis::Diagnosis;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};

@@ -276,6 +276,7 @@ fn completions_and_manual_know_every_command() {
         "freeze",
         "thaw",
         "capabilities",
+        "doctor",
         "server",
         "completions",
         "man",

@@ -13,8 +13,8 @@ use crate::support::{Holder, Place, copy_command, finish, in_time, wait};
 const OTHER_USER: &str = "65534";
 
 #[test]
-fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
-    let test = "looking::a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left";
+fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_told_by_doctor() {
+    let test = "looking::a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_told_by_doctor";
     if !rustix::process::geteuid().is_root() {
         return skip(test, "it plays two users, and needs root");
     }
@@ -49,6 +49,9 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left() {
     let refused = finish(&mut other_user(&["run", "x", "--", "true"]));
     assert_eq!(refused.code, Some(125), "{refused:?}");
     assert!(refused.stderr.contains(place.locks().to_str().unwrap()), "{refused:?}");
+    let examined = finish(&mut other_user(&["doctor"]));
+    assert_eq!(examined.code, Some(1), "{examined:?}");
+    assert!(examined.stdout.contains("warning: this user may not write"), "{examined:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | `bad_input` | what cannot be done is refused in one line |
 //! | `commands` | the commands, with real holders and waiters |
 //! | `default_directory` | where the locks lie when no service is named |
+//! | `doctor` | what is found of a service, and how that ends |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
 //! | `hold` | a lock without a command |
 //! | `kinds` | read/write locks and semaphores |
@@ -19,6 +20,7 @@
 mod bad_input;
 mod commands;
 mod default_directory;
+mod doctor;
 mod held_up;
 mod hold;
 mod kinds;
