@@ -1,6 +1,9 @@
-//! What a service promises, as data: for users, and for the conformance suite to choose its cases.
+//! What a service promises, as data: for users, for the recipes to refuse what it does not carry, and for the
+//! conformance suite to choose its cases.
 
 use std::fmt;
+
+use crate::modes::Modes;
 
 /// What keeps two holders apart.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -101,10 +104,14 @@ pub struct Capabilities {
     pub stopped_holder: StoppedHolder,
     /// How waiters learn that an operator removed a contender.
     pub removal: Removal,
+    /// The kinds of lock whose contenders its layout carries, known before the first connection. No contender of
+    /// another kind is ever asked for: the recipes refuse the lock when it is made, before anything is sent
+    /// ([`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)). Queues that only other kinds have are always empty.
+    pub modes: Modes,
 }
 
 impl Capabilities {
-    /// States a service's promises.
+    /// States the promises of a service that carries every kind of lock.
     pub const fn new(
         backend: &'static str,
         exclusion: Exclusion,
@@ -112,6 +119,22 @@ impl Capabilities {
         stopped_holder: StoppedHolder,
         removal: Removal,
     ) -> Self {
-        Self { backend, exclusion, fencing, stopped_holder, removal }
+        Self { backend, exclusion, fencing, stopped_holder, removal, modes: Modes::ALL }
+    }
+
+    /// Limits the service to these kinds of lock, as where its layout is shared with other clients that have no others.
+    ///
+    /// ```
+    /// use lockkeeper::{Capabilities, Exclusion, Fencing, Mode, Modes, Removal, StoppedHolder};
+    ///
+    /// const CAPABILITIES: Capabilities =
+    ///     Capabilities::new("shared", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
+    ///         .carrying(Modes::MUTEX.with(Modes::ELECTION));
+    /// assert!(!CAPABILITIES.modes.has(Mode::Permit));
+    /// ```
+    #[must_use]
+    pub const fn carrying(mut self, modes: Modes) -> Self {
+        self.modes = modes;
+        self
     }
 }

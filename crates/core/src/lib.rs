@@ -22,6 +22,7 @@ mod finding;
 mod future;
 mod loss;
 pub mod memory;
+mod modes;
 mod name;
 mod opener;
 #[cfg(feature = "serde")]
@@ -45,6 +46,7 @@ pub use error::{Advice, Error, ErrorKind, Operation, Result};
 pub use finding::{Finding, Severity};
 pub use future::BoxFuture;
 pub use loss::LossReason;
+pub use modes::Modes;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};
 pub use opener::{Openable, Opener};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};

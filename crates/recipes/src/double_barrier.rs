@@ -10,7 +10,7 @@ use crate::contend::{OneRound, RoundGone, grant_by, lost_error, refused};
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
 use crate::{Hold, Keeper};
-use lockkeeper_core::{ErrorKind, Liveness, Mode, QueueName, Result, Ticket, Wait};
+use lockkeeper_core::{ErrorKind, Liveness, Mode, Modes, QueueName, Result, Ticket, Wait};
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
 /// an earlier one, must fit into one value.
@@ -58,7 +58,7 @@ impl Keeper {
     /// [`ErrorKind::InvalidRequest`] for no members, or more than [`MEMBERS_MAX`].
     #[doc(alias = "DistributedDoubleBarrier")]
     pub fn double_barrier(&self, name: &str, members: u32) -> Result<DoubleBarrier> {
-        let lock = self.lock(name)?;
+        let lock = self.lock(name, Modes::BARRIER)?;
         if members == 0 || members > MEMBERS_MAX {
             let message = format!("a double barrier has 1 to {MEMBERS_MAX} members, and {members} were asked for");
             return Err(refused(&lock.queue, message));

@@ -41,6 +41,9 @@ use crate::shared::{Shared, Stage};
 ///
 /// - A method that takes a name fails with [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) if the
 ///   name is not valid. Making a lock costs nothing; the service takes part from its first use.
+/// - A method that makes a lock, and [`Keeper::freeze`], fail with
+///   [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, if the service does not carry this
+///   kind of lock ([`Capabilities::modes`]). Nothing is sent. Barriers, counters and values are carried everywhere.
 /// - A method that looks ([`Keeper::contenders`], [`Keeper::queues`], [`Keeper::until_vacant`]) fails if the service
 ///   cannot be reached now (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be
 ///   older than a change that another client made at the same time.

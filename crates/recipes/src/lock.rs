@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::calling;
-use crate::contend::{Attempt, Granted, OnePlace, grant_by};
+use crate::contend::{Attempt, Granted, OnePlace, grant_by, not_carried};
 use crate::event::Event;
 use crate::guard::Guard;
 use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
 use crate::shared::Shared;
-use lockkeeper_core::{Mode, QueueName, Result, Wait};
+use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
 
 /// A named lock on a service.
 #[derive(Clone)]
@@ -22,8 +22,15 @@ pub(crate) struct Lock {
 }
 
 impl Keeper {
-    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
-        Ok(Lock { shared: self.shared.clone(), queue: QueueName::new(name)?, limits: Limits::default() })
+    /// Makes a lock whose contenders are of these modes; refuses it if the service does not carry them.
+    ///
+    /// All that may take a place is made here, so no backend is ever asked for a mode that it does not carry.
+    pub(crate) fn lock(&self, name: &str, modes: Modes) -> Result<Lock> {
+        let queue = QueueName::new(name)?;
+        if !self.capabilities().modes.has_all(modes) {
+            return Err(not_carried(&self.shared, &queue, modes));
+        }
+        Ok(Lock { shared: self.shared.clone(), queue, limits: Limits::default() })
     }
 }
 

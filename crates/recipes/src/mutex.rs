@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, MutexGuard, OwnerKey};
-use lockkeeper_core::{Mode, QueueName, Result, Wait};
+use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
@@ -56,7 +56,7 @@ pub struct Mutex {
 impl Keeper {
     /// Returns the mutex of this name.
     pub fn mutex(&self, name: &str) -> Result<Mutex> {
-        Ok(Mutex::new(self.lock(name)?))
+        Ok(Mutex::new(self.lock(name, Modes::MUTEX)?))
     }
 }
 

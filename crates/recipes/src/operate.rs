@@ -7,8 +7,8 @@ use crate::Keeper;
 use crate::contend::{AllGone, Freeze, grant_by};
 use crate::decide;
 use lockkeeper_core::{
-    ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, Part, QueueName, Request, Result,
-    Revocation, Wait,
+    ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Modes, Operation, Part, QueueName, Request,
+    Result, Revocation, Wait,
 };
 
 /// A kind of lock, for calls that must name the one that a name is used for.
@@ -26,6 +26,24 @@ pub enum LockKind {
 }
 
 impl LockKind {
+    /// Returns the modes of its contenders, by which [`Capabilities`](lockkeeper_core::Capabilities) say whether a
+    /// service carries it.
+    ///
+    /// ```
+    /// use lockkeeper::LockKind;
+    ///
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// assert!(keeper.capabilities().modes.has_all(LockKind::Semaphore.modes()));
+    /// ```
+    pub const fn modes(self) -> Modes {
+        match self {
+            Self::Mutex => Modes::MUTEX,
+            Self::ReadWrite => Modes::READ_WRITE,
+            Self::Semaphore => Modes::SEMAPHORE,
+            Self::Election => Modes::ELECTION,
+        }
+    }
+
     /// Returns the mode of a contender that keeps out all others.
     const fn mode(self) -> Mode {
         match self {
@@ -178,7 +196,7 @@ impl Keeper {
     /// # Errors
     ///
     /// Those of [`Mutex::lock_timeout`](crate::Mutex::lock_timeout), also [`ErrorKind::KindMismatch`] if the lock is in
-    /// use as another kind; [`ErrorKind::Unsupported`] if the service cannot do it.
+    /// use as another kind; [`ErrorKind::Unsupported`] if the service does not carry this kind of lock.
     ///
     /// # Cancellation
     ///
@@ -189,7 +207,7 @@ impl Keeper {
     ///
     /// Keeps its place, also when the session ends.
     pub async fn freeze(&self, name: &str, kind: LockKind, reason: &str, wait: Wait) -> Result<Option<ContenderInfo>> {
-        let lock = QueueName::new(name)?;
+        let lock = self.lock(name, kind.modes())?.queue;
         let mode = kind.mode();
         let freeze = Freeze::new(queue_of(&lock, mode), mode, reason);
         let id = match grant_by(&self.shared, &freeze, wait).await {

@@ -9,7 +9,7 @@ use crate::guard::Guard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{Hold, OwnerKey, ReadGuard, WriteGuard};
-use lockkeeper_core::{Liveness, Mode, QueueName, Result, Wait};
+use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
@@ -49,7 +49,7 @@ impl Keeper {
     /// Returns the read/write lock of this name.
     #[doc(alias = "InterProcessReadWriteLock")]
     pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
-        Ok(RwLock::new(self.lock(name)?))
+        Ok(RwLock::new(self.lock(name, Modes::READ_WRITE)?))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::calling;
 use crate::contend::{Bound, SomePermits, refused};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ENTRIES_MAX, Mode, QueueName, Result, Wait};
+use lockkeeper_core::{ENTRIES_MAX, Mode, Modes, QueueName, Result, Wait};
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -72,7 +72,7 @@ impl Keeper {
     /// [`ErrorKind::InvalidRequest`](lockkeeper_core::ErrorKind::InvalidRequest) for a semaphore of no permits.
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
-        Semaphore::new(self.lock(name)?, permits.into())
+        Semaphore::new(self.lock(name, Modes::SEMAPHORE)?, permits.into())
     }
 }
 

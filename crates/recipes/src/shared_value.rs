@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::Keeper;
 use crate::contend::{ValueSays, grant_by, onlooker_error};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Expected, QueueName, Result, Session, Value, ValueVersion, Wait};
+use lockkeeper_core::{Expected, Modes, QueueName, Result, Session, Value, ValueVersion, Wait};
 
 /// A value of at most [`VALUE_BYTES_MAX`](lockkeeper_core::VALUE_BYTES_MAX) bytes that outlives every session.
 ///
@@ -43,7 +43,7 @@ pub struct SharedValue {
 impl Keeper {
     /// Returns the shared value of this name.
     pub fn shared_value(&self, name: &str) -> Result<SharedValue> {
-        Ok(SharedValue { lock: self.lock(name)? })
+        Ok(SharedValue { lock: self.lock(name, Modes::NONE)? })
     }
 }
 

@@ -1,9 +1,18 @@
 //! What a service promises and what is known of a hold, for `capabilities` and `check`.
 
-use lockkeeper::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
+use lockkeeper::{Capabilities, Exclusion, Fencing, Modes, Removal, StoppedHolder};
 use serde::Serialize;
 
 use super::text::table;
+
+/// The kinds of lock, by the words of `ls`.
+const KINDS: [(Modes, &str); 5] = [
+    (Modes::MUTEX, "mutex"),
+    (Modes::READ_WRITE, "rwlock"),
+    (Modes::SEMAPHORE, "semaphore"),
+    (Modes::ELECTION, "election"),
+    (Modes::BARRIER, "barrier"),
+];
 
 /// What a service promises, as words and as sentences.
 #[derive(Debug, Serialize)]
@@ -14,14 +23,16 @@ pub(crate) struct Promises {
     fencing: String,
     stopped_holder: String,
     removal: String,
+    /// The kinds of lock that it carries.
+    kinds: Vec<&'static str>,
     #[serde(skip)]
-    sentences: [String; 4],
+    sentences: [String; 5],
 }
 
 impl Promises {
     /// Puts a service's capabilities into words.
     pub(crate) fn new(service: String, capabilities: &Capabilities) -> Self {
-        let Capabilities { backend, exclusion, fencing, stopped_holder, removal, .. } = *capabilities;
+        let Capabilities { backend, exclusion, fencing, stopped_holder, removal, modes, .. } = *capabilities;
         // A promise that this list does not know yet is shown by its sentence.
         let exclusion_word = match exclusion {
             Exclusion::Process => "process".to_owned(),
@@ -53,13 +64,20 @@ impl Promises {
             fencing: fencing_word,
             stopped_holder: stopped_holder_word,
             removal: removal_word,
-            sentences: [exclusion.to_string(), fencing.to_string(), stopped_holder.to_string(), removal.to_string()],
+            kinds: KINDS.iter().filter(|(kind, _)| modes.has_all(*kind)).map(|(_, word)| *word).collect(),
+            sentences: [
+                exclusion.to_string(),
+                fencing.to_string(),
+                stopped_holder.to_string(),
+                removal.to_string(),
+                modes.to_string(),
+            ],
         }
     }
 
     /// Returns them as text.
     pub(crate) fn text(&self) -> String {
-        let [exclusion, fencing, stopped_holder, removal] = &self.sentences;
+        let [exclusion, fencing, stopped_holder, removal, kinds] = &self.sentences;
         let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];
         table(&[
             row("service", &self.service),
@@ -68,6 +86,7 @@ impl Promises {
             row("fencing", fencing),
             row("stopped", stopped_holder),
             row("removal", removal),
+            row("kinds", kinds),
         ])
     }
 }
@@ -78,4 +97,19 @@ pub(crate) struct Checked {
     pub(crate) held: bool,
     pub(crate) safe_for_ms: Option<u64>,
     pub(crate) token: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_of_lock_that_a_service_carries_are_named() {
+        let of_few = Capabilities::new("few", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+            .carrying(Modes::MUTEX.with(Modes::READ_WRITE));
+        let promises = Promises::new("few://host".to_owned(), &of_few);
+        assert_eq!(promises.kinds, ["mutex", "rwlock"]);
+        let text = promises.text();
+        assert!(text.lines().any(|line| line.ends_with(" mutexes and read/write locks")), "{text}");
+    }
 }

@@ -255,7 +255,8 @@ fn capabilities_says_what_the_service_promises() {
     let place = Place::new();
     let promises: serde_json::Value = serde_json::from_str(&place.run(&["capabilities", "--json"]).stdout).unwrap();
     let expected = json!({"service": place.service(), "backend": "file", "exclusion": "machine", "fencing": "clock",
-                          "stopped_holder": "keeps", "removal": "noticed"});
+                          "stopped_holder": "keeps", "removal": "noticed",
+                          "kinds": ["mutex", "rwlock", "semaphore", "election", "barrier"]});
     assert_eq!(promises, expected);
     let text = place.run(&["capabilities"]).stdout;
     assert!(text.contains("on one machine"), "{text}");

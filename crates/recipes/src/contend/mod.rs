@@ -10,7 +10,7 @@
 //! | `persist` | attempts until one succeeds, fails permanently, or the time is up |
 //! | `round` | one attempt at entering a double barrier, and at seeing all leave it |
 //! | `resume` | a place in line first, and its grant later |
-//! | `refusal` | the errors when a place cannot be taken or kept |
+//! | `refusal` | the errors when a lock cannot be made, or a place not be taken or kept |
 
 mod freeze;
 mod line;
@@ -28,6 +28,6 @@ pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits};
 pub(crate) use persist::{Attempt, Progress, STEADY, grant_by};
 pub(crate) use place::{Granted, Place};
-pub(crate) use refusal::{lost_error, refused};
+pub(crate) use refusal::{lost_error, not_carried, refused};
 pub(crate) use resume::{InLine, Resumed};
 pub(crate) use round::{OneRound, RoundGone};

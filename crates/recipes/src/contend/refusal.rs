@@ -1,7 +1,7 @@
 //! The errors when a place cannot be taken or kept.
 
 use crate::shared::Shared;
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Operation, QueueName, Result, Standing};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Operation, QueueName, Result, Standing};
 
 /// A grant counts only if the place stands at the moment of the grant, however long the wait took.
 pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
@@ -28,6 +28,13 @@ pub(super) fn removed(queue: &QueueName) -> Error {
 pub(super) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
     let message = format!("in use as {}, which is another kind of lock than {}", kind_of(found), kind_of(asked));
     Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
+}
+
+/// Returns the error for a kind of lock that the service has no place for.
+pub(crate) fn not_carried(shared: &Shared, queue: &QueueName, modes: Modes) -> Error {
+    let (service, carried) = (shared.backend.service(), shared.backend.capabilities().modes);
+    let message = format!("{service} does not carry {modes}; it carries {carried}");
+    Error::permanent(ErrorKind::Unsupported, Operation::Configure, message).at(queue)
 }
 
 /// Names the kind of lock that a contender of this mode asks for.

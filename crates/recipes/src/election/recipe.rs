@@ -6,7 +6,7 @@ use super::LeaderChanges;
 use crate::Keeper;
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ContenderInfo, Mode, QueueName, Result, Wait};
+use lockkeeper_core::{ContenderInfo, Mode, Modes, QueueName, Result, Wait};
 
 /// Proof that this process leads. Dropping it resigns.
 pub type Leadership = Guard<kind::Lead>;
@@ -52,7 +52,7 @@ impl Keeper {
     #[doc(alias = "LeaderLatch")]
     #[doc(alias = "LeaderSelector")]
     pub fn election(&self, name: &str) -> Result<Election> {
-        Ok(Election { lock: self.lock(name)? })
+        Ok(Election { lock: self.lock(name, Modes::ELECTION)? })
     }
 }
 
