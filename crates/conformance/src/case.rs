@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use lockkeeper_core::Capabilities;
+use lockkeeper_core::{Capabilities, Modes};
 
 use crate::fixture::{FaultKind, Fixture};
 
@@ -15,6 +15,7 @@ type Running = Pin<Box<dyn Future<Output = ()>>>;
 pub struct Case {
     name: &'static str,
     needs: &'static [FaultKind],
+    uses: Modes,
     promised: fn(&Capabilities) -> bool,
     runtime: Runtime,
     start: Arc<dyn Fn(Arc<dyn Fixture>) -> Running + Send + Sync>,
@@ -31,19 +32,34 @@ pub enum Runtime {
 }
 
 impl Case {
-    /// Makes a case that runs with two workers and needs no harm to be done.
+    /// Makes a case that runs with two workers, takes no place and needs no harm to be done.
     pub fn new<Function>(name: &'static str, function: Function) -> Self
     where
         Function: AsyncFn(&dyn Fixture) + Copy + Send + Sync + 'static,
     {
         let start = move |fixture: Arc<dyn Fixture>| -> Running { Box::pin(async move { function(&*fixture).await }) };
-        Self { name, needs: &[], promised: |_| true, runtime: Runtime::TwoWorkers, start: Arc::new(start) }
+        Self {
+            name,
+            needs: &[],
+            uses: Modes::NONE,
+            promised: |_| true,
+            runtime: Runtime::TwoWorkers,
+            start: Arc::new(start),
+        }
     }
 
     /// Names the harm that the case does.
     #[must_use]
     pub const fn needs(mut self, needs: &'static [FaultKind]) -> Self {
         self.needs = needs;
+        self
+    }
+
+    /// Names kinds of lock that the case uses, besides those that were named before: it is limited to services that
+    /// carry all of them.
+    #[must_use]
+    pub const fn uses(mut self, modes: Modes) -> Self {
+        self.uses = self.uses.with(modes);
         self
     }
 
@@ -66,11 +82,17 @@ impl Case {
         self.name
     }
 
-    /// Tells whether it is about a service with these capabilities: one that promises what the case shows, and to which
-    /// can happen, or can be done, what the case needs.
+    /// Returns the kinds of lock that it uses.
+    pub const fn used(&self) -> Modes {
+        self.uses
+    }
+
+    /// Tells whether it is about a service with these capabilities: one that carries the kinds of lock that the case
+    /// uses and promises what it shows, and to which can happen, or can be done, what the case needs.
     pub fn applies_to(&self, fixture: &dyn Fixture, capabilities: &Capabilities) -> bool {
         let is_possible = |&need: &FaultKind| fixture.can_inflict(need) || need.can_happen(capabilities);
-        (self.promised)(capabilities) && self.needs.iter().all(is_possible)
+        let is_carried = capabilities.modes.has_all(self.uses);
+        is_carried && (self.promised)(capabilities) && self.needs.iter().all(is_possible)
     }
 
     /// Says why it cannot run on this fixture, if it cannot.
@@ -91,6 +113,11 @@ impl Case {
     pub(crate) fn start(&self, fixture: Arc<dyn Fixture>) -> Running {
         (self.start)(fixture)
     }
+}
+
+/// Names kinds of lock that all of these cases use.
+pub(crate) fn using(modes: Modes, cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().map(|case| case.uses(modes)).collect()
 }
 
 impl fmt::Debug for Case {

@@ -17,7 +17,8 @@
 //! `examples/toy_backend.rs` is a whole backend with its fixture, in one short file.
 //!
 //! Each case is a sentence about behaviour. A case that needs harm which the fixture cannot do is shown as ignored,
-//! with the reason. A case about harm that cannot happen to the service is left out. Random cases print their seed;
+//! with the reason. A case about harm that cannot happen to the service, or about a kind of lock that it does not
+//! carry, is left out. Random cases print their seed;
 //! [`SEED_VARIABLE`] in the environment repeats them.
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,

@@ -35,8 +35,8 @@ type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
 /// Runs the whole suite as the `main` of a test binary without a harness.
 ///
 /// `start` starts a fresh service for each case. A case that needs harm which the fixture cannot do is shown as
-/// ignored, with the reason. Cases about what the service does not promise, or about harm that cannot happen to it,
-/// both by its capabilities, are left out and counted on standard error.
+/// ignored, with the reason. Cases about what the service does not promise, about kinds of lock that it does not carry,
+/// or about harm that cannot happen to it, all by its capabilities, are left out and counted on standard error.
 pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     let (all, applying) = match applying(start) {
         Ok(cases) => cases,
@@ -47,7 +47,9 @@ pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
     };
     if all > applying.len() {
         let left_out = all - applying.len();
-        eprintln!("{left_out} cases are about what this service does not promise or what cannot happen to it");
+        eprintln!(
+            "{left_out} cases are about what this service does not promise or carry, or what cannot happen to it"
+        );
     }
     let trials = applying.into_iter().map(|case| trial(case, start)).collect();
     libtest_mimic::run(arguments, trials).exit_code()

@@ -33,6 +33,12 @@ impl Speaker {
         Self { client, backend, session }
     }
 
+    /// Returns where a contender may stand, and in which mode: the modes that the service carries.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Part, Mode)> {
+        let carried = self.backend.capabilities().modes;
+        PLACES.into_iter().filter(move |&(_, mode)| carried.has(mode))
+    }
+
     /// Takes a place at the tail.
     pub(crate) async fn take(&self, queue: &QueueName, mode: Mode) -> Taken {
         self.take_entry(queue, entry(mode)).await
@@ -71,6 +77,17 @@ impl Speaker {
         self.client.inflict(fault).await.expect("the harm is done");
     }
 }
+
+/// Where contenders of each mode stand; of a lock that has several parts, all before the line.
+pub(crate) const PLACES: [(Part, Mode); 7] = [
+    (Part::Permits, Mode::Permit),
+    (Part::Waiters, Mode::Acquire),
+    (Part::Line, Mode::Mutex),
+    (Part::Line, Mode::Write),
+    (Part::Line, Mode::Read),
+    (Part::Line, Mode::Candidate),
+    (Part::Line, Mode::Member),
+];
 
 /// A new entry for the tail of a queue.
 pub(crate) fn entry(mode: Mode) -> Entry {

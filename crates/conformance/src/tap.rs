@@ -33,6 +33,7 @@ pub struct Tap {
 
 #[derive(Debug, Default)]
 struct Counts {
+    sent: AtomicU64,
     joins: AtomicU64,
     waits: AtomicU64,
     departures: AtomicU64,
@@ -44,6 +45,11 @@ impl Tap {
     /// Taps a backend.
     pub fn new(inner: Arc<dyn Backend>, pace: Pace) -> Self {
         Self { inner, pace, counts: Arc::default() }
+    }
+
+    /// Returns how many requests of any kind were sent, openings of sessions among them.
+    pub fn sent(&self) -> u64 {
+        self.counts.sent.load(Ordering::SeqCst)
     }
 
     /// Returns how many joins were sent.
@@ -71,7 +77,9 @@ impl Tap {
         self.counts.looks.load(Ordering::SeqCst)
     }
 
+    /// Counts a request, and returns its answer at this pace.
     fn paced<T: 'static>(&self, answer: BoxFuture<T>) -> BoxFuture<T> {
+        self.counts.sent.fetch_add(1, Ordering::SeqCst);
         match self.pace {
             Pace::Prompt => answer,
             Pace::YieldOnce => Box::pin(YieldOnce { answer, yielded: false }),
@@ -107,7 +115,7 @@ impl Backend for Tap {
     }
 
     fn tidy(&self) -> BoxFuture<()> {
-        self.inner.tidy()
+        self.paced(self.inner.tidy())
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {

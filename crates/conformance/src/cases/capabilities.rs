@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Capabilities, Exclusion, Fencing, LossReason, Mode, Removal, SafeUntil, Severity, StoppedHolder,
+    Capabilities, Exclusion, Fencing, LossReason, Mode, Modes, Removal, SafeUntil, Severity, StoppedHolder,
 };
 
 use crate::case::Case;
@@ -15,25 +15,32 @@ use crate::waiting::soon;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
+            .uses(Modes::MUTEX)
             .promised(|promised| promised.exclusion != Exclusion::BestEffort),
         Case::new("an examination of a service in order finds no error and leaves nothing", examined),
         Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
+            .uses(Modes::MUTEX)
             .promised(keeps_its_lock),
         Case::new("where a stopped holder expires, each session has a timeout and each hold a deadline", expires)
+            .uses(Modes::MUTEX)
             .promised(|promised| !keeps_its_lock(promised)),
         Case::new(
             "where a stopped holder expires, one that is cut off loses its lock to the next in time",
             is_replaced,
         )
+        .uses(Modes::MUTEX)
         .promised(|promised| !keeps_its_lock(promised))
         .needs(&[FaultKind::Cut]),
         Case::new("where tokens outlive the process, they grow over a restart of the service", grows_over_restart)
+            .uses(Modes::MUTEX)
             .promised(|promised| promised.fencing != Fencing::Process)
             .needs(&[FaultKind::Restart]),
         Case::new("where tokens follow the clock, they grow over the loss of the service's data", grows_over_wipe)
+            .uses(Modes::MUTEX)
             .promised(|promised| promised.fencing == Fencing::Clock)
             .needs(&[FaultKind::Wipe]),
         Case::new("where a removal is noticed, its process lets the next one in when it looks", lets_in_when_it_looks)
+            .uses(Modes::MUTEX)
             .promised(|promised| promised.removal == Removal::Noticed)
             .needs(&[FaultKind::RemoveContender]),
     ]

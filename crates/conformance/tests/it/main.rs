@@ -1,5 +1,6 @@
-//! The suite itself: that its cases can fail, and that they cover what the peers test.
+//! The suite itself: that its cases can fail, are chosen by what the service carries, and cover what the peers test.
 
+mod carried;
 mod parity;
 mod planted;
 mod planted_bugs;

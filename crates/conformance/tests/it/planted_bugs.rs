@@ -105,6 +105,7 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::WakesEverybody, "a permit given back wakes the first waiter, and its place the next, and no other waiter"),
     (Bug::HidesAPermit, "10 clients share 5 permits: all 5 are in use at once, and never more"),
     (Bug::HidesAPermit, "the history of contenders for permits that act at random is right"),
+    (Bug::HasNoPlaceForPermits, "a contender of each mode that the service carries is taken in and shown"),
     (Bug::ForgetsUnansweredJoins, "permits whose reply is lost are not orphaned"),
     (Bug::ForgetsUnansweredJoins, "acquire_many() dropped at every await point leaves free permits free"),
     (Bug::ForgetsWithdrawals, "a multi-lock dropped at every await point leaves nothing"),

@@ -1,6 +1,6 @@
 //! What can never be granted, and what is no longer held: refused with its kind of error, and nothing is left held.
 
-use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Wait};
+use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Modes, Wait};
 use lockkeeper_recipes::Permits;
 
 use crate::case::Case;
@@ -11,9 +11,11 @@ use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a semaphore of no permits is refused when it is made", no_permits),
-        Case::new("asking for no permit, or for more than there are, is refused at once", can_never_fit),
+        Case::new("a semaphore of no permits is refused when it is made", no_permits).uses(Modes::SEMAPHORE),
+        Case::new("asking for no permit, or for more than there are, is refused at once", can_never_fit)
+            .uses(Modes::SEMAPHORE),
         Case::new("guards of every kind used after their session's end say that they are lost", used_after_loss)
+            .uses(Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::SEMAPHORE))
             .needs(&[FaultKind::ExpireSession]),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -22,7 +22,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(
             "a drained keeper refuses its waiters, grants nothing more and waits for what is given back",
             drained,
-        ),
+        )
+        .uses(Modes::READ_WRITE),
         Case::new("dropping a keeper and all that came of it ends its session", dropped),
     ]
 }

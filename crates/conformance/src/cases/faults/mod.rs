@@ -8,18 +8,20 @@ mod regressions;
 mod semaphore;
 mod unnoticed_loss;
 
-use crate::case::Case;
+use lockkeeper_core::Modes;
+
+use crate::case::{Case, using};
 
 /// The cases of this folder, in the order in which they run.
 pub(super) fn cases() -> Vec<Case> {
     [
         bad_input::cases(),
-        loss::cases(),
+        using(Modes::MUTEX, loss::cases()),
         unnoticed_loss::cases(),
-        outage::cases(),
-        semaphore::cases(),
-        closing::cases(),
-        regressions::cases(),
+        using(Modes::MUTEX, outage::cases()),
+        using(Modes::SEMAPHORE, semaphore::cases()),
+        using(Modes::MUTEX, closing::cases()),
+        using(Modes::MUTEX, regressions::cases()),
     ]
     .concat()
 }

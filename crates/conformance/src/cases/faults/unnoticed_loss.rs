@@ -5,11 +5,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Result};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Result};
 use lockkeeper_recipes::{CloseMode, Hold, LeaderLatch, OwnerKey};
 use tokio::sync::oneshot;
 
-use crate::case::Case;
+use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::Party;
 use crate::waiting::{SOON, soon};
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
-    vec![
+    let of_mutexes = vec![
         expiring(Case::new("run() says so when its work never awaits and the session expires", async |fixture| {
             is_lost(fixture, Loss::Expired, run).await;
         })),
@@ -30,10 +30,6 @@ pub(super) fn cases() -> Vec<Case> {
         })),
         cutting(Case::new("run() says so when its work never awaits and the hold lapses", async |fixture| {
             is_lost(fixture, Loss::Lapsed, run).await;
-        })),
-        removing(Case::new("run_read() and run_write() say so when their work never awaits", async |fixture| {
-            is_lost(fixture, Loss::Removed, run_read).await;
-            is_lost(fixture, Loss::Removed, run_write).await;
         })),
         removing(Case::new("a release alone tells that the contender was removed", async |fixture| {
             is_lost(fixture, Loss::Removed, release_guard).await;
@@ -48,13 +44,23 @@ pub(super) fn cases() -> Vec<Case> {
                 is_lost(fixture, Loss::Lapsed, release_guard).await;
             },
         )),
+    ];
+    let of_other_kinds = vec![
+        removing(Case::new("run_read() and run_write() say so when their work never awaits", async |fixture| {
+            is_lost(fixture, Loss::Removed, run_read).await;
+            is_lost(fixture, Loss::Removed, run_write).await;
+        }))
+        .uses(Modes::READ_WRITE),
         removing(Case::new("leaving a double barrier says so when the place was removed", async |fixture| {
             is_lost(fixture, Loss::Removed, leave_barrier).await;
-        })),
+        }))
+        .uses(Modes::BARRIER),
         removing(Case::new("closing a latch says so when its lead was removed", async |fixture| {
             is_lost(fixture, Loss::Removed, close_latch).await;
-        })),
-    ]
+        }))
+        .uses(Modes::ELECTION),
+    ];
+    [using(Modes::MUTEX, of_mutexes), of_other_kinds].concat()
 }
 
 /// How the hold is lost.

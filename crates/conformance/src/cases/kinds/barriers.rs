@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Wait};
+use lockkeeper_core::{ErrorKind, Modes, Wait};
 use lockkeeper_recipes::{Barrier, DoubleBarrier, MEMBERS_MAX};
 use tokio::task::{JoinSet, yield_now};
 
@@ -27,13 +27,14 @@ pub(super) fn cases() -> Vec<Case> {
         )
         .needs(&[FaultKind::Cut]),
         Case::new("a barrier outlives the client that set it", outlives_its_setter),
-        Case::new("members go in together and out together, round after round", together),
-        Case::new("one more than needed goes in with the others", over_subscribed),
-        Case::new("a wake-up that is not for it lets no member in", no_bypass),
-        Case::new("a member that gives up does not count, and leaves nothing", gives_up),
+        Case::new("members go in together and out together, round after round", together).uses(Modes::BARRIER),
+        Case::new("one more than needed goes in with the others", over_subscribed).uses(Modes::BARRIER),
+        Case::new("a wake-up that is not for it lets no member in", no_bypass).uses(Modes::BARRIER),
+        Case::new("a member that gives up does not count, and leaves nothing", gives_up).uses(Modes::BARRIER),
         Case::new("a member whose session expires inside has left, as far as the others can see", dies_inside)
+            .uses(Modes::BARRIER)
             .needs(&[FaultKind::ExpireSession]),
-        Case::new("a double barrier of no members, or of too many, is refused", bad_number),
+        Case::new("a double barrier of no members, or of too many, is refused", bad_number).uses(Modes::BARRIER),
     ]
 }
 

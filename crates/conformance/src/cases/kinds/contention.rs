@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, LossReason};
+use lockkeeper_core::{Error, ErrorKind, LossReason, Modes};
 use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::asking::{Held, Kind, PERMITS, Until, ask};
-use crate::case::Case;
+use crate::case::{Case, using};
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
 use crate::random::Random;
@@ -38,20 +38,33 @@ const STORMY_POOL: &str = "the history of contenders for permits that act at ran
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
-    vec![
+    let of_mutexes = vec![
         Case::new(CALM, async |fixture| contend(fixture, &[Kind::Mutex], CALM, 0).await),
-        Case::new(CALM_BOOK, async |fixture| contend(fixture, &[Kind::ReadWrite], CALM_BOOK, 0).await),
-        Case::new(CALM_POOL, async |fixture| contend(fixture, &[Kind::Semaphore], CALM_POOL, 0).await),
         expiring(Case::new(STORMY, async |fixture| contend(fixture, &[Kind::Mutex], STORMY, EXPIRIES).await)),
+    ];
+    let of_readers_and_writers = vec![
+        Case::new(CALM_BOOK, async |fixture| contend(fixture, &[Kind::ReadWrite], CALM_BOOK, 0).await),
         expiring(Case::new(STORMY_BOOK, async |fixture| {
             contend(fixture, &[Kind::ReadWrite], STORMY_BOOK, EXPIRIES).await;
         })),
+    ];
+    let of_both = vec![
         Case::new(CALM_MIX, async |fixture| contend(fixture, ONE_LOCK, CALM_MIX, 0).await),
         expiring(Case::new(STORMY_MIX, async |fixture| contend(fixture, ONE_LOCK, STORMY_MIX, EXPIRIES).await)),
+    ];
+    let of_semaphores = vec![
+        Case::new(CALM_POOL, async |fixture| contend(fixture, &[Kind::Semaphore], CALM_POOL, 0).await),
         expiring(Case::new(STORMY_POOL, async |fixture| {
             contend(fixture, &[Kind::Semaphore], STORMY_POOL, EXPIRIES).await;
         })),
+    ];
+    [
+        using(Modes::MUTEX, of_mutexes),
+        using(Modes::READ_WRITE, of_readers_and_writers),
+        using(Modes::MUTEX.with(Modes::READ_WRITE), of_both),
+        using(Modes::SEMAPHORE, of_semaphores),
     ]
+    .concat()
 }
 
 /// A keeper that records its joins, and its client.

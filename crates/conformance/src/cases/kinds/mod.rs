@@ -2,6 +2,7 @@
 
 mod barriers;
 mod cancellation;
+mod carried;
 mod contention;
 mod counting;
 mod downgrade;
@@ -25,34 +26,37 @@ mod tokens;
 mod try_lock;
 mod two_kinds;
 
-use crate::case::Case;
+use lockkeeper_core::Modes;
+
+use crate::case::{Case, using};
 
 /// The cases of this folder, in the order in which they run.
 pub(super) fn cases() -> Vec<Case> {
     [
-        exclusion::cases(),
-        order::cases(),
-        try_lock::cases(),
-        timeout::cases(),
-        cancellation::cases(),
-        release::cases(),
-        run_under_lock::cases(),
-        tokens::cases(),
+        carried::cases(),
+        using(Modes::MUTEX, exclusion::cases()),
+        using(Modes::MUTEX, order::cases()),
+        using(Modes::MUTEX, try_lock::cases()),
+        using(Modes::MUTEX, timeout::cases()),
+        using(Modes::MUTEX, cancellation::cases()),
+        using(Modes::MUTEX, release::cases()),
+        using(Modes::MUTEX, run_under_lock::cases()),
+        using(Modes::MUTEX, tokens::cases()),
         two_kinds::cases(),
-        rw_lock::cases(),
-        downgrade::cases(),
-        one_lock::cases(),
-        semaphore::cases(),
-        semaphore_bound::cases(),
+        using(Modes::READ_WRITE, rw_lock::cases()),
+        using(Modes::READ_WRITE, downgrade::cases()),
+        using(Modes::MUTEX.with(Modes::READ_WRITE), one_lock::cases()),
+        using(Modes::SEMAPHORE, semaphore::cases()),
+        using(Modes::SEMAPHORE, semaphore_bound::cases()),
         timeout_kinds::cases(),
         reentrant::cases(),
-        multi_lock::cases(),
-        election::cases(),
-        leading::cases(),
+        using(Modes::MUTEX, multi_lock::cases()),
+        using(Modes::ELECTION, election::cases()),
+        using(Modes::ELECTION, leading::cases()),
         barriers::cases(),
         counting::cases(),
         operating::cases(),
-        events::cases(),
+        using(Modes::MUTEX, events::cases()),
         contention::cases(),
     ]
     .concat()

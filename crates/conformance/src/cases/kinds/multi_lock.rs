@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes};
 use lockkeeper_recipes::{Member, MultiGuard, MultiLock, Mutex, OwnerKey};
 use tokio::task::{JoinSet, yield_now};
 
@@ -24,11 +24,13 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a multi-lock waits for each of its locks, and others wait for it", waits_for_each),
         Case::new("one deadline covers all locks of a multi-lock, and nothing is left when it passes", one_deadline),
         Case::new("multi-locks that overlap, in any order, never wait for each other without end", overlapping),
-        Case::new("when a later lock of a multi-lock fails, the earlier ones are given back", later_fails),
+        Case::new("when a later lock of a multi-lock fails, the earlier ones are given back", later_fails)
+            .uses(Modes::ELECTION),
         expiring(Case::new("a release that fails keeps none of a multi-lock's others", release_fails)),
         expiring(Case::new("a multi-lock whose session expires frees all its locks", holder_expires)),
-        Case::new("a multi-lock of no locks, or of the same lock twice, is refused when it is made", bad_members),
-        Case::new("a multi-lock shares what it only reads", shares),
+        Case::new("a multi-lock of no locks, or of the same lock twice, is refused when it is made", bad_members)
+            .uses(Modes::READ_WRITE),
+        Case::new("a multi-lock shares what it only reads", shares).uses(Modes::READ_WRITE),
         Case::new("an owner locks again what it has of a multi-lock", again),
         Case::new("a multi-lock dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
     ]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Revocation, Wait};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Revocation, Wait};
 use lockkeeper_recipes::LockKind;
 
 use crate::case::Case;
@@ -13,15 +13,22 @@ use crate::waiting::soon;
 const IN_VAIN: Duration = Duration::from_millis(200);
 const REASON: &str = "moving disks";
 
+/// The kinds of lock that can be frozen.
+pub(super) const KINDS: [LockKind; 4] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election];
+
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("all holders of a lock are asked to give it up, and the caller hears when they have", revoke),
-        Case::new("a holder that does not listen keeps the lock, and waiters are not asked", not_listening),
-        Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock),
-        Case::new("one permit of many is broken by its token", break_permit),
+        Case::new("all holders of a lock are asked to give it up, and the caller hears when they have", revoke)
+            .uses(Modes::READ_WRITE),
+        Case::new("a holder that does not listen keeps the lock, and waiters are not asked", not_listening)
+            .uses(Modes::MUTEX),
+        Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock)
+            .uses(Modes::MUTEX),
+        Case::new("one permit of many is broken by its token", break_permit).uses(Modes::SEMAPHORE),
         Case::new("a frozen lock of any kind keeps all clients out until any client thaws it", freeze),
-        Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits),
+        Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits).uses(Modes::MUTEX),
         Case::new("a frozen lock stays frozen when the session that froze it ends", outlives_its_session)
+            .uses(Modes::MUTEX)
             .needs(&[FaultKind::ExpireSession]),
     ]
 }
@@ -121,7 +128,8 @@ async fn is_free(party: &Party, kind: LockKind) -> bool {
 
 async fn freeze(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    for kind in [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election] {
+    let carried = ann.keeper.capabilities().modes;
+    for kind in KINDS.into_iter().filter(|kind| carried.has_all(kind.modes())) {
         let frozen =
             soon("the freeze", ann.keeper.freeze("door", kind, REASON, Wait::Forever)).await.expect("it is frozen");
         let frozen = frozen.expect("no contender is in the way");

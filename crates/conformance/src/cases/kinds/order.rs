@@ -1,5 +1,7 @@
 //! First come, first served, and no waiter woken without need.
 
+use lockkeeper_core::Modes;
+
 use crate::case::Case;
 use crate::fixture::Fixture;
 use crate::party::{Party, Waiting, enter_all, granted, release};
@@ -13,7 +15,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("20 contenders are served in the order they joined", in_order),
         Case::new("a release wakes the next waiter and no other", wakes_the_next),
         Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
-        Case::new("readers behind a writer of the same client share without a look", shared_without_a_look),
+        Case::new("readers behind a writer of the same client share without a look", shared_without_a_look)
+            .uses(Modes::READ_WRITE),
         Case::new("a waiter cancelled in the middle disturbs no other", cancelled_in_the_middle),
         Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
         Case::new("every other waiter goes and the rest are served in order", every_other_goes),

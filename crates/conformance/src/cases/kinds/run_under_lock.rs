@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, LossReason};
+use lockkeeper_core::{ErrorKind, LossReason, Modes};
 use tokio::sync::oneshot;
 
 use crate::case::Case;
@@ -19,7 +19,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("run() gives the lock back when the work panics", work_panics),
         Case::new("run() drops the work when the lock is lost", drops_the_work).needs(&[FaultKind::ExpireSession]),
         Case::new("run() does not start the work when the lock is not granted", does_not_start),
-        Case::new("run_timeout() and its sisters give up in time, without the work, and run it when they can", in_time),
+        Case::new("run_timeout() and its sisters give up in time, without the work, and run it when they can", in_time)
+            .uses(Modes::READ_WRITE),
     ]
 }
 

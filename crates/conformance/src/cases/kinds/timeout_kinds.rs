@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Result, Wait};
+use lockkeeper_core::{Advice, Modes, Result, Wait};
 
 use super::timeout::cut_off;
 use crate::case::Case;
@@ -28,11 +28,20 @@ const HOLD: Duration = Duration::from_millis(10);
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
-        Case::new("a timeout to read, to write or for permits is met within 50 ms", met),
-        Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change),
-        Case::new("a timeout for permits is met while the permits change hands", met_while_permits_change),
-        cutting(Case::new("a read, write or permit timeout is met while the client is cut off", met_while_cut)),
-        cutting(Case::new("a timeout for permits is met by a waiter that is then cut off", met_by_a_waiter_cut_off)),
+        Case::new("a timeout to read, to write or for permits is met within 50 ms", met)
+            .uses(Modes::READ_WRITE.with(Modes::SEMAPHORE)),
+        Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change)
+            .uses(Modes::READ_WRITE),
+        Case::new("a timeout for permits is met while the permits change hands", met_while_permits_change)
+            .uses(Modes::SEMAPHORE),
+        cutting(
+            Case::new("a read, write or permit timeout is met while the client is cut off", met_while_cut)
+                .uses(Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::SEMAPHORE)),
+        ),
+        cutting(
+            Case::new("a timeout for permits is met by a waiter that is then cut off", met_by_a_waiter_cut_off)
+                .uses(Modes::SEMAPHORE),
+        ),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Result, Wait};
+use lockkeeper_core::{Advice, Error, ErrorKind, Mode, Modes, Result, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -14,10 +14,14 @@ const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused),
-        Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind),
-        Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind),
-        Case::new("a lock whose waiters are of another kind is refused, though none of them holds it", waiters_count),
+        Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused)
+            .uses(Modes::MUTEX.with(Modes::ELECTION).with(Modes::BARRIER)),
+        Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind)
+            .uses(Modes::MUTEX.with(Modes::BARRIER)),
+        Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind)
+            .uses(Modes::ALL),
+        Case::new("a lock whose waiters are of another kind is refused, though none of them holds it", waiters_count)
+            .uses(Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::SEMAPHORE)),
     ]
 }
 

@@ -1,11 +1,11 @@
 //! Waiting for a change of a queue: each change is told, none is missed.
 
-use lockkeeper_core::{Contender, ErrorKind, Mode, Part, QueueName};
+use lockkeeper_core::{Contender, ErrorKind, Mode, QueueName};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::polls::at_most;
-use crate::speaker::{Speaker, ids_of, line, part_of};
+use crate::speaker::{Speaker, ids_of, part_of};
 use crate::waiting::soon;
 
 /// How many changes are made one after the other, each to be seen.
@@ -26,49 +26,57 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn pool() -> QueueName {
-    part_of("pool", Part::Permits)
+/// Returns the queue whose changes are told, and the mode of its contenders: permits, whose changes matter most, or
+/// what the service carries instead.
+fn watched(speaker: &Speaker) -> (QueueName, Mode) {
+    let (part, mode) = speaker.places().next().expect("the service carries a kind of lock");
+    (part_of("pool", part), mode)
 }
 
 async fn shown_at_once(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let before = bob.view(&pool()).await;
-    let place = ann.take(&pool(), Mode::Permit).await;
-    let view = soon("the change", bob.session.changed(&pool(), &before)).await.expect("it can be asked");
+    let (pool, mode) = watched(&bob);
+    let before = bob.view(&pool).await;
+    let place = ann.take(&pool, mode).await;
+    let view = soon("the change", bob.session.changed(&pool, &before)).await.expect("it can be asked");
     assert_eq!(ids_of(&view), [place.joined.id]);
-    ann.withdraw(&pool(), place.ticket).await;
-    let view = soon("the change", bob.session.changed(&pool(), &view)).await.expect("it can be asked");
+    ann.withdraw(&pool, place.ticket).await;
+    let view = soon("the change", bob.session.changed(&pool, &view)).await.expect("it can be asked");
     assert_eq!(ids_of(&view), []);
 }
 
 async fn told(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let empty = bob.view(&pool()).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool(), &empty));
-    let place = ann.take(&pool(), Mode::Permit).await;
+    let (pool, mode) = watched(&bob);
+    let empty = bob.view(&pool).await;
+    let waiting = tokio::spawn(bob.session.changed(&pool, &empty));
+    let place = ann.take(&pool, mode).await;
     let joined = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&joined), [place.joined.id]);
     let shown: Vec<&Contender> = joined.contenders.iter().collect();
-    assert_eq!((shown[0].ticket, shown[0].mode), (Some(place.ticket), Mode::Permit));
-    let waiting = tokio::spawn(bob.session.changed(&pool(), &joined));
-    ann.withdraw(&pool(), place.ticket).await;
+    assert_eq!((shown[0].ticket, shown[0].mode), (Some(place.ticket), mode));
+    let waiting = tokio::spawn(bob.session.changed(&pool, &joined));
+    ann.withdraw(&pool, place.ticket).await;
     let left = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&left), []);
 }
 
 async fn not_told_of_others(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let place = ann.take(&pool(), Mode::Permit).await;
-    let seen = bob.view(&pool()).await;
-    let mut waiting = Box::pin(bob.session.changed(&pool(), &seen));
-    for other in [part_of("pool", Part::Waiters), line("puddle")] {
-        let elsewhere = ann.take(&other, Mode::Acquire).await;
+    let (pool, mode) = watched(&bob);
+    let place = ann.take(&pool, mode).await;
+    let seen = bob.view(&pool).await;
+    let mut waiting = Box::pin(bob.session.changed(&pool, &seen));
+    let other_part = bob.places().find(|&(part, _)| part != pool.part());
+    let other_part = other_part.map(|(part, mode)| (part_of("pool", part), mode));
+    for (other, mode) in other_part.into_iter().chain([(part_of("puddle", pool.part()), mode)]) {
+        let elsewhere = ann.take(&other, mode).await;
         ann.withdraw(&other, elsewhere.ticket).await;
         // An answer of the service later than those changes: had they been told, the event would be here.
-        bob.view(&pool()).await;
+        bob.view(&pool).await;
         assert!(at_most(1, &mut waiting).await.is_none(), "told of a change of another queue");
     }
-    ann.withdraw(&pool(), place.ticket).await;
+    ann.withdraw(&pool, place.ticket).await;
     let view = soon("the event", waiting).await.expect("it can be asked");
     assert_eq!(ids_of(&view), []);
 }
@@ -76,17 +84,17 @@ async fn not_told_of_others(fixture: &dyn Fixture) {
 /// The watcher takes part in each step, so a change that is not told leads to an endless wait.
 async fn none_missed(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let pool = pool();
+    let (pool, mode) = watched(&bob);
     let mut seen = bob.view(&pool).await;
     for round in 0..CHANGES {
         // Sometimes the wait comes first, sometimes the change.
         let place = if round % 2 == 0 {
             let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
-            let place = ann.take(&pool, Mode::Permit).await;
+            let place = ann.take(&pool, mode).await;
             seen = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
             place
         } else {
-            let place = ann.take(&pool, Mode::Permit).await;
+            let place = ann.take(&pool, mode).await;
             seen = soon("the event", bob.session.changed(&pool, &seen)).await.expect("it can be asked");
             place
         };
@@ -100,23 +108,24 @@ async fn none_missed(fixture: &dyn Fixture) {
 
 async fn last_shown(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let (pool, mode) = watched(&bob);
     let changing = async {
-        let mut last = ann.take(&pool(), Mode::Permit).await;
+        let mut last = ann.take(&pool, mode).await;
         for _ in 0..CHANGES {
-            let next = ann.take(&pool(), Mode::Permit).await;
-            ann.withdraw(&pool(), last.ticket).await;
+            let next = ann.take(&pool, mode).await;
+            ann.withdraw(&pool, last.ticket).await;
             last = next;
         }
         last
     };
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let watching = async {
-        let mut seen = bob.view(&pool()).await;
+        let mut seen = bob.view(&pool).await;
         let mut last = None;
         let mut stopped = stopped;
         while last.as_ref() != Some(&ids_of(&seen)) {
             tokio::select! {
-                told = bob.session.changed(&pool(), &seen) => seen = told.expect("it can be asked"),
+                told = bob.session.changed(&pool, &seen) => seen = told.expect("it can be asked"),
                 end = &mut stopped, if last.is_none() => last = Some(end.expect("the changes come to an end")),
             }
         }
@@ -127,47 +136,50 @@ async fn last_shown(fixture: &dyn Fixture) {
         last
     };
     let (last, ()) = soon("the last change", async { tokio::join!(changing, watching) }).await;
-    ann.withdraw(&pool(), last.ticket).await;
+    ann.withdraw(&pool, last.ticket).await;
 }
 
 async fn missed_while_cut(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let place = ann.take(&pool(), Mode::Permit).await;
-    let seen = bob.view(&pool()).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool(), &seen));
+    let (pool, mode) = watched(&bob);
+    let place = ann.take(&pool, mode).await;
+    let seen = bob.view(&pool).await;
+    let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
     // A request behind it on the same connection, so that it is under way.
-    bob.view(&pool()).await;
+    bob.view(&pool).await;
     bob.inflict(Fault::Cut).await;
-    ann.withdraw(&pool(), place.ticket).await;
-    let next = ann.take(&pool(), Mode::Permit).await;
+    ann.withdraw(&pool, place.ticket).await;
+    let next = ann.take(&pool, mode).await;
     assert!(!waiting.is_finished(), "no event can have reached it");
     bob.inflict(Fault::Heal).await;
     let mut view = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     while ids_of(&view) != [next.joined.id.clone()] {
-        view = soon("the event", bob.session.changed(&pool(), &view)).await.expect("it can be asked");
+        view = soon("the event", bob.session.changed(&pool, &view)).await.expect("it can be asked");
     }
-    ann.withdraw(&pool(), next.ticket).await;
+    ann.withdraw(&pool, next.ticket).await;
 }
 
 async fn shown_after_healing(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
-    let place = ann.take(&pool(), Mode::Permit).await;
-    let seen = bob.view(&pool()).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool(), &seen));
-    bob.view(&pool()).await;
+    let (pool, mode) = watched(&bob);
+    let place = ann.take(&pool, mode).await;
+    let seen = bob.view(&pool).await;
+    let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
+    bob.view(&pool).await;
     bob.inflict(Fault::Cut).await;
     bob.inflict(Fault::Heal).await;
     let view = soon("a look", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&view), [place.joined.id]);
     assert_ne!(view.connection, seen.connection, "it is another connection");
-    ann.withdraw(&pool(), place.ticket).await;
+    ann.withdraw(&pool, place.ticket).await;
 }
 
 async fn session_ends(fixture: &dyn Fixture) {
     let bob = Speaker::enter(fixture).await;
-    let seen = bob.view(&pool()).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool(), &seen));
-    bob.view(&pool()).await;
+    let (pool, _) = watched(&bob);
+    let seen = bob.view(&pool).await;
+    let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
+    bob.view(&pool).await;
     bob.inflict(Fault::ExpireSession).await;
     let outcome = soon("the event", waiting).await.expect("the task does not panic");
     let error = outcome.expect_err("the session has ended");

@@ -12,22 +12,24 @@ mod requests;
 mod together;
 mod values;
 
-use crate::case::Case;
+use lockkeeper_core::Modes;
+
+use crate::case::{Case, using};
 
 /// The cases of this folder, in the order in which they run.
 pub(super) fn cases() -> Vec<Case> {
     [
-        calls::cases(),
-        observation::cases(),
-        callers::cases(),
-        names::cases(),
-        parts::cases(),
-        ranks::cases(),
-        bonds::cases(),
-        together::cases(),
+        using(Modes::MUTEX, calls::cases()),
+        using(Modes::MUTEX, observation::cases()),
+        using(Modes::MUTEX, callers::cases()),
+        using(Modes::MUTEX, names::cases()),
+        using(Modes::MUTEX.with(Modes::SEMAPHORE), parts::cases()),
+        using(Modes::READ_WRITE, ranks::cases()),
+        using(Modes::MUTEX, bonds::cases()),
+        using(Modes::SEMAPHORE, together::cases()),
         changes::cases(),
         values::cases(),
-        requests::cases(),
+        using(Modes::MUTEX, requests::cases()),
     ]
     .concat()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    Advice, ErrorKind, Expected, Mode, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+    Advice, ErrorKind, Expected, Mode, Modes, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
 use tokio::task::yield_now;
 
@@ -24,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a value that was changed, or removed and made anew, is in another state", states_differ),
         Case::new("of clients that expect the same state of a value one writes", one_writes),
         Case::new("a counter kept by comparing and setting loses no increment", counted),
-        Case::new("the values of a lock's parts are separate, and no contenders", separate),
+        Case::new("the values of a lock's parts are separate, and no contenders", separate).uses(Modes::SEMAPHORE),
         Case::new("a value that is too long is refused and changes nothing", too_long),
         Case::new("a value that is in another state already is shown at once", shown_at_once),
         Case::new("a write, a removal and a new value are told to a session that waits", told),

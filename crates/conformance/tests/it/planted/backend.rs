@@ -13,7 +13,7 @@ use lockkeeper_core::{
 use tokio::sync::watch;
 
 use super::standing::BuggyStanding;
-use super::{Bug, requests, together, values};
+use super::{Bug, Layout, requests, together, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
@@ -22,6 +22,8 @@ const LATE: Duration = Duration::from_secs(10);
 pub(super) struct BuggyBackend {
     pub(super) inner: Arc<dyn Backend>,
     pub(super) bug: Bug,
+    pub(super) capabilities: Capabilities,
+    pub(super) layout: Layout,
     /// How many withdrawals there were, of all clients.
     pub(super) departures: Arc<watch::Sender<u64>>,
     pub(super) sessions: Arc<AtomicU64>,
@@ -77,7 +79,7 @@ impl Backend for BuggyBackend {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+        &self.capabilities
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
@@ -178,6 +180,9 @@ impl Session for BuggySession {
     }
 
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        if let Err(error) = self.backend.layout.check(&entries) {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         self.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
         let (queue, backend, answered) = (self.backend.stored_as(queue), self.backend.clone(), self.answered.clone());
         let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();

@@ -59,6 +59,8 @@ pub(crate) enum Bug {
     ReadersLookLikeWriters,
     WritersLookLikeReaders,
     HidesAPermit,
+    /// It says that it carries them.
+    HasNoPlaceForPermits,
 }
 
 impl Bug {
@@ -110,5 +112,6 @@ impl Bug {
         Self::ReadersLookLikeWriters,
         Self::WritersLookLikeReaders,
         Self::HidesAPermit,
+        Self::HasNoPlaceForPermits,
     ];
 }

@@ -6,32 +6,49 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, MemoryFixture};
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backend, BoxFuture, Result};
+use lockkeeper_core::{Backend, BoxFuture, Modes, Result};
 
-use super::Bug;
 use super::backend::BuggyBackend;
+use super::{Bug, Layout};
 
 #[derive(Debug)]
 pub(crate) struct BuggyFixture {
     memory: MemoryFixture,
     bug: Bug,
+    layout: Layout,
     departures: Arc<tokio::sync::watch::Sender<u64>>,
 }
 
 impl BuggyFixture {
     pub(crate) fn new(bug: Bug) -> Self {
-        Self { memory: MemoryFixture::start(), bug, departures: Arc::default() }
+        let layout = match bug {
+            Bug::HasNoPlaceForPermits => {
+                let others = Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::ELECTION).with(Modes::BARRIER);
+                Layout::of_no_more_than(others)
+            }
+            _ => Layout::of(Modes::ALL),
+        };
+        Self { memory: MemoryFixture::start(), bug, layout, departures: Arc::default() }
+    }
+
+    /// Gives the service this layout.
+    pub(crate) fn laid_out(self, layout: Layout) -> Self {
+        Self { layout, ..self }
     }
 }
 
 impl Fixture for BuggyFixture {
     fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
-        let (opening, bug, departures) = (self.memory.client(), self.bug, self.departures.clone());
+        let (opening, bug) = (self.memory.client(), self.bug);
+        let (layout, departures) = (self.layout.clone(), self.departures.clone());
         Box::pin(async move {
             let inner = opening.await?;
+            let capabilities = inner.backend().capabilities().carrying(layout.said());
             let backend = Arc::new(BuggyBackend {
                 inner: inner.backend(),
                 bug,
+                capabilities,
+                layout,
                 departures,
                 sessions: Arc::new(AtomicU64::new(0)),
             });

@@ -1,8 +1,9 @@
-//! Backends with one planted bug each.
+//! Backends with one planted bug each, or with a layout that carries few modes.
 
 mod backend;
 mod bug;
 mod fixture;
+mod layout;
 mod requests;
 mod standing;
 mod together;
@@ -10,3 +11,4 @@ mod values;
 
 pub(crate) use bug::Bug;
 pub(crate) use fixture::BuggyFixture;
+pub(crate) use layout::Layout;
