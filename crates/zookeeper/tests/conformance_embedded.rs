@@ -1,12 +1,40 @@
-//! The conformance suite on the embedded server.
+//! The conformance suite on the embedded server, which starts so fast that each case has its own.
 
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "support/sniff.rs"]
 mod sniff;
 
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use fixture::{Service, TICK, ZooKeeperFixture};
+use lockkeeper_conformance::{Arguments, Fixture};
+use lockkeeper_faults::Result;
+use lockkeeper_zk_server::EmbeddedServer;
+use tokio::sync::Mutex;
+
+impl Service for EmbeddedServer {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address().expect("it listens")]
+    }
+
+    fn restart(&mut self) -> Pin<Box<dyn Future<Output = Result<()>> + '_>> {
+        Box::pin(async {
+            Self::restart(self).await;
+            Ok(())
+        })
+    }
+}
 
 fn main() -> ExitCode {
-    fixture::run_embedded()
+    lockkeeper_conformance::run(&Arguments::from_args(), || {
+        Box::pin(async {
+            let server = EmbeddedServer::builder().tick(TICK).start().await.expect("a server");
+            let fixture = ZooKeeperFixture::start(Arc::new(Mutex::new(server))).await?;
+            Ok(Arc::new(fixture) as Arc<dyn Fixture>)
+        })
+    })
 }

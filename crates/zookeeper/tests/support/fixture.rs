@@ -1,12 +1,12 @@
 //! The fixture of the conformance suite: real servers that serve all cases, a subtree for each, a proxy for each
-//! client.
-#![allow(dead_code, reason = "the binary of each suite starts another service")]
+//! client. Which servers these are, the binary of each suite says.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::net::SocketAddr;
-use std::process::ExitCode;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
@@ -14,16 +14,14 @@ use lockkeeper_conformance::{Fault, FaultKind, Fixture};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Part, Result};
 use lockkeeper_faults::proxy::{self, AfterDrop, Direction, Flow, Proxy};
-use lockkeeper_faults::zookeeper::{self, Ensemble, Server, Setup};
 use lockkeeper_zk_proto::message::ErrorCode;
-use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 use tokio::sync::Mutex;
 
 use crate::sniff::{SniffingDial, expire};
 
 /// The servers' tick: sessions may be as short as two of them.
-const TICK: Duration = Duration::from_millis(500);
+pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -35,55 +33,17 @@ const SEEN_WITHIN: Duration = Duration::from_secs(20);
 /// session timeout, by which a client that is not told would have lapsed.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
 
-/// The servers that serve all cases of one test binary.
-#[derive(Debug)]
-pub(crate) enum Service {
-    Standalone(Server),
-    Ensemble(Ensemble),
-    Embedded(EmbeddedServer),
+/// The servers that serve the cases of one test binary.
+pub(crate) trait Service: Debug + Send {
+    fn addresses(&self) -> Vec<SocketAddr>;
+
+    /// Stops them and starts them again with their data; comes back when they serve. The harness's futures stay on one
+    /// thread.
+    fn restart(&mut self) -> Pin<Box<dyn Future<Output = lockkeeper_faults::Result<()>> + '_>>;
 }
 
-impl Service {
-    pub(crate) async fn standalone() -> Self {
-        Self::Standalone(Server::standalone(Setup::new().tick(TICK)).await.expect("a server"))
-    }
-
-    pub(crate) async fn ensemble() -> Self {
-        Self::Ensemble(Ensemble::start(3, Setup::new().tick(TICK)).await.expect("an ensemble"))
-    }
-
-    pub(crate) async fn embedded() -> Self {
-        Self::Embedded(EmbeddedServer::builder().tick(TICK).start().await.expect("a server"))
-    }
-
-    fn addresses(&self) -> Vec<SocketAddr> {
-        match self {
-            Self::Standalone(server) => vec![server.address()],
-            Self::Ensemble(ensemble) => ensemble.servers().iter().map(|server| server.address()).collect(),
-            Self::Embedded(server) => vec![server.address().expect("it listens")],
-        }
-    }
-
-    async fn restart(&mut self) -> lockkeeper_faults::Result<()> {
-        match self {
-            Self::Standalone(server) => server.restart().await.map(|_| ()),
-            Self::Ensemble(ensemble) => {
-                let count = ensemble.servers().len();
-                for index in 0..count {
-                    ensemble.server_mut(index).stop().await;
-                }
-                for index in 0..count {
-                    ensemble.server_mut(index).start()?;
-                }
-                ensemble.serving().await
-            }
-            Self::Embedded(server) => {
-                server.restart().await;
-                Ok(())
-            }
-        }
-    }
-}
+/// A service that the fixtures of several cases share.
+pub(crate) type Shared = Arc<Mutex<dyn Service>>;
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
@@ -92,7 +52,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 /// One case's subtree of a service.
 #[derive(Debug)]
 pub(crate) struct ZooKeeperFixture {
-    service: Arc<Mutex<Service>>,
+    service: Shared,
     addresses: Vec<SocketAddr>,
     chroot: String,
     ways: Ways,
@@ -138,7 +98,7 @@ const PARTS: [&str; 2] = ["locks", "leases"];
 const NO_NODE: i32 = -101;
 
 impl ZooKeeperFixture {
-    pub(crate) async fn start(service: Arc<Mutex<Service>>) -> Result<Self> {
+    pub(crate) async fn start(service: Shared) -> Result<Self> {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let chroot = format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed));
         let addresses = service.lock().await.addresses();
@@ -229,7 +189,7 @@ async fn children(operator: &Client, path: &str) -> Result<Vec<String>> {
 
 #[derive(Clone, Debug)]
 struct ZooKeeperClient {
-    service: Arc<Mutex<Service>>,
+    service: Shared,
     addresses: Vec<SocketAddr>,
     chroot: String,
     way: Way,
@@ -256,11 +216,15 @@ impl ZooKeeperClient {
         };
         let others = self.others_than(&self.way);
         others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
-        let refusals = self.way.dial.refusals();
+        let refusals = self.way.dial.seen().refusals;
         if expire(self.addresses[0], &session).await.map_err(failed)? {
             self.way.proxies.iter().for_each(Proxy::reset);
             // A client that was about to leave does not come back to be told.
-            let is_told = || self.way.dial.refusals() > refusals || self.way.dial.session() != Some(session.clone());
+            let is_told = || {
+                // In one expression, what was seen would be locked twice.
+                let is_refused = self.way.dial.seen().refusals > refusals;
+                is_refused || self.way.dial.session() != Some(session.clone())
+            };
             let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
         }
         others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
@@ -345,7 +309,6 @@ impl suite::Client for ZooKeeperClient {
             }
             Fault::Restart => {
                 let (service, runtime) = (self.service.clone(), tokio::runtime::Handle::current());
-                // The harness's futures stay on one thread.
                 let restart = move || runtime.block_on(async { service.lock().await.restart().await });
                 let restart = tokio::task::spawn_blocking(restart);
                 return Box::pin(async move { restart.await.expect("no panic").map_err(failed) });
@@ -353,34 +316,4 @@ impl suite::Client for ZooKeeperClient {
         }
         Box::pin(std::future::ready(Ok(())))
     }
-}
-
-/// How many cases run at once on one service: most of a case's time is a wait for the end of a session.
-const CASES_AT_ONCE: usize = 4;
-
-/// Starts the service and runs the suite on it, some cases at a time, each below its own path.
-pub(crate) fn run(test: &str, start: impl AsyncFnOnce() -> Service) -> ExitCode {
-    static SERVICE: OnceLock<Arc<Mutex<Service>>> = OnceLock::new();
-    if !zookeeper::availability().or_skip(test) {
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let service = runtime.block_on(start());
-    SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
-    let mut arguments = suite::Arguments::from_args();
-    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
-        let service = SERVICE.get().expect("just set").clone();
-        Box::pin(async { Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>) })
-    })
-}
-
-/// Runs the suite with an embedded server for each case.
-pub(crate) fn run_embedded() -> ExitCode {
-    suite::run(&suite::Arguments::from_args(), || {
-        Box::pin(async {
-            let service = Arc::new(Mutex::new(Service::embedded().await));
-            Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>)
-        })
-    })
 }

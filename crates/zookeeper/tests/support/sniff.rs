@@ -33,7 +33,7 @@ pub(crate) struct SniffingDial {
 }
 
 impl SniffingDial {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,10 +52,6 @@ impl SniffingDial {
                 timeout_least: std::time::Duration::ZERO,
             }),
         }
-    }
-
-    pub(crate) fn refusals(&self) -> usize {
-        self.seen().refusals
     }
 }
 
