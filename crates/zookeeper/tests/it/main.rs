@@ -1,6 +1,8 @@
 //! What the client and the locks do on a server, or under time that the test controls.
 //!
-//! The tests run side by side: those that measure are in `timed`. Those that leave the server as it is share one.
+//! The modules `apache` and `embedded` choose the server: the tests in `both` run in each. All run side by side; those
+//! that leave Apache's server as it is share one. Tests that measure are in `timed`, those of a program's end in
+//! `endings`, which starts itself, and the long ones in `crowd`, `cut_off` and `elections`.
 
 mod apache;
 mod dial;

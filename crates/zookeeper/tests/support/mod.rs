@@ -1,5 +1,4 @@
-//! What the tests against servers share.
-#![allow(dead_code, reason = "each test binary uses another part")]
+//! What the tests against servers share, in `it` and in `timed`.
 
 mod bench;
 pub(crate) mod server;

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use lockkeeper_faults::Availability;
-use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::sync::Mutex;
@@ -102,18 +101,6 @@ impl BenchServer {
             Self::Shared(_) => panic!("other tests set watches there"),
             Self::Apache(server) => server.watches().await.expect("an answer"),
             Self::Embedded(server) => server.watches_count().await as u64,
-        }
-    }
-
-    /// The packets so far.
-    pub(crate) async fn packets(&self) -> Packets {
-        match self {
-            Self::Shared(_) => panic!("other tests send packets there"),
-            Self::Apache(server) => server.packets().await.expect("an answer"),
-            Self::Embedded(server) => {
-                let counters = server.counters().await;
-                Packets { received: counters.received, sent: counters.sent }
-            }
         }
     }
 }

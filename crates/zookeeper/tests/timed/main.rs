@@ -1,9 +1,10 @@
 //! What the locks cost on a server: time, round trips, packets and watches.
 //!
-//! Each test measures, so they run one by one.
+//! Each test measures, so they run one by one, and not in `it`, whose tests run side by side.
 
 mod apache;
 mod embedded;
+#[expect(dead_code, reason = "the tests that measure use a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
 
