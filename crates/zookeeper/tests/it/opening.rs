@@ -2,14 +2,15 @@
 
 use std::error::Error as _;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lockkeeper_conformance::Journal;
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{BoxFuture, ErrorKind, SessionTimeout};
+use lockkeeper_core::{BoxFuture, ErrorKind};
 use lockkeeper_recipes::retry::RetryPolicy;
-use lockkeeper_recipes::{Event, Keeper, KeeperBuilder, Observer};
+use lockkeeper_recipes::{Event, Keeper, KeeperBuilder};
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
 
@@ -197,28 +198,17 @@ fn chain(error: &lockkeeper_core::Error) -> String {
     text
 }
 
-/// Keeps the timeouts of the sessions that were opened.
-#[derive(Debug, Default)]
-struct Opened(Mutex<Vec<Option<SessionTimeout>>>);
-
-impl Observer for Opened {
-    fn on_event(&self, event: &Event) {
-        if let Event::SessionOpened { timeout, .. } = event {
-            self.0.lock().unwrap().push(*timeout);
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_event_of_an_opening_tells_the_timeout_that_was_granted_beside_the_one_asked_for() {
     for (settings, granted_secs, is_clipped) in [("?session_timeout=20s", 20, false), ("?session_timeout=1h", 40, true)]
     {
-        let opened = Arc::new(Opened::default());
+        let journal = Arc::new(Journal::default());
         let dial = SlowDial::open().await;
-        let keeper: Keeper = keeper(&dial, settings).observer(opened.clone()).build();
+        let keeper: Keeper = keeper(&dial, settings).observer(journal.clone()).build();
         keeper.mutex("reports").unwrap().lock().await.unwrap().release().await.unwrap();
-        let timeouts = opened.0.lock().unwrap().clone();
-        let [Some(timeout)] = timeouts[..] else { panic!("{timeouts:?}") };
+        let mut events = journal.events();
+        events.retain(|event| matches!(event, Event::SessionOpened { .. }));
+        let [Event::SessionOpened { timeout: Some(timeout), .. }] = events[..] else { panic!("{events:?}") };
         assert_eq!((timeout.granted.as_secs(), timeout.is_clipped()), (granted_secs, is_clipped), "{timeout:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The mutex end to end on a real server.
 
-use lockkeeper_conformance::{is_joined, soon};
+use lockkeeper_conformance::{granted, soon};
 
 use crate::support::Bench;
 
@@ -10,15 +10,14 @@ use super::SERVER;
 async fn one_holds_and_the_next_is_granted_when_it_lets_go() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let (ann, bob) = (bench.party(""), bench.neighbour(""));
-    let guard = soon("the first grant", ann.keeper.mutex("reports").unwrap().lock()).await.unwrap();
+    let guard = ann.lock("reports").await;
     assert!(guard.hold().is_held());
     let mutex = bob.keeper.mutex("reports").unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
-    let waiting = tokio::spawn(async move { mutex.lock().await });
-    bob.journal.until_count("a join", 1, is_joined).await;
+    let waiting = bob.queue_up("reports").await;
     let first = guard.fencing_token();
     soon("the release", guard.release()).await.unwrap();
-    let next = soon("the second grant", waiting).await.unwrap().unwrap();
+    let next = granted(waiting).await;
     assert!(next.fencing_token() > first);
     let shown = ann.keeper.contenders("reports").await.unwrap();
     assert_eq!(shown.len(), 1);

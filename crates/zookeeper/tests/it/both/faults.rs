@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, is_joined, soon};
+use lockkeeper_conformance::{SOON, granted, is_joined, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{ErrorKind, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
@@ -85,9 +85,7 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     let Some(mut bench) = Bench::alone(SERVER).await else { return };
     let (ann, bob) = (bench.party(""), bench.party(""));
     let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let mutex = bob.keeper.mutex("reports").unwrap();
-    let waiting = tokio::spawn(async move { mutex.lock().await });
-    bob.journal.until_count("a join", 1, is_joined).await;
+    let waiting = bob.queue_up("reports").await;
     let mut before = bench.owned_ephemerals().await;
     before.sort();
     assert_eq!(before.len(), 2);
@@ -98,7 +96,7 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     assert!(guard.hold().is_held());
     let token = guard.fencing_token();
     soon("the release", guard.release()).await.unwrap();
-    let next = soon("the grant", waiting).await.unwrap().unwrap();
+    let next = granted(waiting).await;
     let after = bench.owned_ephemerals().await;
     assert_eq!(after.len(), 1);
     assert!(before.contains(&after[0]), "the same session and the same node: {before:?} {after:?}");
@@ -112,13 +110,11 @@ async fn the_one_aheads_deletion_during_an_outage_is_not_missed() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let (ann, bob) = (bench.party(""), bench.neighbour(""));
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    let waiting = tokio::spawn(async move { mutex.lock().await });
-    ann.journal.until_count("a join", 1, is_joined).await;
+    let waiting = ann.queue_up("reports").await;
     bench.proxy.cut_and_refuse().await.unwrap();
     held.release().await.unwrap();
     bench.proxy.accept_again().await.unwrap();
-    let guard = soon("the grant", waiting).await.unwrap().unwrap();
+    let guard = granted(waiting).await;
     assert!(guard.hold().is_held());
 }
 
@@ -127,9 +123,7 @@ async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_gr
     let Some(bench) = Bench::start(SERVER).await else { return };
     let (ann, bob) = (bench.party(""), bench.neighbour(""));
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    let waiting = tokio::spawn(async move { mutex.lock().await });
-    ann.journal.until_count("a join", 1, is_joined).await;
+    let waiting = ann.queue_up("reports").await;
     let operator = bench.operator().await;
     let ours = ann.keeper.contenders("reports").await.unwrap()[1].id.clone();
     bench.proxy.cut_and_refuse().await.unwrap();
