@@ -268,7 +268,6 @@ impl KeeperBuilder {
         self
     }
 
-    /// Keeps the means to inject faults with the keeper.
     /// Says that all of this keeper's contenders are nested in the one of this ticket: a program that runs under a lock
     /// which another process holds for it. Then a search for deadlocks knows both as one.
     #[must_use]
@@ -277,6 +276,7 @@ impl KeeperBuilder {
         self
     }
 
+    /// Keeps the means to inject faults with the keeper.
     pub(crate) fn testing(mut self, testing: Testing) -> Self {
         self.testing = Some(testing);
         self

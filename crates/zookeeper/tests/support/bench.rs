@@ -72,7 +72,8 @@ impl Bench {
         format!("{}{}", self.proxy.address(), self.chroot)
     }
 
-    /// The node below which all that the test does lies; empty for the root.
+    /// The node below which all that the test does lies; empty for the root. Tests of TLS alone ask for it.
+    #[cfg(feature = "tls")]
     pub(crate) fn chroot(&self) -> &str {
         &self.chroot
     }
