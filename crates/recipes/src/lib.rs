@@ -5,6 +5,7 @@
 //! | files | what lives there |
 //! | --- | --- |
 //! | `mutex`, `rw_lock`, `semaphore`, `election`, `multi_lock`, `owner_key`, `barrier`, `double_barrier`, `counter` | the locks |
+//! | `run_under_lock` | work under a lock, reentrant by its owner |
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
@@ -38,6 +39,7 @@ mod owner_key;
 #[cfg(test)]
 mod paused;
 pub mod retry;
+mod run_under_lock;
 mod rw_lock;
 mod semaphore;
 mod session_events;

@@ -3,15 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::MutexGuard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use crate::{Hold, MutexGuard, OwnerKey};
 use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///
 /// Made by [`Keeper::mutex`](crate::Keeper::mutex); cheap to clone. It is not reentrant: a task that locks it twice
-/// waits for itself, unless it locks it as the same [`OwnerKey`], or by [`Mutex::run`] within [`Mutex::run`].
+/// waits for itself, unless it locks it as the same [`OwnerKey`](crate::OwnerKey), or by [`Mutex::run`] within
+/// [`Mutex::run`].
 ///
 /// It is the exclusive side of the [`RwLock`](crate::RwLock) of its name: the two exclude one another in one queue.
 /// Only on a ZooKeeper path that is shared with other clients are they two kinds of lock.
@@ -77,9 +78,9 @@ impl Mutex {
 
     /// Lets each hold of this mutex last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the lock is given back
-    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
-    /// applies to the holds of this handle and of its clones, and to no others.
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the
+    /// lock is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
+    /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -179,73 +180,6 @@ impl Mutex {
     /// own what they need.
     pub async fn lock_owned(self) -> Result<MutexGuard> {
         self.lock().await
-    }
-
-    /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the
-    /// work is done or dropped; dropping the future drops the work.
-    ///
-    /// A `run` of the same mutex of the same keeper within `work` does not wait for the enclosing one: it shares that
-    /// hold. This applies only to what `work` itself awaits. A task that `work` spawns, an [`OwnerKey`] and a call of
-    /// [`Mutex::lock`] are separate contenders: within `work` they wait for `work` itself.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockkeeper::Error> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let sum = keeper.mutex("sum")?.run(|hold| async move { hold.fencing_token().as_u64() + 1 }).await?;
-    /// # assert!(sum > 0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`](lockkeeper_core::ErrorKind::Lost) if the lock was lost before the work was done, also if the
-    /// work did not notice; at once if the enclosing `run` has lost it.
-    ///
-    /// # On connection loss
-    ///
-    /// The work goes on while the hold may be believed.
-    pub async fn run<Work, Running, Output>(&self, work: Work) -> Result<Output>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        let held = owner.lock(self).await?;
-        owner.run(held, work).await
-    }
-
-    /// Runs `work` under the lock as [`Mutex::run`] does, but waits for the lock at most for `timeout`; `None` if the
-    /// time was up first, and then the work was not begun.
-    ///
-    /// The timeout does not limit the work itself; [`Mutex::max_hold`] does. A timeout of zero takes the lock only if
-    /// it is free.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockkeeper::Error> {
-    /// use std::time::Duration;
-    ///
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let sum = keeper.mutex("sum")?;
-    /// let guard = sum.lock().await?;
-    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, None);
-    /// guard.release().await?;
-    /// assert_eq!(sum.run_timeout(Duration::from_millis(1), |_hold| async { 6 * 7 }).await?, Some(42));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn run_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        match owner.lock_within(self, Wait::AtMost(timeout)).await? {
-            Some(held) => owner.run(held, work).await.map(Some),
-            None => Ok(None),
-        }
     }
 }
 

@@ -8,14 +8,14 @@ use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use crate::{Hold, OwnerKey, ReadGuard, WriteGuard};
+use crate::{ReadGuard, WriteGuard};
 use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
 /// A reader waits for the nearest writer ahead of it, a writer for the contender just ahead. A reader that arrives
 /// behind a waiting writer waits, though others read. So a task that reads and asks to read again can wait for itself,
-/// unless it asks as the same [`OwnerKey`], or by [`RwLock::run_read`] within [`RwLock::run_read`].
+/// unless it asks as the same [`OwnerKey`](crate::OwnerKey), or by [`RwLock::run_read`] within [`RwLock::run_read`].
 ///
 /// A [`Mutex`](crate::Mutex) of the same name is its exclusive side too, except on a ZooKeeper path that is shared with
 /// other clients.
@@ -70,9 +70,9 @@ impl RwLock {
 
     /// Lets each hold of this lock last for `limit` after its grant at most.
     ///
-    /// Then [`Hold::lost`] says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the lock is given back
-    /// automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release) reports it. It
-    /// applies to the holds of this handle and of its clones, and to no others.
+    /// Then [`Hold::lost`](crate::Hold::lost) says [`LossReason::MaxHold`](lockkeeper_core::LossReason::MaxHold), the
+    /// lock is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
+    /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.max_hold = Some(limit);
@@ -157,70 +157,6 @@ impl RwLock {
     /// [`Mutex::lock_owned`](crate::Mutex::lock_owned) does.
     pub async fn write_owned(self) -> Result<WriteGuard> {
         self.write().await
-    }
-
-    /// Runs `work` while sharing the lock, as [`Mutex::run`](crate::Mutex::run) does.
-    ///
-    /// Within the work of a [`RwLock::run_read`] or [`RwLock::run_write`] of the same lock of the same keeper it does
-    /// not wait.
-    pub async fn run_read<Work, Running, Output>(&self, work: Work) -> Result<Output>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        let held = owner.read(self).await?;
-        owner.run(held, work).await
-    }
-
-    /// Runs `work` while sharing the lock as [`RwLock::run_read`] does, but waits for it at most for `timeout`; `None`
-    /// if the time was up first, and then the work was not begun.
-    pub async fn run_read_timeout<Work, Running, Output>(&self, timeout: Duration, work: Work) -> Result<Option<Output>>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        match owner.read_within(self, Wait::AtMost(timeout)).await? {
-            Some(held) => owner.run(held, work).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Runs `work` while having the lock alone, as [`Mutex::run`](crate::Mutex::run) does.
-    ///
-    /// Within the work of a [`RwLock::run_write`] of the same lock of the same keeper it shares that hold.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::WouldDeadlock`](lockkeeper_core::ErrorKind::WouldDeadlock), permanent and at once, within the work
-    /// of a [`RwLock::run_read`] of the same lock that is in no `run_write`.
-    pub async fn run_write<Work, Running, Output>(&self, work: Work) -> Result<Output>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        let held = owner.write(self).await?;
-        owner.run(held, work).await
-    }
-
-    /// Runs `work` while having the lock alone as [`RwLock::run_write`] does, but waits for it at most for `timeout`;
-    /// `None` if the time was up first, and then the work was not begun.
-    pub async fn run_write_timeout<Work, Running, Output>(
-        &self,
-        timeout: Duration,
-        work: Work,
-    ) -> Result<Option<Output>>
-    where
-        Work: FnOnce(Hold) -> Running,
-        Running: Future<Output = Output>,
-    {
-        let owner = OwnerKey::of_this_run();
-        match owner.write_within(self, Wait::AtMost(timeout)).await? {
-            Some(held) => owner.run(held, work).await.map(Some),
-            None => Ok(None),
-        }
     }
 }
 
