@@ -28,6 +28,9 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 /// How many tests a binary runs at a time for each core: most of their time they wait for processes and deadlines.
 const TESTS_PER_CORE: usize = 2;
 
+/// How far the second lane stands back, as `nice` counts: tests in the first judge time in tens of milliseconds.
+const BESIDE_NICENESS: i32 = 10;
+
 /// How many rounds the tests play that have long ones.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Rounds {
@@ -65,7 +68,11 @@ impl Harness {
     /// Runs both lanes to their end; what they found is added whether or not they failed.
     pub(crate) fn run(self, lanes: &Lanes, found: &mut Found) -> Result<(), String> {
         let (first, beside) = thread::scope(|scope| {
-            let beside = scope.spawn(|| self.run_lane(&lanes.beside, Output::AtItsEnd));
+            let beside = scope.spawn(|| {
+                // Of this thread alone, and inherited by all that it starts.
+                let _ = rustix::process::nice(BESIDE_NICENESS);
+                self.run_lane(&lanes.beside, Output::AtItsEnd)
+            });
             (self.run_lane(&lanes.first, Output::Live), beside.join().expect("a lane does not panic"))
         });
         let mut failures = Vec::new();

@@ -10,17 +10,16 @@ use cargo_metadata::{Metadata, Target, TargetKind};
 /// The whole workspace in every order, so that each crate is built once, with the features of all.
 pub(crate) const WORKSPACE_TESTS: &str = "test --workspace --all-features --no-fail-fast";
 
-/// The test binaries of the second lane: the longest of those that judge no speed and leave most of a core idle.
-///
-/// Those that measure are in the first, at its end, when the second lane is over.
-const BESIDE: &[&str] = &["kill_stress", "kazoo_suite", "conformance_embedded"];
+/// The test binaries of the second lane: the longest of those that judge no time. The suite judges some, on every
+/// service.
+const BESIDE: &[&str] = &["kill_stress", "kazoo_suite"];
 
 /// What is asked of cargo, in order, for each lane.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     /// Printed as it comes.
     pub(crate) first: Vec<String>,
-    /// Printed whole when each order has ended.
+    /// Printed whole when each order has ended; it leaves the processors to the first where both want them.
     pub(crate) beside: Vec<String>,
 }
 

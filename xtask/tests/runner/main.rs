@@ -150,6 +150,19 @@ fn two_lanes_go_on_at_the_same_time_and_the_output_of_one_stands_in_one_piece() 
 }
 
 #[test]
+fn the_second_lane_leaves_the_processors_to_the_first() {
+    let stage = Stage::bare();
+    // The nineteenth word of the kernel's line on a process is its niceness.
+    stage.cargo_tests(
+        r#"case "$*" in *--doc) own=doc ;; *) own=code ;; esac
+        read -r line < /proc/$$/stat; set -- $line; echo "${19}" > "$NOTES/$own"; say 1 0"#,
+    );
+    let ended = stage.run(&["test", "--no-install"]);
+    let niceness = |lane: &str| stage.note(lane).trim().parse::<i32>().expect("a number");
+    assert!(ended.is_success && niceness("doc") > niceness("code"), "{} {}", stage.note("doc"), stage.note("code"));
+}
+
+#[test]
 fn what_is_wrong_with_dependencies_packages_or_features_fails_the_run_in_its_stage_and_stops_no_test() {
     let stage = Stage::bare();
     for (pattern, failed, passed) in [
