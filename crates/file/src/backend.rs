@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Exclusion, Fencing, Finding, Operation, Part, QueueName, Removal,
-    Result, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part, QueueName,
+    Removal, Result, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -96,24 +96,35 @@ impl FileBackend {
 
     /// Names the locks in use.
     fn names(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
-        let entries = match fs::read_dir(self.base.queues()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(fail(errno_of(&error))),
-        };
         let mut names = Vec::new();
-        for entry in entries {
-            let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
-            let Some(encoded) = file_name.to_str() else { continue };
-            let Some(name) = directory::name_of(self.base.queues(), encoded) else { continue };
-            if name.as_str().starts_with(prefix) {
-                let is_in_use = self.is_in_use(&self.base.queues().join(encoded)).map_err(fail)?;
-                names.extend(is_in_use.then_some(name));
+        for (name, path) in self.locks()? {
+            if name.as_str().starts_with(prefix) && self.is_in_use(&path).map_err(|errno| self.cannot_list(errno))? {
+                names.push(name);
             }
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// The locks that have a directory, in no order.
+    fn locks(&self) -> Result<Vec<(QueueName, PathBuf)>> {
+        let entries = match fs::read_dir(self.base.queues()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.cannot_list(errno_of(&error))),
+        };
+        let mut locks = Vec::new();
+        for entry in entries {
+            let file_name = entry.map_err(|error| self.cannot_list(errno_of(&error)))?.file_name();
+            let Some(encoded) = file_name.to_str() else { continue };
+            let Some(name) = directory::name_of(self.base.queues(), encoded) else { continue };
+            locks.push((name, self.base.queues().join(encoded)));
+        }
+        Ok(locks)
+    }
+
+    fn cannot_list(&self, errno: Errno) -> Error {
+        failed(Operation::Inspect, "list the directory", self.base.queues(), errno)
     }
 
     /// Removes what it finds dead, and what a process that died was preparing.
@@ -147,20 +158,9 @@ impl FileBackend {
 
     /// Counts the directories that [`tidy`](Backend::tidy) would look into.
     fn unused(&self) -> Result<usize> {
-        let fail = |errno| failed(Operation::Inspect, "list the directory", self.base.queues(), errno);
-        let entries = match fs::read_dir(self.base.queues()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-            Err(error) => return Err(fail(errno_of(&error))),
-        };
         let mut unused = 0;
-        for entry in entries {
-            let file_name = entry.map_err(|error| fail(errno_of(&error)))?.file_name();
-            let Some(encoded) = file_name.to_str() else { continue };
-            if directory::name_of(self.base.queues(), encoded).is_some() {
-                let path = self.base.queues().join(encoded);
-                unused += usize::from(self.is_to_be_tidied(&path).map_err(fail)?);
-            }
+        for (_, path) in self.locks()? {
+            unused += usize::from(self.is_to_be_tidied(&path).map_err(|errno| self.cannot_list(errno))?);
         }
         Ok(unused)
     }

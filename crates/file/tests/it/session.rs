@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, ConnectionNumber, ErrorKind, Extent, Freshness, Liveness, LossReason, Owner, SafeUntil,
-    StoppedHolder,
+    Backend, ConnectionNumber, ErrorKind, Extent, Freshness, Liveness, LossReason, Owner, SafeUntil,
 };
-use lockkeeper_file::FileBackend;
 use rustix::fs::FlockOperation;
 use tempfile::tempdir;
 
@@ -338,51 +335,6 @@ async fn an_inspection_shows_owner_token_and_age() {
     assert_eq!(backend(directory.path()).inspect(&queue("empty")).await.unwrap().len(), 0);
 }
 
-/// A clock that was set back to the beginning of time.
-#[derive(Debug)]
-struct SetBack;
-
-impl Clock for SetBack {
-    fn now(&self) -> BootInstant {
-        SystemClock.now()
-    }
-
-    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
-        SystemClock.sleep_until(deadline)
-    }
-
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-#[tokio::test]
-async fn no_contender_gets_ahead_of_a_holder_even_if_the_counter_is_lost_and_the_clock_set_back() {
-    let directory = tempdir().unwrap();
-    let held = lock(&session(directory.path()), &queue(Q)).await.unwrap();
-    fs::remove_file(directory.path().join("counter")).unwrap();
-    let late = FileBackend::open(directory.path(), Arc::new(SetBack)).unwrap().session().await.unwrap();
-    let late = Place::join(&late, &queue(Q)).await.unwrap();
-    assert!(late.number() > held.number());
-    assert_eq!(late.joined.view.contenders.len(), 2);
-}
-
-#[tokio::test]
-async fn a_wiped_directory_is_made_anew_while_it_is_in_use() {
-    let parent = tempdir().unwrap();
-    let base = parent.path().join("locks");
-    let ours = session(&base);
-    let held = lock(&ours, &queue(Q)).await.unwrap();
-    let lost = tokio::spawn(held.joined.standing.lost());
-    tokio::task::yield_now().await;
-    fs::remove_dir_all(&base).unwrap();
-    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Removed);
-    let (again, theirs) = (lock(&ours, &queue(Q)).await.unwrap(), session(&base));
-    assert!(again.number() > held.number());
-    let behind = Place::join(&theirs, &queue(Q)).await.unwrap();
-    assert_eq!(behind.joined.view.contenders[0].id, again.joined.id, "both must be in the same new directory");
-}
-
 #[tokio::test]
 async fn temporary_names_of_the_dead_are_tidied_up() {
     let directory = tempdir().unwrap();
@@ -397,21 +349,6 @@ async fn temporary_names_of_the_dead_are_tidied_up() {
     fs::write(&left, "").unwrap();
     drop(ours);
     assert!(!queue_directory(directory.path()).exists());
-}
-
-#[test]
-fn the_directory_says_where_it_is_and_what_it_promises() {
-    let directory = tempdir().unwrap();
-    let backend = backend(directory.path());
-    assert_eq!(backend.service(), format!("file:{}", directory.path().display()));
-    assert_eq!(backend.capabilities().stopped_holder, StoppedHolder::Keeps);
-}
-
-#[tokio::test]
-async fn a_network_or_virtual_file_system_is_refused_with_the_cure() {
-    let error = FileBackend::open(Path::new("/proc/self"), Arc::new(SystemClock)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(format!("{error:#}").contains("proc") && format!("{error:#}").contains("local disk"), "{error}");
 }
 
 #[tokio::test]
