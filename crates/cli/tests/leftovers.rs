@@ -3,6 +3,7 @@
 //! The moments of the kills follow from one seed, which is printed. In `cargo xtask test --long` ten times as many runs
 //! are killed.
 
+#[expect(dead_code, reason = "one test uses a part of it")]
 mod support;
 
 use std::fs;

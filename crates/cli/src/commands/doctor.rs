@@ -36,7 +36,7 @@ fn examined(settings: &Settings) -> Result<(String, lockkeeper::Result<Vec<Findi
             let found = block_on_closing(&keeper, keeper.examine())?;
             Ok((keeper.service(), found))
         }
-        Err(error) if error.operation() == Operation::Configure => Err(settings.refused(&error)),
+        Err(error) if error.operation() == Operation::Configure => Err(settings.refused(error)),
         Err(error) => Ok((settings.service(), Err(error))),
     }
 }

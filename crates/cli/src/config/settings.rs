@@ -71,7 +71,7 @@ impl Settings {
 
     /// Starts a keeper for the service, with these settings.
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
-        self.builder().map_err(|error| self.refused(&error))
+        self.builder().map_err(|error| self.refused(error))
     }
 
     /// The same with the service's own error, for a caller that weighs it.
@@ -84,10 +84,10 @@ impl Settings {
     }
 
     /// That the service cannot be used, with where it was named.
-    pub(crate) fn refused(&self, error: &lockkeeper::Error) -> Failure {
+    pub(crate) fn refused(&self, error: lockkeeper::Error) -> Failure {
         match &self.origin {
             Some(origin) => Failure::ours(format!("{origin}: {error:#}")),
-            None => Failure::ours(format!("{error:#}")),
+            None => Failure::from(error),
         }
     }
 

@@ -4,8 +4,8 @@
 //! - `processes`: starting commands, looking at processes and striking them;
 //! - `waiting`: waiting with a deadline;
 //! - `terminal`: a program on a pseudo-terminal.
-
-#![allow(dead_code, reason = "it is compiled into each test binary, and each uses a part")]
+//!
+//! Each test binary compiles it; `it` uses all of it.
 
 mod place;
 mod processes;
@@ -13,7 +13,6 @@ pub(crate) mod run_place;
 pub(crate) mod terminal;
 mod waiting;
 
-#[allow(unused_imports, reason = "it is compiled into each test binary, and one of them does not use it")]
 pub(crate) use place::Place;
 pub(crate) use processes::*;
 pub(crate) use waiting::*;

@@ -20,5 +20,6 @@ mod looking;
 mod peers;
 mod refusal;
 mod site;
+#[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
