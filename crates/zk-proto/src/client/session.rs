@@ -317,8 +317,8 @@ impl ClientSession {
     /// The next xid of an ordinary request; they grow over all connections of the session.
     ///
     /// A member of an ensemble knows the outcome of a write by session and xid alone. A write that was sent over one
-    /// connection and commits after the session moved to another member ends there whatever request has its xid:
-    /// a `sync` is answered before the member has caught up, or with the error of the write.
+    /// connection and commits after the session moved to another member ends the request there that has its xid: a
+    /// `sync` is answered before the member has caught up, or with the error of the write.
     pub(super) const fn mint_xid(&mut self) -> i32 {
         let xid = self.next_xid;
         self.next_xid = if xid == i32::MAX { XID_FIRST } else { xid + 1 };

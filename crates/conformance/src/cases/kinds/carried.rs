@@ -73,7 +73,7 @@ fn assert_refused(keeper: &Keeper, modes: Modes, error: Option<Error>) {
     }
 }
 
-/// Onlookers look at all queues of a lock, whatever the service carries.
+/// Onlookers look at all queues of a lock, also where the service carries few kinds.
 async fn always_empty(fixture: &dyn Fixture) {
     let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
     for (part, mode) in ann.places() {
