@@ -35,6 +35,7 @@ mod dropped;
 mod fixture;
 pub mod history;
 mod journal;
+mod lateness;
 mod memory;
 mod party;
 mod polls;

@@ -8,11 +8,12 @@ use lockkeeper_recipes::{Event, MutexGuard};
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
+use crate::lateness::measured;
 use crate::party::{Party, Waiting, granted, release};
 use crate::waiting::soon;
 
-/// How long a waiter waits if its session expires half-way, and how late the end may come: far less than with a timeout
-/// that begins anew.
+/// How long a waiter waits if its session expires half-way, and how much later than a bare timer the end may come: far
+/// less than with a timeout that begins anew.
 const TIMEOUT: Duration = Duration::from_millis(600);
 const LATE_MAX: Duration = Duration::from_millis(150);
 
@@ -109,13 +110,10 @@ async fn keeps_its_deadline(fixture: &dyn Fixture) {
         bob.inflict(Fault::ExpireSession).await;
         bob.journal.until_count("a second join", 2, is_joined).await;
     };
-    let waiting = async {
-        let outcome = mutex.lock_timeout(TIMEOUT).await;
-        (outcome, clock.now().saturating_duration_since(start))
-    };
-    let ((outcome, took), ()) = soon("the end of the timeout", async { tokio::join!(waiting, expiring) }).await;
+    let waiting = measured(fixture, TIMEOUT, mutex.lock_timeout(TIMEOUT));
+    let ((outcome, wait), ()) = soon("the end of the timeout", async { tokio::join!(waiting, expiring) }).await;
     assert!(outcome.expect("a timeout is no error").is_none());
-    assert!(took >= TIMEOUT && took <= TIMEOUT + LATE_MAX, "the timeout of {TIMEOUT:?} took {took:?}");
+    assert!(wait.took >= TIMEOUT && wait.late <= LATE_MAX, "a timeout of {TIMEOUT:?}: {wait:?}");
     release(guard).await;
 }
 

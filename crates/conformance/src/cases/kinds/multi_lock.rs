@@ -9,12 +9,13 @@ use tokio::task::{JoinSet, yield_now};
 use crate::case::{Case, Runtime};
 use crate::dropped::{Before, drop_at_every_await_point};
 use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::lateness::measured;
 use crate::party::{Party, granted, release};
 use crate::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How late the one deadline may be: far less than if each member had its own.
+/// How much later than a bare timer the one deadline may end the wait: far less than if each member had its own.
 const LATE_MAX: Duration = Duration::from_millis(150);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -85,17 +86,15 @@ async fn waits_for_each(fixture: &dyn Fixture) {
 
 async fn one_deadline(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let (clock, locks) = (fixture.clock(), multi(&bob, &["attic", "cellar", "door"]));
+    let locks = multi(&bob, &["attic", "cellar", "door"]);
     let (attic, door) = (ann.lock("attic").await, ann.lock("door").await);
-    let start = clock.now();
     let leaving = tokio::spawn(async move {
         tokio::time::sleep(TIMEOUT / 2).await;
         release(attic).await;
     });
-    let outcome = soon("the end of the timeout", locks.lock_timeout(TIMEOUT)).await;
-    let took = clock.now().saturating_duration_since(start);
+    let (outcome, wait) = measured(fixture, TIMEOUT, locks.lock_timeout(TIMEOUT)).await;
     assert!(outcome.expect("a timeout is no error").is_none());
-    assert!(took >= TIMEOUT && took <= TIMEOUT + LATE_MAX, "{took:?}");
+    assert!(wait.took >= TIMEOUT && wait.late <= LATE_MAX, "{wait:?}");
     soon("the release", leaving).await.expect("the task does not panic");
     ann.until_contenders("attic", 0).await;
     ann.until_contenders("cellar", 0).await;

@@ -9,10 +9,11 @@ use lockkeeper_recipes::MutexGuard;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
+use crate::lateness::{Measured, measured};
 use crate::party::{Party, granted, release};
 use crate::waiting::soon;
 
-/// How late a timeout may be.
+/// How much later than a bare timer a timeout may end.
 const LATE_MAX: Duration = Duration::from_millis(50);
 
 const TIMEOUT: Duration = Duration::from_millis(150);
@@ -44,42 +45,38 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Measures one `lock_timeout` that must not be granted; only transient errors are accepted.
-async fn measure(fixture: &dyn Fixture, party: &Party) -> Duration {
-    let (clock, mutex) = (fixture.clock(), party.mutex("door"));
-    let start = clock.now();
-    let outcome = soon("the end of the timeout", mutex.lock_timeout(TIMEOUT)).await;
-    let took = clock.now().saturating_duration_since(start);
+async fn measure(fixture: &dyn Fixture, party: &Party) -> Measured {
+    let (outcome, wait) = measured(fixture, TIMEOUT, party.mutex("door").lock_timeout(TIMEOUT)).await;
     match outcome {
         Ok(None) => {}
         Ok(Some(_)) => panic!("the lock was granted, though another held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
-    assert!(took >= TIMEOUT, "the time was up after {took:?} already");
-    took
+    assert!(wait.took >= TIMEOUT, "the time was up after {:?} already", wait.took);
+    wait
 }
 
-fn assert_met(mut took: Vec<Duration>) {
-    took.sort();
-    let median = took[took.len() / 2];
-    let late = median - TIMEOUT;
-    assert!(late <= LATE_MAX, "late by {late:?}; all: {took:?}");
+fn assert_met(mut waits: Vec<Measured>) {
+    waits.sort();
+    let late = waits[waits.len() / 2].late;
+    assert!(late <= LATE_MAX, "late by {late:?}; all: {waits:?}");
 }
 
 async fn met(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
-        took.push(measure(fixture, &bob).await);
+        waits.push(measure(fixture, &bob).await);
         ann.until_contenders("door", 1).await;
     }
-    assert_met(took);
+    assert_met(waits);
     release(guard).await;
 }
 
 async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         let first = ann.lock("door").await;
         let mut holders = Vec::new();
@@ -88,13 +85,13 @@ async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
             holders.push(tokio::spawn(async move { hold_for_a_while(granted(waiting).await).await }));
         }
         let relay = tokio::spawn(hold_for_a_while(first));
-        took.push(measure(fixture, &bob).await);
+        waits.push(measure(fixture, &bob).await);
         relay.await.expect("the task does not panic");
         for holder in holders {
             soon("the holders' end", holder).await.expect("the task does not panic");
         }
     }
-    assert_met(took);
+    assert_met(waits);
 }
 
 async fn hold_for_a_while(guard: MutexGuard) {
@@ -105,58 +102,58 @@ async fn hold_for_a_while(guard: MutexGuard) {
 async fn met_while_paused(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     release(ann.lock("door").await).await;
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         ann.inflict(Fault::Pause).await;
-        took.push(measure(fixture, &ann).await);
+        waits.push(measure(fixture, &ann).await);
         ann.inflict(Fault::Resume).await;
         ann.until_contenders("door", 0).await;
     }
-    assert_met(took);
+    assert_met(waits);
 }
 
 async fn met_while_cut(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         release(ann.lock("door").await).await;
         ann.inflict(Fault::Cut).await;
-        took.push(measure(fixture, &ann).await);
+        waits.push(measure(fixture, &ann).await);
         ann.inflict(Fault::Heal).await;
         ann.until_contenders("door", 0).await;
     }
-    assert_met(took);
+    assert_met(waits);
 }
 
 async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..PLAYED_MAX {
-        took.extend(cut_off(&bob, measure(fixture, &bob)).await);
+        waits.extend(cut_off(&bob, measure(fixture, &bob)).await);
         ann.until_contenders("door", 1).await;
-        if took.len() == ROUNDS {
+        if waits.len() == ROUNDS {
             break;
         }
     }
-    assert_eq!(took.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
-    assert_met(took);
+    assert_eq!(waits.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
+    assert_met(waits);
     release(guard).await;
 }
 
 /// Cuts a waiter off once it has joined, and returns what was measured of its wait; `None` if its time was up before it
 /// had joined.
-pub(super) async fn cut_off(waiter: &Party, measured: impl Future<Output = Duration>) -> Option<Duration> {
+pub(super) async fn cut_off(waiter: &Party, measuring: impl Future<Output = Measured>) -> Option<Measured> {
     let joined = waiter.journal.count(is_joined);
-    let mut measured = pin!(measured);
+    let mut measuring = pin!(measuring);
     tokio::select! {
         biased;
-        _ = &mut measured => return None,
+        _ = &mut measuring => return None,
         () = waiter.journal.until_count("a join", joined + 1, is_joined) => {}
     }
-    let (took, ()) = tokio::join!(measured, waiter.inflict(Fault::Cut));
+    let (wait, ()) = tokio::join!(measuring, waiter.inflict(Fault::Cut));
     waiter.inflict(Fault::Heal).await;
-    Some(took)
+    Some(wait)
 }
 
 async fn zero_is_try_lock(fixture: &dyn Fixture) {

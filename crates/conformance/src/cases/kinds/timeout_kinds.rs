@@ -7,10 +7,11 @@ use lockkeeper_core::{Advice, Modes, Result, Wait};
 use super::timeout::cut_off;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::lateness::{Measured, measured};
 use crate::party::{Party, granted, release, release_all};
 use crate::waiting::soon;
 
-/// How late a timeout may be; and how often it is measured, the median being what counts: on a machine with other work
+/// How much later than a bare timer a timeout may end; and how often it is measured, the median being what counts: on a machine with other work
 /// to do a single one can be late without any fault of ours.
 const LATE_MAX: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 3;
@@ -73,23 +74,20 @@ impl Ask {
 }
 
 /// Measures one wait that must not be granted; only transient errors are accepted.
-async fn measure(fixture: &dyn Fixture, party: &Party, ask: Ask) -> Duration {
-    let clock = fixture.clock();
-    let start = clock.now();
-    let outcome = soon("the end of the timeout", ask.within(party)).await;
-    let took = clock.now().saturating_duration_since(start);
+async fn measure(fixture: &dyn Fixture, party: &Party, ask: Ask) -> Measured {
+    let (outcome, wait) = measured(fixture, TIMEOUT, ask.within(party)).await;
     match outcome {
         Ok(granted) => assert!(!granted, "{ask:?} was granted, though others held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
-    assert!(took >= TIMEOUT, "{ask:?}: the time was up after {took:?} already");
-    took
+    assert!(wait.took >= TIMEOUT, "{ask:?}: the time was up after {:?} already", wait.took);
+    wait
 }
 
-fn assert_met(ask: Ask, mut took: Vec<Duration>) {
-    took.sort();
-    let late = took[took.len() / 2] - TIMEOUT;
-    assert!(late <= LATE_MAX, "{ask:?} is late by {late:?}; all: {took:?}");
+fn assert_met(ask: Ask, mut waits: Vec<Measured>) {
+    waits.sort();
+    let late = waits[waits.len() / 2].late;
+    assert!(late <= LATE_MAX, "{ask:?} is late by {late:?}; all: {waits:?}");
 }
 
 async fn met(fixture: &dyn Fixture) {
@@ -97,12 +95,12 @@ async fn met(fixture: &dyn Fixture) {
     let writer = ann.write("book").await;
     let permit = soon("the grant", ann.semaphore("pool", 2).acquire()).await.expect("it is granted");
     for ask in Ask::ALL {
-        let mut took = Vec::new();
+        let mut waits = Vec::new();
         for _ in 0..ROUNDS {
-            took.push(measure(fixture, &bob, ask).await);
+            waits.push(measure(fixture, &bob, ask).await);
             ann.until_contenders(ask.lock(), 1).await;
         }
-        assert_met(ask, took);
+        assert_met(ask, waits);
     }
     release(writer).await;
     release(permit).await;
@@ -110,7 +108,7 @@ async fn met(fixture: &dyn Fixture) {
 
 async fn met_while_readers_change(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         // All read at once, and the one nearest to the writer goes first, so that it looks again each time.
         let mut readers = Vec::new();
@@ -123,15 +121,15 @@ async fn met_while_readers_change(fixture: &dyn Fixture) {
                 release(reader).await;
             }
         });
-        took.push(measure(fixture, &bob, Ask::Write).await);
+        waits.push(measure(fixture, &bob, Ask::Write).await);
         soon("the readers' end", leaving).await.expect("the task does not panic");
     }
-    assert_met(Ask::Write, took);
+    assert_met(Ask::Write, waits);
 }
 
 async fn met_while_permits_change(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         let semaphore = ann.semaphore("pool", 2);
         let mut held = soon("the grant", semaphore.acquire_many(2)).await.expect("they are granted");
@@ -146,7 +144,7 @@ async fn met_while_permits_change(fixture: &dyn Fixture) {
         }
         let kept = held.pop();
         let relay = tokio::spawn(release_all(held));
-        took.push(measure(fixture, &bob, Ask::Permits).await);
+        waits.push(measure(fixture, &bob, Ask::Permits).await);
         soon("the release", relay).await.expect("the task does not panic");
         for holder in holders {
             soon("the holders' end", holder).await.expect("the task does not panic");
@@ -154,36 +152,36 @@ async fn met_while_permits_change(fixture: &dyn Fixture) {
         drop(kept);
         ann.until_contenders("pool", 0).await;
     }
-    assert_met(Ask::Permits, took);
+    assert_met(Ask::Permits, waits);
 }
 
 async fn met_while_cut(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     for ask in Ask::ALL {
-        let mut took = Vec::new();
+        let mut waits = Vec::new();
         for _ in 0..ROUNDS {
             release(ann.lock("door").await).await;
             ann.inflict(Fault::Cut).await;
-            took.push(measure(fixture, &ann, ask).await);
+            waits.push(measure(fixture, &ann, ask).await);
             ann.inflict(Fault::Heal).await;
             ann.until_contenders(ask.lock(), 0).await;
         }
-        assert_met(ask, took);
+        assert_met(ask, waits);
     }
 }
 
 async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let permit = soon("the grant", ann.semaphore("pool", 2).acquire()).await.expect("it is granted");
-    let mut took = Vec::new();
+    let mut waits = Vec::new();
     for _ in 0..PLAYED_MAX {
-        took.extend(cut_off(&bob, measure(fixture, &bob, Ask::Permits)).await);
+        waits.extend(cut_off(&bob, measure(fixture, &bob, Ask::Permits)).await);
         ann.until_contenders("pool", 1).await;
-        if took.len() == ROUNDS {
+        if waits.len() == ROUNDS {
             break;
         }
     }
-    assert_eq!(took.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
-    assert_met(Ask::Permits, took);
+    assert_eq!(waits.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
+    assert_met(Ask::Permits, waits);
     release(permit).await;
 }
