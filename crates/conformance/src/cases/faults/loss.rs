@@ -12,8 +12,8 @@ use crate::lateness::measured;
 use crate::party::{Party, Waiting, granted, release};
 use crate::waiting::soon;
 
-/// How long a waiter waits if its session expires half-way, and how much later than a bare timer the end may come: far
-/// less than with a timeout that begins anew.
+/// How long a waiter waits if its session expires half-way, and how much later than a thread that only sleeps the end
+/// may come: far less than with a timeout that begins anew.
 const TIMEOUT: Duration = Duration::from_millis(600);
 const LATE_MAX: Duration = Duration::from_millis(150);
 

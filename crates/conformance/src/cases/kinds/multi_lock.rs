@@ -15,7 +15,8 @@ use crate::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How much later than a bare timer the one deadline may end the wait: far less than if each member had its own.
+/// How much later than a thread that only sleeps the one deadline may end the wait: far less than if each member had
+/// its own.
 const LATE_MAX: Duration = Duration::from_millis(150);
 
 pub(super) fn cases() -> Vec<Case> {

@@ -13,7 +13,7 @@ use crate::lateness::{Measured, measured};
 use crate::party::{Party, granted, release};
 use crate::waiting::soon;
 
-/// How much later than a bare timer a timeout may end.
+/// How much later than a thread that only sleeps a timeout may end.
 const LATE_MAX: Duration = Duration::from_millis(50);
 
 const TIMEOUT: Duration = Duration::from_millis(150);

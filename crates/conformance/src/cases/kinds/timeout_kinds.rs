@@ -11,8 +11,8 @@ use crate::lateness::{Measured, measured};
 use crate::party::{Party, granted, release, release_all};
 use crate::waiting::soon;
 
-/// How much later than a bare timer a timeout may end; and how often it is measured, the median being what counts: on a
-/// machine with other work to do a single one can be late without any fault of ours.
+/// How much later than a thread that only sleeps a timeout may end; and how often it is measured, the median being what
+/// counts: on a machine with other work to do a single one can be late without any fault of ours.
 const LATE_MAX: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 3;
 
