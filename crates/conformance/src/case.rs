@@ -103,7 +103,7 @@ impl Case {
 
     /// Tells whether no other case may run meanwhile: it strikes a service that other cases may use too.
     pub(crate) fn runs_alone(&self) -> bool {
-        self.needs.contains(&FaultKind::Restart)
+        self.needs.contains(&FaultKind::Restart) || self.needs.contains(&FaultKind::Wipe)
     }
 
     pub(crate) const fn runs_in(&self) -> Runtime {

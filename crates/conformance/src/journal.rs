@@ -55,6 +55,7 @@ fn kind_of(event: &Event) -> Option<&'static str> {
         Event::NotAcquired { .. } => Some("not acquired"),
         Event::Released { .. } => Some("released"),
         Event::SessionOpened { .. }
+        | Event::Weakened { .. }
         | Event::SessionLost { .. }
         | Event::Jeopardy { .. }
         | Event::JeopardyOver { .. } => None,

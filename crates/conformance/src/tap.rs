@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Extent, Finding, Freshness, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
-    Ticket, Value, ValueVersion, Withdrawal,
+    Expected, Extent, Finding, Freshness, QueueName, QueueView, Request, Result, Scrutiny, Session, SessionBond,
+    SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -118,8 +118,16 @@ impl Backend for Tap {
         self.paced(self.inner.tidy())
     }
 
-    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        self.paced(self.inner.examine())
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        // What a keeper looks for by itself belongs to no call.
+        match scrutiny {
+            Scrutiny::Brief => self.inner.examine(scrutiny),
+            _ => self.paced(self.inner.examine(scrutiny)),
+        }
+    }
+
+    fn renew_tokens(&self) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.renew_tokens())
     }
 
     fn trouble(&self) -> Option<Error> {

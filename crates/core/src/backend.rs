@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::capabilities::Capabilities;
 use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
-use crate::error::{Error, Result};
-use crate::finding::Finding;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::finding::{Finding, Scrutiny};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
@@ -64,12 +64,25 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Looks for what users of the service should know, as an operator's check does: settings that make locks worse, or
-    /// a version with a known fault. Empty if there is nothing.
+    /// Looks for what users of the service should know: settings that make locks worse, or a version with a known
+    /// fault. Empty if there is nothing.
     ///
-    /// It may take several round trips, and leaves nothing.
-    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+    /// It leaves nothing, and harms no lock. A brief one is made by each process at its first session, beside the locks
+    /// that it is opened for: where the session is open it needs no other connection, and costs a request or two.
+    fn examine(&self, _scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from
+    /// an older state, so that its own numbers come twice.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), permanent, where tokens cannot be counted anew.
+    fn renew_tokens(&self) -> BoxFuture<Result<()>> {
+        let message = "tokens cannot be counted anew on this service";
+        let unsupported = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
+        Box::pin(std::future::ready(Err(unsupported)))
     }
 
     /// Returns the error with which the service could not be reached last, for callers that got no answer in time;

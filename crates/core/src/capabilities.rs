@@ -108,6 +108,9 @@ pub struct Capabilities {
     /// another kind is ever asked for: the recipes refuse the lock when it is made, before anything is sent
     /// ([`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)). Queues that only other kinds have are always empty.
     pub modes: Modes,
+    /// What the exclusion rests on, a sentence each: where one is not true, two contenders may hold one lock until the
+    /// first is told.
+    pub conditions: &'static [&'static str],
 }
 
 impl Capabilities {
@@ -119,7 +122,7 @@ impl Capabilities {
         stopped_holder: StoppedHolder,
         removal: Removal,
     ) -> Self {
-        Self { backend, exclusion, fencing, stopped_holder, removal, modes: Modes::ALL }
+        Self { backend, exclusion, fencing, stopped_holder, removal, modes: Modes::ALL, conditions: &[] }
     }
 
     /// Limits the service to these kinds of lock, as where its layout is shared with other clients that have no others.
@@ -135,6 +138,13 @@ impl Capabilities {
     #[must_use]
     pub const fn carrying(mut self, modes: Modes) -> Self {
         self.modes = modes;
+        self
+    }
+
+    /// States what the exclusion rests on.
+    #[must_use]
+    pub const fn on_condition(mut self, conditions: &'static [&'static str]) -> Self {
+        self.conditions = conditions;
         self
     }
 }

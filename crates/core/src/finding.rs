@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::capabilities::{Capabilities, Exclusion};
+
 /// How much a [`Finding`] matters.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
@@ -12,6 +14,17 @@ pub enum Severity {
     Warning,
     /// Locks do not work, or not as promised.
     Error,
+}
+
+/// How closely a service is examined.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Scrutiny {
+    /// Only what makes locks worse than they are promised, at the cost of a request or two: each process looks for it
+    /// once.
+    Brief,
+    /// All that an operator may want to know. It may take seconds, open separate sessions and try what locks need.
+    Full,
 }
 
 impl fmt::Display for Severity {
@@ -32,20 +45,72 @@ pub struct Finding {
     pub severity: Severity,
     /// What was found, in one sentence.
     pub what: String,
-    /// What to do about it.
+    /// What to do about it; empty if there is nothing to do.
     pub cure: String,
+    /// What is left of the service's [exclusion](crate::Capabilities::exclusion) because of it, if that is less.
+    pub leaves: Option<Exclusion>,
 }
 
 impl Finding {
     /// Describes a finding.
     pub fn new(severity: Severity, what: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { severity, what: what.into(), cure: cure.into() }
+        Self { severity, what: what.into(), cure: cure.into(), leaves: None }
+    }
+
+    /// Describes what is good to know and needs no cure.
+    pub fn note(what: impl Into<String>) -> Self {
+        Self::new(Severity::Note, what, "")
+    }
+
+    /// Says that no more than this is left of the service's exclusion.
+    #[must_use]
+    pub const fn leaving(mut self, exclusion: Exclusion) -> Self {
+        self.leaves = Some(exclusion);
+        self
     }
 }
 
 /// `warning: the server grants a session timeout of 4s instead of 2s: set session_timeout=4s`
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}: {}", self.severity, self.what, self.cure)
+        write!(formatter, "{}: {}", self.severity, self.what)?;
+        if self.cure.is_empty() { Ok(()) } else { write!(formatter, ": {}", self.cure) }
+    }
+}
+
+impl Capabilities {
+    /// Returns what is left of the promises once these things were found of the service.
+    ///
+    /// ```
+    /// use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Removal, Severity, StoppedHolder};
+    ///
+    /// const CAPABILITIES: Capabilities =
+    ///     Capabilities::new("shared", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
+    /// let fault = Finding::new(Severity::Warning, "the server forgets sessions", "upgrade it");
+    /// assert_eq!(CAPABILITIES.weakened_by([&fault]), CAPABILITIES);
+    /// let fault = fault.leaving(Exclusion::BestEffort);
+    /// assert_eq!(CAPABILITIES.weakened_by([&fault]).exclusion, Exclusion::BestEffort);
+    /// ```
+    #[must_use]
+    pub fn weakened_by<'a>(self, findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+        let left = findings.into_iter().filter_map(|finding| finding.leaves);
+        // What excludes only now and then excludes less than anything else.
+        let exclusion = left.fold(self.exclusion, |least, left| match least {
+            Exclusion::BestEffort => least,
+            _ => left,
+        });
+        Self { exclusion, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_with_its_cure_if_it_has_one() {
+        let warning = Finding::new(Severity::Warning, "the tick is unknown", "set tick=2s");
+        assert_eq!(warning.to_string(), "warning: the tick is unknown: set tick=2s");
+        assert_eq!(Finding::note("one server").to_string(), "note: one server");
     }
 }

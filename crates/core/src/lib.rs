@@ -43,7 +43,7 @@ pub use contender::{
 };
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
-pub use finding::{Finding, Severity};
+pub use finding::{Finding, Scrutiny, Severity};
 pub use future::BoxFuture;
 pub use loss::LossReason;
 pub use modes::Modes;

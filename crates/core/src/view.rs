@@ -21,7 +21,8 @@ pub enum Freshness {
     AfterDeparture,
 }
 
-/// How much of a queue a view must show; it may always show more.
+/// How much of a queue a view must show. It may always show more: a service that has the whole queue in hand anyway
+/// need leave nothing out.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "each backend answers every one")]
 pub enum Extent<'a> {
@@ -53,8 +54,9 @@ pub struct QueueView {
     pub connection: ConnectionNumber,
     /// The contenders in their order; permits are in no order.
     pub contenders: Arc<[Contender]>,
-    /// How many contenders ahead of the place that the view was asked for are not shown; 0 in a whole view. Contenders
-    /// behind that place may be left out without being counted.
+    /// How many contenders ahead of the place that the view was asked for are not shown; 0 in a whole view. Beyond a
+    /// thousand it may be a lower bound, where the service would have to read them all to count them. Contenders behind
+    /// that place may be left out without being counted.
     pub omitted: usize,
     /// What a contender asks for on the [other side](crate::Part::opposite) of the same lock: a permit, seen from the
     /// line, or the reverse. Whether that keeps a contender out is not decided here.

@@ -106,7 +106,7 @@ const fn may_leave_an_excluding_one(asked: Mode, ahead: Mode) -> bool {
 pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
     // Where an election is laid out as a mutex, it is one, for itself and for other locks.
     let asked = if asked == Mode::Candidate { view.candidate } else { asked };
-    let is_friend = |mode: Mode| match (asked, view.mutex_role) {
+    let is_same_kind = |mode: Mode| match (asked, view.mutex_role) {
         (Mode::Mutex | Mode::Read | Mode::Write | Mode::Exclusive, MutexRole::Writer) => {
             matches!(mode, Mode::Mutex | Mode::Read | Mode::Write | Mode::Exclusive)
         }
@@ -114,7 +114,7 @@ pub fn kind_mismatch(asked: Mode, view: &QueueView) -> Option<Mode> {
         (Mode::Mutex | Mode::Exclusive, MutexRole::Stranger) => matches!(mode, Mode::Mutex | Mode::Exclusive),
         (Mode::Acquire | Mode::Permit | Mode::Candidate | Mode::Member, _) => mode == asked,
     };
-    view.elsewhere.or_else(|| view.first_mode(|mode| !is_friend(mode)))
+    view.elsewhere.or_else(|| view.first_mode(|mode| !is_same_kind(mode)))
 }
 
 /// Tells whether a contender that joins now would be granted `asked` at once.

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{ContenderId, Error, FencingToken, LossReason, QueueName, Revocation, SessionTimeout};
+use lockkeeper_core::{
+    ContenderId, Error, FencingToken, Finding, LossReason, QueueName, Revocation, SessionTimeout, Severity,
+};
 
 /// Something that happened to one of this process's contenders, or to the session under which they stand.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub enum Event {
         lock: QueueName,
         /// Our place.
         contender: ContenderId,
-        /// How many contenders stood ahead of us when we joined.
+        /// How many contenders stood ahead of us when we joined; beyond a thousand it may be a lower bound.
         ahead: usize,
     },
     /// It lost its place while it waited, with its session, and joins again at the tail.
@@ -100,6 +102,14 @@ pub enum Event {
         /// How long the service keeps it without a sign of life; `None` where sessions have no timeout.
         timeout: Option<SessionTimeout>,
     },
+    /// The service was examined at the keeper's first session, and is not as it should be: reported once, with what
+    /// matters most. [`Keeper::examine`](crate::Keeper::examine) tells the rest.
+    Weakened {
+        /// The service, without secrets.
+        service: String,
+        /// A warning or an error.
+        finding: Finding,
+    },
     /// The connection to the service is broken: the session, and every hold under it, is lost unless it reconnects in
     /// time.
     Jeopardy {
@@ -172,6 +182,7 @@ fn trace(event: &Event) {
         }
         Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
         Event::SessionOpened { .. }
+        | Event::Weakened { .. }
         | Event::Jeopardy { .. }
         | Event::JeopardyOver { .. }
         | Event::SessionLost { .. } => trace_session(event),
@@ -216,6 +227,10 @@ fn trace_session(event: &Event) {
                 }
             }
         }
+        Event::Weakened { service, finding: Finding { severity, what, cure, .. } } => match severity {
+            Severity::Error => tracing::error!(target: "lockkeeper", service, what, cure, "the service is weakened"),
+            _ => tracing::warn!(target: "lockkeeper", service, what, cure, "the service is weakened"),
+        },
         Event::Jeopardy { service, safe_for } => {
             tracing::warn!(target: "lockkeeper", service, ?safe_for, "the connection to the service is broken");
         }

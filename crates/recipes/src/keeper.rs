@@ -1,14 +1,15 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Result, Session, Ticket,
-    TicketHead,
+    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Result, Scrutiny, Session,
+    Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -109,7 +110,8 @@ impl Keeper {
     }
 
     /// Looks for what users of the service should know: settings that make locks worse, and what to do about them.
-    /// Empty if there is nothing. It may take several round trips.
+    /// Empty if there is nothing. It may take seconds. What is left of the promises,
+    /// [`Capabilities::weakened_by`] says.
     ///
     /// # Errors
     ///
@@ -126,7 +128,18 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        self.shared.backend.examine().await
+        self.shared.backend.examine(Scrutiny::Full).await
+    }
+
+    /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from
+    /// an older state, before the first lock is taken. Holders should have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, where tokens cannot be counted
+    /// anew: it can be done on etcd.
+    pub async fn renew_tokens(&self) -> Result<()> {
+        self.shared.backend.renew_tokens().await
     }
 
     /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
@@ -302,6 +315,7 @@ impl KeeperBuilder {
                 }
             }),
             stage: watch::Sender::new(Stage::Open),
+            is_examined: AtomicBool::new(false),
             holds: Arc::default(),
             fronts: Fronts::default(),
             testing,

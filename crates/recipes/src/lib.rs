@@ -24,6 +24,7 @@ pub mod decide;
 mod double_barrier;
 mod election;
 mod event;
+mod examination;
 mod front;
 mod guard;
 mod hold;

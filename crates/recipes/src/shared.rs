@@ -5,6 +5,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::Testing;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) observers: Arc<Observers>,
     pub(crate) opener: Opener<Arc<dyn Session>>,
     pub(crate) stage: watch::Sender<Stage>,
+    /// Whether the service was examined, or is right now.
+    pub(crate) is_examined: AtomicBool,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
     /// The means to inject faults, over a memory service.

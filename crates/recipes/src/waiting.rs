@@ -80,7 +80,7 @@ impl<Kind> Waiting<Kind> {
     }
 
     /// Returns how many contenders stand ahead of us. It never grows while the place is the same, except for readers
-    /// that join a writer ahead of us.
+    /// that join a writer ahead of us. Beyond a thousand it may be a lower bound.
     ///
     /// # Errors
     ///

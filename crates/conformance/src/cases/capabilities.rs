@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{
-    Capabilities, Exclusion, Fencing, LossReason, Mode, Modes, Removal, SafeUntil, Severity, StoppedHolder,
-};
+use lockkeeper_core::{Capabilities, Exclusion, Fencing, LossReason, Mode, Modes, Removal, SafeUntil, StoppedHolder};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -17,7 +15,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
             .uses(Modes::MUTEX)
             .promised(|promised| promised.exclusion != Exclusion::BestEffort),
-        Case::new("an examination of a service in order finds no error and leaves nothing", examined),
         Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
             .uses(Modes::MUTEX)
             .promised(keeps_its_lock),
@@ -58,12 +55,6 @@ async fn excludes(fixture: &dyn Fixture) {
     assert!(!waiting.is_finished());
     release(held).await;
     release(granted(waiting).await).await;
-}
-
-async fn examined(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    let findings = soon("the findings", ann.keeper.examine()).await.expect("the service can be reached");
-    assert!(findings.iter().all(|finding| finding.severity < Severity::Error), "{findings:?}");
 }
 
 async fn keeps(fixture: &dyn Fixture) {

@@ -1,11 +1,13 @@
 //! The cases, one file for each kind of behaviour; a case panics if the backend is wrong.
 //!
 //! - `capabilities`: a service does what its capabilities say;
+//! - `examination`: examinations harm nothing, and tell the same;
 //! - `kinds`: the kinds of lock, while nothing fails;
 //! - `faults`: faults and losses;
 //! - `waist`: the waist's own calls and views.
 
 mod capabilities;
+mod examination;
 mod faults;
 mod kinds;
 mod waist;
@@ -14,5 +16,5 @@ use crate::case::Case;
 
 /// Returns all cases, in the order in which they run: what is most basic first.
 pub fn cases() -> Vec<Case> {
-    [capabilities::cases(), kinds::cases(), faults::cases(), waist::cases()].concat()
+    [capabilities::cases(), examination::cases(), kinds::cases(), faults::cases(), waist::cases()].concat()
 }

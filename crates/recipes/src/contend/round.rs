@@ -257,8 +257,7 @@ impl Attempt for RoundGone<'_> {
 impl RoundGone<'_> {
     /// Finds the last member of the round that is still there. Members that joined it late belong to it too.
     async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
-        // In this order: a member in the value stood in the line before the value was read, so one that is not in the
-        // view has left.
+        // Whichever is read first: while one of the round has left, as we have, no member joins it any more.
         let (value, view) = (session.value(self.queue), session.view(self.queue, Freshness::Latest, Extent::Whole));
         let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
         let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
@@ -267,12 +266,20 @@ impl RoundGone<'_> {
         let is_of_it = |ticket: Option<Ticket>| ticket.is_some_and(|ticket| round.contains(&ticket));
         let last = view.contenders.iter().rev().find(|other| is_of_it(other.ticket)).map(|other| other.id.clone());
         if let (None, Some(value)) = (&last, value)
-            && !tickets(&view).iter().any(|ticket| rounds.is_inside(ticket))
+            && self.is_deserted(session, &rounds, &view).await
         {
-            // No member is inside. The first caller here clears the note away; otherwise the next round replaces it.
+            // The first caller here clears the note away; otherwise the next round replaces it.
             let _ = session.set_value(self.queue, Expected::Version(value.version), None).await;
         }
         Ok((view, last))
+    }
+
+    /// Whether no member of these rounds is inside. A view that was asked for together with the value may be older than
+    /// it, and lack a member that came in between.
+    async fn is_deserted(&self, session: &Arc<dyn Session>, rounds: &Rounds, seen: &QueueView) -> bool {
+        let has_members = |view: &QueueView| tickets(view).iter().any(|ticket| rounds.is_inside(ticket));
+        !has_members(seen)
+            && session.view(self.queue, Freshness::Latest, Extent::Whole).await.is_ok_and(|view| !has_members(&view))
     }
 }
 

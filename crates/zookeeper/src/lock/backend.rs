@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
-    Result, ServiceUrl, Session, StoppedHolder,
+    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{self, Client};
@@ -14,12 +14,19 @@ use crate::config::Config;
 use crate::dial::Dial;
 use crate::hosts::Trail;
 use crate::link::Link;
-use crate::lock::examine::examine;
+use crate::lock::examine::{Examination, examine};
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
 const CAPABILITIES: Capabilities =
-    Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
+    Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
+        .on_condition(&[
+            "the servers are one ensemble, and its tick is not greater than the one in the URL or half of the session \
+             timeout",
+            "a leader's ping reaches a follower within 100 ms",
+            "the clock of the holder's machine goes on while the machine stands still",
+            "no operator deletes the node of a holder or restores the ensemble's data while locks are held",
+        ]);
 
 /// Locks on one ZooKeeper service.
 ///
@@ -109,15 +116,14 @@ impl Backend for ZooKeeperBackend {
         Box::pin(async move { onlooker.queues(&prefix).await })
     }
 
-    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let (opening, clock) = (self.session(), self.clock.clone());
-        Box::pin(async move {
-            let session = opening.await?;
-            let findings = examine(&*session, &clock).await;
-            // What could not be told ends with the session's timeout.
-            let _ = session.close().await;
-            findings
-        })
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        if scrutiny == Scrutiny::Brief {
+            // A timeout that the server changed is told when the session is opened; all else takes many requests.
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let (config, dial) = (self.config.clone(), self.dial.clone());
+        let (clock, trail) = (self.clock.clone(), self.trail.clone());
+        Box::pin(examine(Examination { config, dial, clock, trail }))
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

@@ -5,6 +5,7 @@ use crate::support::Make;
 mod access;
 mod client;
 mod ensemble;
+mod examination;
 mod lost_data;
 mod mutex;
 

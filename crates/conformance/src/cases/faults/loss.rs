@@ -195,7 +195,7 @@ async fn told_of_holder(fixture: &dyn Fixture) {
     let waiting = bob.queue_up("door").await;
     bob.inflict(removal("door", &guard)).await;
     let next = granted(waiting).await;
-    assert!(!guard.hold().is_held(), "another was granted the lock");
+    // Each hears of the removal by itself, over a separate connection.
     assert_lost(guard, LossReason::Removed).await;
     release(next).await;
 }

@@ -46,6 +46,12 @@ fn double(party: &Party, members: u32) -> DoubleBarrier {
     party.keeper.double_barrier("hall", members).expect("the name is valid, and there are members")
 }
 
+/// Looks whether the barrier is set. A short wait after it needs no time for the opening of a session.
+async fn stands(party: &Party) {
+    let way = soon("the look", barrier(party).wait_within(Wait::No)).await;
+    assert!(way.expect("it can be asked").is_none(), "the barrier is set");
+}
+
 async fn no_barrier(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     soon("the way", barrier(&ann).wait()).await.expect("it can be asked");
@@ -59,6 +65,7 @@ async fn keeps_waiting(fixture: &dyn Fixture) {
     soon("the barrier", barrier(&parties[1]).set()).await.expect("setting it twice is no error");
     let mut waiting = Vec::new();
     for party in &parties {
+        stands(party).await;
         let held = soon("the end of the timeout", barrier(party).wait_within(Wait::AtMost(IN_VAIN / 4))).await;
         assert!(held.expect("a timeout is no error").is_none());
         let barrier = barrier(party);
@@ -75,6 +82,7 @@ async fn keeps_waiting(fixture: &dyn Fixture) {
 async fn removed_while_cut(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
+    stands(&bob).await;
     let held = soon("the end of the timeout", barrier(&bob).wait_within(Wait::AtMost(IN_VAIN / 4))).await;
     assert!(held.expect("a timeout is no error").is_none());
     let waiter = barrier(&bob);
@@ -91,6 +99,7 @@ async fn outlives_its_setter(fixture: &dyn Fixture) {
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
     soon("the close", ann.keeper.close()).await.expect("the service is told");
     drop(ann);
+    stands(&bob).await;
     let held = soon("the end of the timeout", barrier(&bob).wait_within(Wait::AtMost(IN_VAIN))).await;
     assert!(held.expect("a timeout is no error").is_none());
     soon("the removal", barrier(&bob).remove()).await.expect("it can be removed");
@@ -164,6 +173,8 @@ async fn gives_up(fixture: &dyn Fixture) {
     bob.until_contenders("hall", 0).await;
     let refused = soon("the end of the timeout", double(&bob, 2).enter_within(Wait::AtMost(IN_VAIN))).await;
     assert!(refused.expect("a timeout is no error").is_none(), "the one before does not count");
+    // The place is given up in the background, and another member could count on it until then.
+    ann.until_contenders("hall", 0).await;
     let [one, other] = [double(&ann, 2), double(&bob, 2)];
     let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
     let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));

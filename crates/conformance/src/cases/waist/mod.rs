@@ -4,6 +4,7 @@ mod bonds;
 mod callers;
 mod calls;
 mod changes;
+mod crowd;
 mod names;
 mod observation;
 mod parts;
@@ -20,6 +21,7 @@ use crate::case::{Case, using};
 pub(super) fn cases() -> Vec<Case> {
     [
         using(Modes::MUTEX, calls::cases()),
+        using(Modes::MUTEX, crowd::cases()),
         using(Modes::MUTEX, observation::cases()),
         using(Modes::MUTEX, callers::cases()),
         using(Modes::MUTEX, names::cases()),

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
-    Enqueued, Entry, Expected, Extent, FencingToken, Freshness, Lifetime, Mode, Part, QueueName, QueueView, Rank,
-    Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Enqueued, Entry, Expected, Extent, FencingToken, Finding, Freshness, Lifetime, Mode, Part, QueueName, QueueView,
+    Rank, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
+use super::order::Order;
 use super::standing::BuggyStanding;
-use super::{Bug, Layout, requests, together, values};
+use super::{Bug, Layout, examinations, order, requests, together, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
@@ -27,6 +28,8 @@ pub(super) struct BuggyBackend {
     /// How many withdrawals there were, of all clients.
     pub(super) departures: Arc<watch::Sender<u64>>,
     pub(super) sessions: Arc<AtomicU64>,
+    /// Those that were opened, and may still live.
+    pub(super) open: examinations::Open,
 }
 
 impl BuggyBackend {
@@ -60,6 +63,16 @@ impl BuggyBackend {
                 let end = me.and_then(|me| contenders.iter().position(|other| other.id == *me));
                 drop(contenders.drain(1..end.unwrap_or(1)));
             }
+            Bug::OmitsTheNearest if view.omitted > 0 => {
+                let nearest = me.and_then(|me| contenders.iter().position(|other| other.id == *me)).map(|at| at - 1);
+                if let Some(nearest) = nearest {
+                    contenders.remove(nearest);
+                    view.omitted += 1;
+                }
+            }
+            Bug::CountsTheDeparted if view.omitted > 0 => {
+                view.omitted += usize::try_from(*self.departures.borrow()).expect("a small number");
+            }
             _ => {}
         }
         view.contenders = contenders.into();
@@ -87,7 +100,11 @@ impl Backend for BuggyBackend {
         let (opening, backend) = (self.inner.session(), self.clone());
         Box::pin(async move {
             let inner = opening.await?;
-            let session = BuggySession { inner, backend, answered: Arc::default(), joins: AtomicU64::new(0) };
+            if backend.bug == Bug::ExaminationsEndSessions {
+                backend.open.lock().expect("no task panics here").push(inner.clone());
+            }
+            let (answered, order) = (Arc::default(), Order::default());
+            let session = BuggySession { inner, backend, answered, order, joins: AtomicU64::new(0) };
             let session: Arc<dyn Session> = Arc::new(session);
             Ok(session)
         })
@@ -115,6 +132,10 @@ impl Backend for BuggyBackend {
         })
     }
 
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        examinations::examine(self.bug, &self.inner, &self.open, scrutiny)
+    }
+
     fn close(&self) -> BoxFuture<Result<()>> {
         self.inner.close()
     }
@@ -126,6 +147,7 @@ struct BuggySession {
     backend: BuggyBackend,
     /// The tickets whose join was answered.
     answered: Arc<Mutex<BTreeSet<Ticket>>>,
+    order: Order,
     joins: AtomicU64,
 }
 
@@ -188,7 +210,10 @@ impl Session for BuggySession {
         let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();
         let tokens: Vec<_> = entries.iter().map(|entry| self.token(entry)).collect();
         let entries: Vec<Entry> = entries.into_iter().map(|entry| self.spoilt(entry)).collect();
+        self.order.note_sent(&entries);
+        let number = self.joins.load(Ordering::SeqCst);
         let joining = match self.bug() {
+            Bug::JoinsOvertake => order::overtaken(&self.inner, queue, entries, number),
             Bug::TakesSomeOfMany => together::some_of(&self.inner, &queue, entries),
             Bug::TakesManyInSteps => together::in_steps(self.inner.clone(), queue, entries),
             Bug::JoinsTwice => together::one_twice(&self.inner, &queue, entries),
@@ -198,6 +223,7 @@ impl Session for BuggySession {
             }
             _ => self.inner.enqueue(&queue, entries),
         };
+        self.order.let_go(&self.inner);
         Box::pin(async move {
             let answers = joining.await?;
             answered.lock().expect("no task panics here").extend(tickets);
@@ -290,6 +316,15 @@ impl Session for BuggySession {
         let answered = self.answered.lock().expect("no task panics here").contains(&ticket);
         let withdrawal = match self.bug() {
             Bug::ForgetsWithdrawals => Withdrawal::done(Ok(())),
+            Bug::WithdrawsBehindTheNextJoin => {
+                self.order.hold(&queue, ticket);
+                Withdrawal::done(Ok(()))
+            }
+            Bug::JoinsComeLate if !answered => {
+                let withdrawal = self.inner.withdraw(&queue, ticket);
+                self.order.join_late(&self.inner, &queue, ticket);
+                withdrawal
+            }
             Bug::ForgetsUnansweredJoins if !answered => Withdrawal::done(Ok(())),
             Bug::WithdrawsWhenPolled => {
                 let inner = self.inner.clone();

@@ -51,6 +51,7 @@ impl Fixture for BuggyFixture {
                 layout,
                 departures,
                 sessions: Arc::new(AtomicU64::new(0)),
+                open: Arc::default(),
             });
             let client: Arc<dyn Client> = Arc::new(BuggyClient { inner, backend });
             Ok(client)

@@ -2,8 +2,10 @@
 
 mod backend;
 mod bug;
+mod examinations;
 mod fixture;
 mod layout;
+mod order;
 mod requests;
 mod standing;
 mod together;

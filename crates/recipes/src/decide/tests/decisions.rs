@@ -10,11 +10,11 @@ fn in_every_queue_of_up_to_six_contenders_of_all_kinds_the_decision_is_the_model
     let checked = for_every_queue_of(&MODES, |modes| {
         let views = KINDS.each_ref().map(|kind| (kind, view_for(kind, modes)));
         for (me, &shown) in modes.iter().enumerate() {
-            for ((role, asked, _, friends), view) in
+            for ((role, asked, _, same_kind), view) in
                 views.iter().filter(|((.., shown_as, _), _)| shown_as.contains(&shown))
             {
                 let decision = decide(*asked, &id(me), view);
-                let agrees = match (model(*asked, friends, me, modes), &decision) {
+                let agrees = match (model(*asked, same_kind, me, modes), &decision) {
                     (Model::Holds, Decision::Granted) => true,
                     (Model::Mismatch(expected), Decision::KindMismatch { found }) => expected == *found,
                     (Model::WaitsFor { nearest, only }, Decision::WaitFor { ahead, departure_grants }) => {
@@ -34,8 +34,8 @@ fn in_every_queue_of_up_to_six_contenders_of_all_kinds_the_decision_is_the_model
 #[test]
 fn a_contender_that_is_granted_alone_stands_first() {
     for kind in KINDS.iter().filter(|(_, asked, ..)| is_alone(*asked)) {
-        let &(_, asked, shown_as, friends) = kind;
-        for_every_queue_of(friends, |modes| {
+        let &(_, asked, shown_as, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
             for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
                 let is_granted = decide(asked, &id(me), &view_for(kind, modes)) == Decision::Granted;
                 assert_eq!(is_granted, me == 0, "{me} asks for a {asked} in {modes:?}");

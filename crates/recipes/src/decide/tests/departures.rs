@@ -28,10 +28,10 @@ fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_no_other_can_ta
 fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_meanwhile() {
     let mut promises = 0;
     for kind in &KINDS {
-        let &(_, asked, shown_as, friends) = kind;
-        for_every_queue_of(friends, |modes| {
+        let &(_, asked, shown_as, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
             // Of four kinds of contenders two behind us are enough: each one more takes ten times as long.
-            if friends == ONE_LOCK && modes.len() > 4 {
+            if same_kind == ONE_LOCK && modes.len() > 4 {
                 return;
             }
             for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
@@ -55,9 +55,9 @@ fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_m
 fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
     let mut promises = 0;
     for kind in &KINDS {
-        let &(_, asked, shown_as, friends) = kind;
-        for_every_queue_of(friends, |modes| {
-            if friends == ONE_LOCK && modes.len() > 4 {
+        let &(_, asked, shown_as, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
+            if same_kind == ONE_LOCK && modes.len() > 4 {
                 return;
             }
             for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
@@ -146,8 +146,8 @@ fn behind_one_that_may_be_a_writer_nothing_is_granted_without_another_look() {
 #[test]
 fn a_departure_ends_the_wait_of_those_just_behind_and_in_vain_only_where_others_still_hold() {
     for kind in &KINDS {
-        let &(_, asked_kind, _, friends) = kind;
-        for_every_queue_of(friends, |modes| {
+        let &(_, asked_kind, _, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
             let before = view_for(kind, modes);
             for gone in 0..modes.len() {
                 let woken = woken_by(gone, asked_kind, &before);

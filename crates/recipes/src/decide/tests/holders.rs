@@ -24,8 +24,8 @@ fn shown(modes: &[Mode], beside: usize) -> Vec<ContenderInfo> {
 #[test]
 fn the_holders_that_an_onlooker_sees_are_those_that_were_granted() {
     for kind in KINDS.iter().filter(|(_, asked, ..)| *asked != Mode::Acquire) {
-        let &(_, asked, _, friends) = kind;
-        for_every_queue_of(friends, |modes| {
+        let &(_, asked, _, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
             let view = view_for(kind, modes);
             let granted = (0..modes.len())
                 .map(|me| decide(asked_by(asked, modes[me]), &id(me), &view) == Decision::Granted)
@@ -68,8 +68,8 @@ fn a_reader_beside_a_writer_holds_exactly_as_long_as_the_writer() {
 /// Two holders at the same time never exclude one another, except a reader in its own writer's place.
 #[test]
 fn no_two_holders_of_one_queue_exclude_one_another() {
-    for (.., friends) in KINDS {
-        for_every_queue_of(friends, |modes| {
+    for (.., same_kind) in KINDS {
+        for_every_queue_of(same_kind, |modes| {
             let holding: Vec<Mode> = holders(&shown(modes, 0))
                 .into_iter()
                 .zip(modes)

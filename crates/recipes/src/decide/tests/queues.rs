@@ -115,8 +115,8 @@ pub(super) fn extend_every_way(modes: &[Mode], queue: &mut Vec<Mode>, check: &mu
 
 /// The second definition: in a queue of one kind a contender holds if none ahead excludes it, and otherwise waits for
 /// the last one that does.
-pub(super) fn model(asked: Mode, friends: &[Mode], me: usize, modes: &[Mode]) -> Model {
-    if let Some(&found) = modes.iter().find(|mode| !friends.contains(mode)) {
+pub(super) fn model(asked: Mode, same_kind: &[Mode], me: usize, modes: &[Mode]) -> Model {
+    if let Some(&found) = modes.iter().find(|mode| !same_kind.contains(mode)) {
         return Model::Mismatch(found);
     }
     let ahead: Vec<usize> = (0..me).filter(|&other| exclude(asked, modes[other])).collect();

@@ -1,10 +1,13 @@
-//! What a new session tells about the service: the timeout that it grants, and how long its answers take.
+//! What a session tells about the service: the timeout that it grants, and how long its answers take.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Extent, Finding, Freshness, QueueName, Result, Session, SessionTimeout, Severity};
+use lockkeeper_core::{Finding, SessionTimeout, Severity};
+use lockkeeper_zk_proto::message::Request;
+
+use crate::error::ClientError;
+use crate::link::Link;
 
 /// How many round trips are measured: the slowest of a few shows whether the timeout is far too short.
 const ROUND_TRIPS: usize = 8;
@@ -13,37 +16,39 @@ const ROUND_TRIPS: usize = 8;
 /// if two of them are lost.
 const ROUND_TRIPS_MIN: u32 = 4;
 
-/// Examines the service with a session of this look alone.
-pub(super) async fn examine(session: &dyn Session, clock: &Arc<dyn Clock>) -> Result<Vec<Finding>> {
-    let absent = QueueName::new("lockkeeper-examine")?;
+/// Measures the slowest of a few round trips to the leader.
+pub(super) async fn slowest_round_trip(link: &Arc<Link>) -> Result<Duration, ClientError> {
+    let clock = link.clock().clone();
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUND_TRIPS {
         let start = clock.now();
-        session.view(&absent, Freshness::Latest, Extent::Around(None)).await?;
+        link.call(&Request::Sync { path: "/".to_owned() }, "/").response().await?;
         slowest = slowest.max(clock.now().saturating_duration_since(start));
     }
-    Ok(session.timeout().map(|timeout| judge(timeout, slowest)).unwrap_or_default())
+    Ok(slowest)
 }
 
-/// Judges what was measured.
-fn judge(timeout: SessionTimeout, slowest: Duration) -> Vec<Finding> {
+/// Judges the timeout that was granted.
+pub(super) fn examine_timeout(timeout: SessionTimeout) -> Option<Finding> {
     let SessionTimeout { asked, granted } = timeout;
-    let mut findings = Vec::new();
-    if timeout.is_clipped() {
-        findings.push(Finding::new(
+    timeout.is_clipped().then(|| {
+        Finding::new(
             Severity::Warning,
             format!("the server grants a session timeout of {granted:?} instead of {asked:?}"),
             format!("set session_timeout={granted:?}, or the server's minSessionTimeout and maxSessionTimeout"),
-        ));
-    }
-    if granted < slowest * ROUND_TRIPS_MIN {
-        findings.push(Finding::new(
+        )
+    })
+}
+
+/// Judges a session's timeout by how long answers take.
+pub(super) fn examine_answers(granted: Duration, slowest: Duration) -> Option<Finding> {
+    (granted < slowest * ROUND_TRIPS_MIN).then(|| {
+        Finding::new(
             Severity::Warning,
             format!("a round trip took {slowest:?}, and the session timeout is {granted:?}"),
             "set a longer session_timeout, or sessions end while nothing is wrong",
-        ));
-    }
-    findings
+        )
+    })
 }
 
 #[cfg(test)]
@@ -52,7 +57,9 @@ mod tests {
 
     fn what(asked_s: u64, granted_s: u64, slowest_ms: u64) -> Vec<String> {
         let [asked, granted] = [asked_s, granted_s].map(Duration::from_secs);
-        let findings = judge(SessionTimeout { asked, granted }, Duration::from_millis(slowest_ms));
+        let clipped = examine_timeout(SessionTimeout { asked, granted });
+        let findings: Vec<_> =
+            clipped.into_iter().chain(examine_answers(granted, Duration::from_millis(slowest_ms))).collect();
         assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
         findings.into_iter().map(|finding| finding.what).collect()
     }

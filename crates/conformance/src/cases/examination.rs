@@ -1,0 +1,71 @@
+//! Examinations of a service: they leave nothing, harm no lock, and tell every keeper the same.
+
+use lockkeeper_core::{Backend, Finding, Modes, Scrutiny, Severity};
+use lockkeeper_recipes::Event;
+
+use crate::case::Case;
+use crate::fixture::Fixture;
+use crate::party::{Party, granted, release};
+use crate::waiting::soon;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("an examination of a service in order finds no error and leaves nothing", in_order),
+        Case::new("an examination beside a holder and a waiter harms neither", harms_no_lock).uses(Modes::MUTEX),
+        Case::new("a keeper is told once what matters most of what an examination finds", told_once).uses(Modes::MUTEX),
+    ]
+}
+
+async fn in_order(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let findings = soon("the findings", ann.keeper.examine()).await.expect("the service can be reached");
+    assert!(findings.iter().all(|finding| finding.severity < Severity::Error), "{findings:?}");
+    assert!(soon("the names", ann.keeper.queues("")).await.expect("the queues are named").is_empty());
+}
+
+async fn harms_no_lock(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let held = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    for party in [&ann, &bob] {
+        for scrutiny in [Scrutiny::Brief, Scrutiny::Full] {
+            soon("the findings", party.tap.examine(scrutiny)).await.expect("the service can be reached");
+        }
+    }
+    assert!(held.hold().is_held() && !waiting.is_finished());
+    assert_eq!(ann.contenders("door").await, 2);
+    let names = soon("the names", bob.keeper.queues("")).await.expect("the queues are named");
+    assert_eq!(names.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["door"]);
+    release(held).await;
+    release(granted(waiting).await).await;
+}
+
+async fn told_once(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let matters = |findings: Vec<Finding>| -> Vec<Finding> {
+        findings.into_iter().filter(|finding| finding.severity >= Severity::Warning).collect()
+    };
+    // A brief examination of a session that lives looks at that session.
+    release(bob.lock("door").await).await;
+    let brief = matters(soon("the findings", bob.tap.examine(Scrutiny::Brief)).await.expect("it can be reached"));
+    let full = matters(soon("the findings", bob.tap.examine(Scrutiny::Full)).await.expect("it can be reached"));
+    assert!(brief.iter().all(|finding| full.contains(finding)), "{brief:?} is more than {full:?}");
+
+    for _ in 0..2 {
+        release(ann.lock("door").await).await;
+    }
+    let is_told = |event: &Event| matches!(event, Event::Weakened { .. });
+    let Some(worst) = brief.iter().map(|finding| finding.severity).max() else {
+        assert_eq!(ann.journal.count(is_told), 0);
+        return;
+    };
+    ann.journal.until_count("what is wrong with the service", 1, is_told).await;
+    release(ann.lock("door").await).await;
+    assert_eq!(ann.journal.count(is_told), 1);
+    for event in ann.journal.events() {
+        if let Event::Weakened { service, finding } = event {
+            assert_eq!((service, finding.severity), (ann.keeper.service(), worst));
+            assert!(brief.contains(&finding), "{finding:?} is not of {brief:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Judges what the servers say of themselves: whether they are one ensemble, whether it survives a loss, and whether
+//! the tick is the one that holds are believed by. Pure.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Exclusion, Finding, Severity};
+
+use super::words::{Report, Said};
+
+/// What is known of the service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    /// What each server of the URL says.
+    pub(super) said: &'a [(String, Said)],
+    /// How many servers of the ensemble vote by its configuration, if it tells.
+    pub(super) voters: Option<usize>,
+    /// The tick that the URL names.
+    pub(super) tick: Option<Duration>,
+    /// The session timeout that was granted.
+    pub(super) granted: Duration,
+}
+
+/// Judges all of it.
+pub(super) fn judge(known: Known<'_>) -> Vec<Finding> {
+    let reports: Vec<(&str, &Report)> = known.said.iter().filter_map(reported).collect();
+    let mut findings = Vec::new();
+    findings.extend(known.said.iter().filter_map(|(server, said)| judge_server(server, said)));
+    findings.extend(judge_unity(&reports));
+    findings.extend(judge_size(known.said.len(), known.voters, &reports));
+    findings.extend(judge_tick(known, &reports));
+    findings.extend(silent_of_tick(&reports));
+    findings
+}
+
+fn reported((server, said): &(String, Said)) -> Option<(&str, &Report)> {
+    match said {
+        Said::Itself(report) => Some((server, report)),
+        _ => None,
+    }
+}
+
+fn judge_server(server: &str, said: &Said) -> Option<Finding> {
+    Some(match said {
+        Said::Unreachable(why) => Finding::new(
+            Severity::Warning,
+            format!("{server} cannot be reached: {why}"),
+            "start it, or take it out of the URL",
+        ),
+        Said::NotServing => Finding::new(
+            Severity::Warning,
+            format!("{server} serves no clients: it belongs to no quorum"),
+            "see its log; a quorum is more than half of the servers",
+        ),
+        Said::Nothing => Finding::new(
+            Severity::Note,
+            format!("{server} does not answer `srvr`, so its version and its role are not known"),
+            "set 4lw.commands.whitelist=srvr,conf in the server's configuration",
+        ),
+        Said::Itself(Report { version, mode, tick }) => {
+            let tick = tick.map(|tick| format!(", with a tick of {tick:?}")).unwrap_or_default();
+            Finding::note(format!("{server} runs ZooKeeper {version} ({mode}){tick}"))
+        }
+    })
+}
+
+/// Servers that do not follow one leader grant one lock several times.
+fn judge_unity(reports: &[(&str, &Report)]) -> Option<Finding> {
+    let of_mode = |mode: &str| -> Vec<&str> {
+        reports.iter().filter(|(_, report)| report.mode == mode).map(|(server, _)| *server).collect()
+    };
+    let (alone, leaders) = (of_mode("standalone"), of_mode("leader"));
+    let what = if !alone.is_empty() && reports.len() > 1 {
+        format!("{} stands alone, and the URL names others: they grant one lock several times", alone.join(", "))
+    } else if leaders.len() > 1 {
+        format!("{} lead separate ensembles: they grant one lock several times", leaders.join(" and "))
+    } else {
+        return None;
+    };
+    let cure = "name the servers of one ensemble in the URL; their configurations list all of them (server.N=…)";
+    Some(Finding::new(Severity::Error, what, cure).leaving(Exclusion::BestEffort))
+}
+
+/// Whether locks go on when a server is lost.
+fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &Report)]) -> Option<Finding> {
+    let stands_alone = reports.iter().any(|(_, report)| report.mode == "standalone");
+    match voters {
+        _ if stands_alone => Some(Finding::new(
+            Severity::Note,
+            "the service is one server that stands alone; while it is down, no lock can be had",
+            "use an ensemble of three servers, or five",
+        )),
+        Some(2) => Some(Finding::new(
+            Severity::Warning,
+            "the ensemble has two servers; while either is down, no lock can be had",
+            "use three servers",
+        )),
+        Some(voters) if voters > 2 && named == 1 => Some(Finding::new(
+            Severity::Warning,
+            format!("the URL names one server of an ensemble of {voters}: without it no lock can be had"),
+            "name all servers in the URL",
+        )),
+        Some(voters) if voters > 2 && voters % 2 == 0 => Some(Finding::new(
+            Severity::Note,
+            format!("an ensemble of {voters} servers survives no more losses than one of {}", voters - 1),
+            "use an odd number of servers",
+        )),
+        _ => None,
+    }
+}
+
+/// A holder believes itself by the tick: a greater one than it knows makes it believe too long.
+fn judge_tick(known: Known<'_>, reports: &[(&str, &Report)]) -> Option<Finding> {
+    let (server, tick) =
+        reports.iter().filter_map(|(server, report)| Some((*server, report.tick?))).max_by_key(|(_, tick)| *tick)?;
+    let believed = known.tick.unwrap_or(known.granted / 2);
+    let what = match known.tick {
+        Some(believed) if believed < tick => {
+            format!("the URL says tick={believed:?}, and the tick of {server} is {tick:?}")
+        }
+        None if believed < tick => {
+            format!(
+                "half of the session timeout, {believed:?}, stands for the tick, and the tick of {server} is {tick:?}"
+            )
+        }
+        None if believed > tick => {
+            let what = format!("the tick of {server} is {tick:?}, and half of the session timeout stands for it");
+            let cure = format!("put tick={tick:?} into the URL, and holds are believed for longer");
+            return Some(Finding::new(Severity::Note, what, cure));
+        }
+        _ => return None,
+    };
+    let what = format!("{what}: holders may believe themselves for too long");
+    Some(Finding::new(Severity::Error, what, format!("put tick={tick:?} into the URL")).leaving(Exclusion::BestEffort))
+}
+
+/// What is not known of the tick, where a server answers other words.
+fn silent_of_tick(reports: &[(&str, &Report)]) -> Option<Finding> {
+    let (server, _) = reports.iter().find(|(_, report)| report.tick.is_none())?;
+    Some(Finding::new(
+        Severity::Note,
+        format!("{server} does not answer `conf`, so its tick is not known"),
+        "set 4lw.commands.whitelist=srvr,conf in the server's configuration",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_secs(2);
+
+    fn server(name: &str, mode: &str) -> (String, Said) {
+        let report = Report { version: "3.8.0".to_owned(), mode: mode.to_owned(), tick: Some(TICK) };
+        (name.to_owned(), Said::Itself(report))
+    }
+
+    fn found(said: &[(String, Said)], voters: Option<usize>, tick: Option<Duration>, granted_s: u64) -> Vec<Finding> {
+        let mut found = judge(Known { said, voters, tick, granted: Duration::from_secs(granted_s) });
+        // That it runs, and what.
+        found.retain(|finding| !finding.what.contains(" runs ZooKeeper 3.8.0 ("));
+        found
+    }
+
+    fn only(found: &[Finding]) -> (Severity, Option<Exclusion>, &str) {
+        let [finding] = found else { panic!("{found:?}") };
+        (finding.severity, finding.leaves, &finding.what)
+    }
+
+    #[test]
+    fn an_ensemble_in_order_has_nothing_but_what_it_runs() {
+        let three = [server("a", "follower"), server("b", "leader"), server("c", "follower")];
+        assert_eq!(found(&three, Some(3), Some(TICK), 20), []);
+    }
+
+    #[test]
+    fn servers_that_are_not_one_service_are_an_error_that_takes_the_exclusion() {
+        for said in [[server("a", "standalone"), server("b", "leader")], [server("a", "leader"), server("b", "leader")]]
+        {
+            let found = found(&said, None, Some(TICK), 20);
+            assert_eq!((found[0].severity, found[0].leaves), (Severity::Error, Some(Exclusion::BestEffort)));
+            assert!(found[0].what.contains("one lock several times"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_that_one_loss_stops_is_found() {
+        let alone = [server("a", "standalone")];
+        let one = [server("a", "leader")];
+        for (said, voters, severity, word) in [
+            (&alone[..], None, Severity::Note, "stands alone"),
+            (&one[..], Some(2), Severity::Warning, "two servers"),
+            (&one[..], Some(3), Severity::Warning, "one server of an ensemble of 3"),
+            (&[server("a", "leader"), server("b", "follower")], Some(4), Severity::Note, "no more losses"),
+        ] {
+            let found = found(said, voters, Some(TICK), 20);
+            let (told, leaves, what) = only(&found);
+            assert!((told, leaves) == (severity, None) && what.contains(word), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_tick_that_is_greater_than_the_one_that_is_believed_takes_the_exclusion() {
+        let said = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
+        let tick =
+            |tick_ms: Option<u64>, granted_s| found(&said, Some(3), tick_ms.map(Duration::from_millis), granted_s);
+        assert_eq!(only(&tick(Some(500), 20)).1, Some(Exclusion::BestEffort));
+        assert_eq!(only(&tick(None, 3)).1, Some(Exclusion::BestEffort));
+        assert_eq!(only(&tick(None, 20)).0, Severity::Note);
+        assert_eq!(tick(Some(2_000), 3), []);
+        assert_eq!(tick(Some(3_000), 20), []);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_asked_is_told_with_the_cure() {
+        let said = [
+            ("a".to_owned(), Said::Nothing),
+            ("b".to_owned(), Said::NotServing),
+            ("c".to_owned(), Said::Unreachable("Connection refused".to_owned())),
+        ];
+        let found = found(&said, Some(3), None, 20);
+        let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Note, Severity::Warning, Severity::Warning]);
+        assert!(found[0].cure.contains("4lw.commands.whitelist") && found[2].what.contains("refused"), "{found:?}");
+    }
+}

@@ -1,0 +1,15 @@
+//! What a look at the service finds that its users should know.
+//!
+//! - `session`: what a session tells: its timeout, and how long answers take;
+//! - `rights`: whether this user can make what locks are made of, tried without leaving anything;
+//! - `words`: what the servers say of themselves where they answer four-letter words;
+//! - `ensemble`: judges that: who leads whom, and the tick;
+//! - `whole`: all of it, for an operator.
+
+mod ensemble;
+mod rights;
+mod session;
+mod whole;
+mod words;
+
+pub(super) use whole::{Examination, examine};
