@@ -1,7 +1,8 @@
-//! Test support that is never shipped: real ZooKeeper servers, real Curator and kazoo, and what can go wrong between
-//! them.
+//! Test support that is never shipped: real ZooKeeper and etcd servers, real Curator and kazoo, and what can go wrong
+//! between them.
 //!
-//! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it.
+//! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
+//!   as a cluster.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
@@ -19,6 +20,7 @@ mod error;
 mod scratch;
 mod target;
 
+pub mod etcd;
 pub mod figures;
 pub mod long;
 pub mod namespaces;

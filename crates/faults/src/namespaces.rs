@@ -7,9 +7,11 @@
 //! ```
 //! Clients stay in the namespace of the test process and have a link to each server; servers talk to each other over
 //! the bridge only. Cutting takes a server's port off the bridge: packets vanish, no connection is reset, and the
-//! clients' links are untouched. Needs root and Linux. Starting servers in it is [`Ensemble::start_in`]'s.
+//! clients' links are untouched. Needs root and Linux. Starting servers in it is left to [`Ensemble::start_in`]
+//! and [`Cluster::start_in`].
 //!
 //! [`Ensemble::start_in`]: crate::zookeeper::Ensemble::start_in
+//! [`Cluster::start_in`]: crate::etcd::Cluster::start_in
 
 use std::net::Ipv4Addr;
 use std::process::Command;

@@ -12,6 +12,9 @@ const FOLDERS_MAX: u32 = 1_000;
 
 const KIND: &str = "folder";
 
+/// Linux keeps a file system in memory here.
+const MEMORY: &str = "/dev/shm";
+
 /// A folder that is removed when this is dropped, and by the next run if this process is killed.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -20,8 +23,18 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes an empty folder; the first call of a process also sweeps what killed runs left.
+    /// Makes an empty folder on the disk; the first call of a process also sweeps what killed runs left.
     pub(crate) fn new() -> Result<Self> {
+        Self::made_at(on_disk)
+    }
+
+    /// Makes an empty folder whose files stay in memory, where the machine has room for that. A process that is killed
+    /// loses nothing of them either way; but no write waits there for what others write to the disk.
+    pub(crate) fn in_memory() -> Result<Self> {
+        Self::made_at(|number| in_memory(number).or_else(|| on_disk(number)))
+    }
+
+    fn made_at(path_of: impl Fn(u32) -> Option<PathBuf>) -> Result<Self> {
         static SWEPT: Once = Once::new();
         SWEPT.call_once(sweep);
         let claim = Claim::first_free(KIND, 0..FOLDERS_MAX, 0, |_| true)?;
@@ -47,16 +60,21 @@ impl Drop for Scratch {
 /// Removes the folders whose numbers are no longer claimed.
 fn sweep() {
     for number in 0..FOLDERS_MAX {
-        if let Some(path) = path_of(number).filter(|path| path.exists())
-            && let Some(_claim) = Claim::take(KIND, number)
-        {
-            let _ = fs::remove_dir_all(path);
+        for path in [on_disk(number), in_memory(number)].into_iter().flatten().filter(|path| path.exists()) {
+            if let Some(_claim) = Claim::take(KIND, number) {
+                let _ = fs::remove_dir_all(path);
+            }
         }
     }
 }
 
-fn path_of(number: u32) -> Option<PathBuf> {
+fn on_disk(number: u32) -> Option<PathBuf> {
     Some(claim::folder()?.join(format!("scratch-{number}.d")))
+}
+
+fn in_memory(number: u32) -> Option<PathBuf> {
+    let memory = Path::new(MEMORY);
+    memory.is_dir().then(|| memory.join(format!("lockkeeper-faults-{}-{number}.d", rustix::process::getuid().as_raw())))
 }
 
 #[cfg(test)]
@@ -65,12 +83,14 @@ mod tests {
 
     #[test]
     fn a_folder_starts_empty_and_is_gone_afterwards() {
-        let scratch = Scratch::new().expect("a folder");
-        let path = scratch.path().to_owned();
-        fs::write(path.join("left"), "over").expect("writable");
-        let other = Scratch::new().expect("a second folder");
-        assert_ne!(other.path(), path);
-        drop(scratch);
-        assert!(!path.exists());
+        for make in [Scratch::new, Scratch::in_memory] {
+            let scratch = make().expect("a folder");
+            let path = scratch.path().to_owned();
+            fs::write(path.join("left"), "over").expect("writable");
+            let other = make().expect("a second folder");
+            assert_ne!(other.path(), path);
+            drop(scratch);
+            assert!(!path.exists());
+        }
     }
 }

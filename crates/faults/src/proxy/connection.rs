@@ -18,7 +18,7 @@ use tokio::time::{self, Instant};
 use super::conversation::Conversation;
 use super::frames::{LENGTH_BYTES, Piece, Splitter};
 use super::record::{Direction, Fate, FrameRecord};
-use super::state::{AfterDrop, Flow, Plan, Shared};
+use super::state::{AfterDrop, Flow, Plan, Protocol, Shared};
 
 /// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip
 /// fills. Beyond it the reader stops reading, as a full network would.
@@ -182,7 +182,10 @@ impl Connection {
         parcels: mpsc::Sender<Parcel>,
     ) -> Result<(), Ending> {
         let mut bytes = vec![0; READ_BYTES];
-        let mut splitter = Splitter::default();
+        let mut splitter = match self.shared.protocol {
+            Protocol::ZooKeeper => Splitter::default(),
+            Protocol::Other => Splitter::of_bytes(),
+        };
         let mut due = Instant::now();
         loop {
             let length = source.read(&mut bytes).await.map_err(reset)?;

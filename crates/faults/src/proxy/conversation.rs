@@ -100,7 +100,7 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::AfterDrop;
+    use super::super::state::{AfterDrop, Protocol};
     use super::*;
 
     fn frame(numbers: &[i32]) -> Vec<u8> {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn connected() -> (Conversation, Shared) {
-        let shared = Shared::new(([127, 0, 0, 1], 1).into());
+        let shared = Shared::new(([127, 0, 0, 1], 1).into(), Protocol::ZooKeeper);
         let mut conversation = Conversation::default();
         assert_eq!(conversation.request(&frame(&[0, 0]), &shared).operation, Operation::CONNECT);
         assert_eq!(conversation.reply(&frame(&[0, 0]), &shared).operation, Operation::CONNECT);

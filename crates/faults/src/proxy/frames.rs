@@ -101,6 +101,11 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
+    /// Splits a stream of another protocol: its bytes are passed on as they come.
+    pub(super) fn of_bytes() -> Self {
+        Self { raw: true, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }

@@ -15,7 +15,7 @@ use tokio::time;
 use super::accept::accept;
 use super::frames::Operation;
 use super::record::{Direction, FrameRecord};
-use super::state::{AfterDrop, Flow, Shared};
+use super::state::{AfterDrop, Flow, Protocol, Shared};
 use crate::ports::ReservedPort;
 use crate::{Error, Result};
 
@@ -50,10 +50,24 @@ impl Proxy {
     ///
     /// No port is free.
     pub async fn start(target: SocketAddr) -> Result<Self> {
+        Self::start_for(target, Protocol::ZooKeeper).await
+    }
+
+    /// Starts a proxy in front of a server that does not speak ZooKeeper's protocol: it counts nothing, and loses no
+    /// single reply.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub async fn of_bytes(target: SocketAddr) -> Result<Self> {
+        Self::start_for(target, Protocol::Other).await
+    }
+
+    async fn start_for(target: SocketAddr, protocol: Protocol) -> Result<Self> {
         let port = ReservedPort::take()?;
         let address = port.address();
         let listener = TcpListener::bind(address).await.map_err(Error::io(address))?;
-        let shared = Arc::new(Shared::new(target));
+        let shared = Arc::new(Shared::new(target, protocol));
         let (listens, listening) = watch::channel(true);
         let accepting = tokio::spawn(accept(listener, address, Arc::clone(&shared), listens));
         Ok(Self { address, shared, listening, accepting, _port: port })

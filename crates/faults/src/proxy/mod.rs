@@ -1,4 +1,4 @@
-//! A TCP proxy on loopback between ZooKeeper clients and one server, that delays, swallows, cuts and counts.
+//! A TCP proxy on loopback between clients and one server, that delays, swallows, cuts and, for ZooKeeper, counts.
 //!
 //! - [`Proxy`] is the handle: behaviour is changed at run time, for connections under way too.
 //! - [`Operation`], [`FrameRecord`]: what passed, per operation and direction, with its time.

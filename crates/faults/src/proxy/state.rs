@@ -23,6 +23,14 @@ pub enum Flow {
     Swallow,
 }
 
+/// What the connections speak.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Protocol {
+    ZooKeeper,
+    /// Anything else: bytes are passed on as they come, and not counted.
+    Other,
+}
+
 /// What happens on a connection after a reply was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AfterDrop {
@@ -70,15 +78,17 @@ pub(super) struct Armed {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) target: SocketAddr,
+    pub(super) protocol: Protocol,
     plan: watch::Sender<Plan>,
     armed: Mutex<VecDeque<Armed>>,
     record: Mutex<Record>,
 }
 
 impl Shared {
-    pub(super) fn new(target: SocketAddr) -> Self {
+    pub(super) fn new(target: SocketAddr, protocol: Protocol) -> Self {
         Self {
             target,
+            protocol,
             plan: watch::Sender::new(Plan::transparent()),
             armed: Mutex::default(),
             record: Mutex::new(Record::new()),

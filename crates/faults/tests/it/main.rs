@@ -1,5 +1,6 @@
 //! The harness against the real things: servers, and the peers' clients on them.
 
+mod etcd;
 mod peers;
 #[path = "../raw/mod.rs"]
 mod raw;

@@ -1,0 +1,35 @@
+//! Real etcd: one server alone, or a cluster; Debian's, or 3.5.1 from PyPI.
+//!
+//! - [`Release`]: which etcd.
+//! - [`Server`]: kill, stop, restart, pause, wipe, save and restore a snapshot.
+//! - [`Server::ask`]: asks it in JSON, as an operator would, past every client under test.
+//! - [`Cluster`]: several of them, and who leads.
+//!
+//! Servers listen on loopback (or inside a [network](crate::namespaces)), keep their data in a temporary folder, and
+//! die with the test.
+
+mod asking;
+mod authority;
+mod cluster;
+mod release;
+mod server;
+mod setup;
+mod snapshot;
+
+pub use authority::Authority;
+pub use cluster::Cluster;
+pub use release::Release;
+pub use server::Server;
+pub use setup::Papers;
+
+use crate::{Availability, process};
+
+/// Whether Debian's servers can be started here.
+pub fn availability() -> Availability {
+    availability_of(Release::Debian)
+}
+
+/// Whether servers of a release can be started here.
+pub fn availability_of(release: Release) -> Availability {
+    process::availability().and(|| release.availability())
+}
