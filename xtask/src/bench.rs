@@ -37,6 +37,8 @@ enum What {
     Server,
     /// An uncontended lock on ZooKeeper beside a bare socket and beside Curator.
     Lock,
+    /// An uncontended lock on etcd beside the calls of `clientv3/concurrency` and of `etcdctl lock`.
+    Etcd,
 }
 
 /// Measures, prints, and fails if a budget is not met.
@@ -49,6 +51,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             What::File => run_example("lockkeeper-file", "bare_calls"),
             What::Server => run_example("lockkeeper-zk-server", "server_load"),
             What::Lock => run_example("lockkeeper-zookeeper", "lock_speed"),
+            What::Etcd => run_example("lockkeeper-etcd", "etcd_lock_speed"),
         };
         if let Err(why) = outcome {
             eprintln!("bench: {why}");

@@ -26,6 +26,7 @@ const BY_ZOOKEEPER_CLIENT: &str = "tests only: zookeeper-client has the older on
 /// The crates that may be there more than once. Another one fails, and a test finds entries that are no longer true.
 const TWICE: &[Twice] = &[
     Twice { name: "ahash", series: &["0.7", "0.8"], why: BY_ZOOKEEPER_CLIENT },
+    Twice { name: "base64", series: &["0.22", "0.23"], why: "tonic, which speaks to etcd, has the older one" },
     Twice { name: "getrandom", series: &["0.2", "0.4"], why: "ring, which rustls uses, has the older one" },
     Twice { name: "hashbrown", series: &["0.12", "0.14", "0.17"], why: BY_ZOOKEEPER_CLIENT },
     Twice { name: "heck", series: &["0.3", "0.5"], why: BY_ZOOKEEPER_CLIENT },

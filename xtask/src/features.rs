@@ -97,9 +97,7 @@ mod tests {
     fn the_facade_and_its_services_are_found_in_this_workspace() {
         let tests = tests(&metadata().expect("cargo metadata reads the workspace"));
         let ends = |with: &str| tests.iter().any(|test| test.contains(with));
-        assert!(
-            tests.len() >= 3 && ends("features --lib") && ends("file --lib") && ends("zookeeper --lib"),
-            "{tests:?}"
-        );
+        let has_all = ["features --lib", "etcd --lib", "file --lib", "zookeeper --lib"].into_iter().all(ends);
+        assert!(tests.len() >= 4 && has_all, "{tests:?}");
     }
 }

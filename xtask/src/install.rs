@@ -5,9 +5,11 @@
 //! reported with its cure, and a test that lacks its programs skips itself and says so. Only Debian's apt-get is
 //! supported.
 
-use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::{env, io};
 
 use crate::{oldest, python};
 
@@ -35,8 +37,15 @@ struct Need {
     signs: &'static [&'static str],
 }
 
-/// All that the tests use beyond Rust. None of these packages brings a daemon. If one is added that does, it must be
-/// kept from starting it, since the tests start their own on free ports.
+/// The packages that bring a daemon, and its unit. The tests start their own servers on free ports, so one that is
+/// installed here is neither started nor left enabled.
+const DAEMONS: &[(&str, &str)] = &[("etcd-server", "etcd.service")];
+
+/// What `invoke-rc.d` asks whether it may start a daemon; it is there only while packages are installed, unless the
+/// machine has one.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// All that the tests use beyond Rust.
 const NEEDS: &[Need] = &[
     Need {
         package: "util-linux",
@@ -64,9 +73,11 @@ const NEEDS: &[Need] = &[
     },
     Need {
         package: "python3-pip",
-        why: "to install kazoo and its own tests in the target directory",
+        why: "to install kazoo, its own tests and a newer etcd in the target directory",
         signs: &["python3", "pip3"],
     },
+    Need { package: "etcd-server", why: "etcd, started by the tests themselves", signs: &["etcd"] },
+    Need { package: "etcd-client", why: "etcdctl, to operate etcd with", signs: &["etcdctl"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",
@@ -103,7 +114,7 @@ fn set_up_system(wish: Wish) -> Vec<LeftOut> {
     if let Some(why) = obstacle(wish, is_root, has_apt_get, &packages) {
         return vec![LeftOut { what: packages.join(", "), why }];
     }
-    let failure = apt_install(&packages).err();
+    let failure = without_daemons(&packages, || apt_install(&packages)).err();
     missing.iter().filter_map(|need| need.left_out_after(failure.as_deref())).collect()
 }
 
@@ -119,6 +130,30 @@ fn obstacle(wish: Wish, is_root: bool, has_apt_get: bool, packages: &[&str]) -> 
         (Wish::Install, false) => Some(format!("installing needs root; as root: {command}")),
         (Wish::Install, true) => None,
     }
+}
+
+/// Installs packages so that no daemon of theirs starts, now or when the machine starts the next time.
+fn without_daemons<T>(packages: &[&str], install: impl FnOnce() -> T) -> T {
+    let is_ours = !Path::new(POLICY).exists() && forbid_daemons().is_ok();
+    let installed = install();
+    if is_ours {
+        // What is left forbids daemons to packages that are installed later; the next run cannot tell whose it is.
+        if let Err(error) = fs::remove_file(POLICY) {
+            println!("remove {POLICY}, which lets no package start a daemon: {error}");
+        }
+    }
+    if is_there("systemctl") {
+        for (_, unit) in DAEMONS.iter().filter(|(package, _)| packages.contains(package)) {
+            // One that is not there needs no more.
+            let _ = Command::new("systemctl").args(["--quiet", "disable", unit]).stderr(Stdio::null()).status();
+        }
+    }
+    installed
+}
+
+fn forbid_daemons() -> io::Result<()> {
+    fs::write(POLICY, "#!/bin/sh\nexit 101\n")?;
+    fs::set_permissions(POLICY, Permissions::from_mode(0o755))
 }
 
 /// Installs all packages at once; if that fails, one by one, so that a missing one does not keep the others away.

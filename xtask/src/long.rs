@@ -17,12 +17,24 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "differential", krate: "zk-server" },
     LongTest { name: "leftovers", krate: "cli" },
     LongTest { name: "endings", krate: "zookeeper" },
+    LongTest { name: "late_joins", krate: "etcd" },
+    LongTest { name: "etcdctl", krate: "etcd" },
+    LongTest { name: "waits", krate: "etcd" },
+    LongTest { name: "conformance_distro", krate: "etcd" },
+    LongTest { name: "crowd", krate: "etcd" },
     LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },
+    LongTest { name: "faults", krate: "etcd" },
     LongTest { name: "kill_stress", krate: "cli" },
 ];
+
+/// The stages of the long run: each name once, since binaries of one name are run together, where it comes last.
+pub(crate) fn stages() -> impl Iterator<Item = &'static str> {
+    let is_last = |&(at, test): &(usize, &LongTest)| !TESTS[at + 1..].iter().any(|later| later.name == test.name);
+    TESTS.iter().enumerate().filter(is_last).map(|(_, test)| test.name)
+}
 
 #[cfg(test)]
 mod tests {

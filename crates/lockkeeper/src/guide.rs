@@ -10,7 +10,8 @@
 //! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
 //! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
 //! | [`moving`] | from Curator, kazoo or flock |
-//! | [`choosing_a_service`] | files or ZooKeeper, by case |
+//! | [`choosing_a_service`] | files, ZooKeeper or etcd, by case |
+//! | [`etcd`] | versions of etcd, least rights to copy, restoring a snapshot |
 //! | [`zookeeper`] | how to run an ensemble for locks, and what happens when it fails |
 //! | [`peers`] | a comparison with other libraries |
 
@@ -40,6 +41,9 @@ pub mod moving {}
 
 #[doc = include_str!("../guide/choosing-a-service.md")]
 pub mod choosing_a_service {}
+
+#[doc = include_str!("../guide/etcd.md")]
+pub mod etcd {}
 
 #[doc = include_str!("../guide/zookeeper.md")]
 pub mod zookeeper {}

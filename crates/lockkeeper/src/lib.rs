@@ -45,7 +45,7 @@
 //! | --- | --- |
 //! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: while a runtime ends, the session's task writes what is queued, and the end of the session, without waiting for an answer |
 //! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
-//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper when the session's timeout is over |
+//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper and etcd when the session's timeout is over |
 //!
 //! What ends only with the process cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A
 //! guard that is dropped after its runtime has ended is given up with the session. In programs of threads the
@@ -89,6 +89,8 @@
 //! | `file:` | the same, in the default directory: `$LOCKKEEPER_DIR`; else `/var/lib/lockkeeper` for root and `.local/state/lockkeeper` in the home of other users, or `/var/tmp/lockkeeper-<uid>` without a home to write to | `file` (default) |
 //! | `zk://HOST[:PORT],…[/CHROOT]` | an Apache ZooKeeper ensemble, in one queue with Curator's or kazoo's locks | `zookeeper` (default) |
 //! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, give the trusted authorities and our certificate and key | `zookeeper` and `tls` |
+//! | `etcd://HOST[:PORT],…[/BASE]` | an etcd cluster | `etcd` |
+//! | `etcd+tls://HOST[:PORT],…[/BASE]` | the same over TLS, with the same keys as `zk+tls:` | `etcd` and `tls` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -109,7 +111,7 @@ pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken, Finding,
     Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Removal, Result,
-    Revocation, SafeUntil, ServiceUrl, SessionTimeout, Severity, StoppedHolder, Wait, parse_duration,
+    Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder, Wait, parse_duration,
     parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::retry;
@@ -202,9 +204,11 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
         "file" => file(&url),
         "memory" => memory_service(&url),
         "zk" | "zk+tls" => zookeeper(&url),
+        "etcd" | "etcd+tls" => etcd(&url),
         other => {
             let message = format!(
-                "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST` and `zk+tls://HOST`"
+                "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
+                 `etcd://HOST` and `etcd+tls://HOST`"
             );
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
@@ -257,6 +261,19 @@ fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
+#[cfg(feature = "etcd")]
+fn etcd(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    Ok(Keeper::builder(Arc::new(lockkeeper_etcd::EtcdBackend::open(url)?)))
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let scheme = url.scheme();
+    let features = if scheme == "etcd" { "feature `etcd`" } else { "features `etcd` and `tls`" };
+    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
+    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,6 +305,22 @@ mod tests {
         let error = connect("zk+tls://h1").unwrap_err();
         assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
         assert!(format!("{error:#}").contains("`tls`"), "{error}");
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    #[test]
+    fn etcd_that_is_not_compiled_in_names_its_feature() {
+        let error = connect("etcd://h1").unwrap_err();
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+        assert!(format!("{error:#}").contains("feature `etcd`"), "{error}");
+    }
+
+    #[cfg(feature = "etcd")]
+    #[test]
+    fn an_etcd_url_is_checked_when_the_service_is_opened() {
+        assert_eq!(connect("etcd://h1,h2/app").unwrap().capabilities().backend, "etcd");
+        let error = connect("etcd://h1?session_timeout=1s").unwrap_err();
+        assert!(format!("{error:#}").contains("session timeout"), "{error}");
     }
 
     #[cfg(all(feature = "zookeeper", feature = "tls"))]

@@ -84,7 +84,10 @@ impl Place {
             Anything => true,
         };
         let in_examples = imported.package == "lockkeeper" && RE_EXPORTED.contains(&self.package);
-        let in_tests = imported.layer < self.layer || IN_ALL_TESTS.contains(&imported.package) || in_examples;
+        // A crate that names itself turns on a feature for its tests.
+        let is_itself = imported.package == self.package;
+        let in_tests =
+            imported.layer < self.layer || IN_ALL_TESTS.contains(&imported.package) || in_examples || is_itself;
         listed || kind == DependencyKind::Development && in_tests
     }
 }

@@ -140,6 +140,12 @@ impl Keeper {
         self.user.call(async move { keeper.examine().await })
     }
 
+    /// Counts tokens anew, as [`lockkeeper::Keeper::renew_tokens`](crate::Keeper::renew_tokens) does.
+    pub fn renew_tokens(&self) -> Result<()> {
+        let keeper = self.user.keeper.clone();
+        self.user.call(async move { keeper.renew_tokens().await })
+    }
+
     /// Removes what killed processes have left, as [`lockkeeper::Keeper::tidy`](crate::Keeper::tidy) does.
     pub fn tidy(&self) -> Result<()> {
         let keeper = self.user.keeper.clone();

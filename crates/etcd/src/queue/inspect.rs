@@ -1,0 +1,110 @@
+//! Looks at queues without a session: who stands in them, and which locks have contenders.
+
+use std::collections::BTreeSet;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ContenderInfo, Part, QueueName};
+
+use crate::layout::{Layout, Stored};
+use crate::proto::{KeyValue, RangeRequest, Response, ResponseOp};
+use crate::queue::record::Record;
+use crate::rpc::{Connection, Failure, key_range, prefix_end, prefix_range, txn};
+use crate::session::{Epoch, header};
+
+/// How many contenders are read at once.
+const PAGE: i64 = 500;
+
+/// How many pages of one lock, or locks of one service, are read: a queue or a service of a million is a mistake.
+const PAGES_MAX: usize = 2_000;
+
+/// What a look is made over.
+pub(crate) struct Onlooking<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) layout: &'a Layout,
+    pub(crate) deadline: BootInstant,
+}
+
+/// Shows the contenders in all queues of a lock.
+pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
+    let first = RangeRequest { limit: PAGE, ..prefix_range(layout.lock(lock)) };
+    let request = txn(Vec::new(), vec![first.clone().into(), key_range(layout.offset()).into()], Vec::new());
+    let answer = connection.call(request, *deadline).await?;
+    let revision = header(&answer)?.revision;
+    let mut answers = answer.responses.into_iter();
+    let Some(ResponseOp { response: Some(Response::Range(mut page)) }) = answers.next() else {
+        return Err(Failure::unexpected());
+    };
+    let epoch = answers.next().and_then(Epoch::of);
+    let mut kvs = std::mem::take(&mut page.kvs);
+    for _ in 1..PAGES_MAX {
+        let Some(last) = kvs.last().filter(|_| page.more) else {
+            break;
+        };
+        let mut key = last.key.clone();
+        key.push(0);
+        page = connection.call(RangeRequest { key, revision, ..first.clone() }, *deadline).await?;
+        kvs.append(&mut page.kvs);
+    }
+    let mut shown: Vec<_> = kvs.iter().filter_map(|kv| Some((layout.read(lock, kv)?, kv))).collect();
+    let rank = |part: Part| match part {
+        Part::Line => 0,
+        Part::Permits => 1,
+        Part::Waiters => 2,
+    };
+    shown.sort_by_key(|((part, stored), _)| (rank(*part), stored.position, stored.id.clone()));
+    let first_token = epoch.map(|epoch| layout.first_token(epoch.offset));
+    Ok(shown.into_iter().map(|((_, stored), kv)| info(stored, kv, first_token)).collect())
+}
+
+fn info(stored: Stored, kv: &KeyValue, first_token: Option<u64>) -> ContenderInfo {
+    let mut info = ContenderInfo::new(stored.id, stored.mode);
+    info.ticket = stored.ticket;
+    info.token = first_token.and_then(|first| stored.position.token(first));
+    info.session = (kv.lease != 0).then(|| format!("{:x}", kv.lease));
+    // What another client has written there may be anything.
+    if let Some(record) = Record::read(&kv.value).filter(|_| stored.is_ours) {
+        record.describe(&mut info);
+    }
+    info
+}
+
+/// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names. It reads
+/// pages of keys, and passes over the rest of a lock's contenders where a page ends among them.
+pub(crate) async fn names(looking: &Onlooking<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
+    let range_end = prefix_end(&layout.queues(prefix));
+    // No key is empty.
+    let mut key = Some(layout.queues(prefix)).filter(|key| !key.is_empty()).unwrap_or_else(|| vec![0]);
+    let mut names = BTreeSet::new();
+    for _ in 0..PAGES_MAX {
+        let range_end = range_end.clone();
+        let request = RangeRequest { key, range_end, limit: PAGE, keys_only: true, ..RangeRequest::default() };
+        let page = connection.call(request, *deadline).await?;
+        let mut last = None;
+        for kv in &page.kvs {
+            let lock = layout.lock_of(kv);
+            if lock != last
+                && let Some(lock) = lock
+                && let Some(name) = name_of(looking, lock, &kv.key).await?
+            {
+                names.extend(Some(name).filter(|name| name.as_str().starts_with(prefix)));
+            }
+            last = lock;
+        }
+        match page.kvs.last().filter(|_| page.more) {
+            Some(kv) => key = layout.behind(&kv.key, last),
+            None => break,
+        }
+    }
+    Ok(names.into_iter().filter(|name| layout.refusal(name).is_none()).collect())
+}
+
+/// Reads the name of a lock, from one of its contenders if the key does not say it.
+async fn name_of(looking: &Onlooking<'_>, lock: &str, key: &[u8]) -> Result<Option<QueueName>, Failure> {
+    if let Some(name) = looking.layout.lock_name(lock) {
+        return Ok(Some(name));
+    }
+    let found = looking.connection.call(key_range(key), looking.deadline).await?.kvs.into_iter().next();
+    Ok(found.and_then(|kv| QueueName::new(&Record::read(&kv.value)?.lock?).ok()))
+}

@@ -1,0 +1,280 @@
+//! One attempt to join: the transaction, and what its answer says.
+
+use std::collections::BTreeMap;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Error, ErrorKind, Operation, QueueView};
+
+use super::{Join, Stored, Wanted, anchor_gone};
+use crate::layout::ticket_of;
+use crate::proto::{KeyValue, RangeRequest, RequestOp, Response, ResponseOp, TxnRequest};
+use crate::queue::around::Coverage;
+use crate::queue::tail::{SEGMENT_FULL, Tail};
+use crate::queue::view::{self, By};
+use crate::rpc::{Effect, Failure, FailureKind, absent, created_at, delete, group, key_range, modified_at, put, txn};
+use crate::session::{Epoch, Link, header};
+
+/// How many operations stand side by side in a transaction: a server takes 128, and some of them are looks.
+const SIDE_BY_SIDE_MAX: usize = 32;
+
+/// What became of one attempt.
+pub(super) enum Attempt {
+    Stored(Stored),
+    /// It was made with a stamp or an offset that had changed.
+    Resend,
+}
+
+/// Why an attempt brought nothing.
+pub(super) enum AttemptError {
+    Failed(Failure),
+    Refused(Error),
+}
+
+impl From<Failure> for AttemptError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// How much of the queue a join's own answer shows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Shows {
+    Whole,
+    /// All of it if it is short.
+    Short,
+    /// It is known to be long.
+    Nothing,
+}
+
+impl Join {
+    pub(super) async fn attempt(&self, link: &Link) -> Result<Attempt, AttemptError> {
+        let core = &self.inner.core;
+        let Some(stamp) = link.stamp else {
+            // The next connection may find room.
+            link.connection.shut();
+            return Err(Failure::new(FailureKind::NoSpace, Effect::None, "the service has no room").into());
+        };
+        let epoch = core.epoch();
+        let asked_at = core.clock.now();
+        let was_sent = self.progress.was_sent();
+        self.progress.note_sent();
+        let tail = self.tail();
+        let shows = self.shows();
+        let request = self.request(stamp, epoch, tail, shows, was_sent);
+        let answer = match core.ask(link, request, Operation::Join, self.deadline).await {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if failure.effect == Effect::None && !was_sent {
+                    self.progress.note_unsent();
+                }
+                return Err(AttemptError::Failed(failure));
+            }
+        };
+        let revision = header(&answer)?.revision;
+        let mut answers = answer.responses;
+        // Only an earlier attempt can have stored them if this one has not.
+        let looks = if answer.succeeded || was_sent { self.looks(shows).len() } else { 0 };
+        let at = answers.len().checked_sub(looks).ok_or_else(Failure::unexpected)?;
+        let shown = answers.split_off(at);
+        let view = self.seen(link, tail, &shown, asked_at)?;
+        let (first_token, placed_at) = (core.layout.first_token(epoch.offset), core.clock.now());
+        let stored = |created| {
+            Attempt::Stored(Stored { created, first_token, segment: tail.segment, view, placed_at, link: link.number })
+        };
+        if answer.succeeded {
+            self.note_filled(tail, answers.last());
+            return Ok(stored(revision));
+        }
+        let [own, session, offset, present_tail] = answers.try_into().map_err(|_| Failure::unexpected())?;
+        match found(&own)? {
+            Some(kv) if ticket_of(&kv.value) == Some(self.wanted[0].ticket) => return Ok(stored(kv.create_revision)),
+            Some(kv) => {
+                self.remove_leftover(link, kv).await?;
+                return Ok(Attempt::Resend);
+            }
+            None => {}
+        }
+        self.why_refused(
+            link,
+            epoch,
+            found(&session)?.map(|kv| kv.mod_revision),
+            offset,
+            (tail, Tail::of(&present_tail)?),
+        )
+    }
+
+    /// The tail that the entries join.
+    fn tail(&self) -> Tail {
+        self.progress.tail(|| match self.has_segments() {
+            true => self.inner.tails().known(&self.queue).tail,
+            false => Tail::default(),
+        })
+    }
+
+    fn has_segments(&self) -> bool {
+        self.inner.core.layout.has_segments(&self.queue)
+    }
+
+    /// How much of the queue is to be shown at once.
+    fn shows(&self) -> Shows {
+        if !self.has_segments()
+            || self.wanted.len() > 1
+            || self.wanted.iter().any(|wanted| wanted.name.mode.is_counted())
+        {
+            return Shows::Whole;
+        }
+        if self.inner.tails().known(&self.queue).is_long { Shows::Nothing } else { Shows::Short }
+    }
+
+    fn looks(&self, shows: Shows) -> Vec<RequestOp> {
+        let layout = &self.inner.core.layout;
+        match shows {
+            Shows::Whole => view::ranges(layout, &self.queue, By::Quorum, 0),
+            Shows::Short => view::ranges(layout, &self.queue, By::Quorum, view::SHORT_MAX),
+            Shows::Nothing => Vec::new(),
+        }
+    }
+
+    /// Reads what the looks show; `None` if that is not the whole queue.
+    fn seen(
+        &self,
+        link: &Link,
+        tail: Tail,
+        looks: &[ResponseOp],
+        asked_at: BootInstant,
+    ) -> Result<Option<QueueView>, Failure> {
+        if looks.is_empty() {
+            return Ok(None);
+        }
+        let shown = view::read(&self.inner.core.layout, &self.queue, link, looks)?;
+        if self.has_segments() {
+            self.inner.tails().note_length(&self.queue, shown.count > view::SHORT_MAX);
+            if tail.segment == 0 && shown.count >= SEGMENT_FULL {
+                self.inner.begin_segment(&self.queue, tail);
+            }
+        }
+        if shown.has_more {
+            return Ok(None);
+        }
+        self.inner.note_missing(&self.queue, &shown.view, &Coverage::ALL, asked_at);
+        Ok(Some(shown.view))
+    }
+
+    /// Has the next segment begun if the one that was joined is full: the answer counts it, unless the looks do.
+    fn note_filled(&self, tail: Tail, counted: Option<&ResponseOp>) {
+        if let Some(ResponseOp { response: Some(Response::Range(counted)) }) = counted
+            && counted.count >= SEGMENT_FULL
+        {
+            self.inner.begin_segment(&self.queue, tail);
+        }
+    }
+
+    /// Removes what has the name of the first entry and is none of ours any more: a contender that had left came back
+    /// with older data of the service.
+    async fn remove_leftover(&self, link: &Link, leftover: &KeyValue) -> Result<(), Failure> {
+        let is_it = modified_at(leftover.key.clone(), leftover.mod_revision);
+        let request = txn(vec![is_it], vec![delete(leftover.key.clone())], Vec::new());
+        self.inner.core.ask(link, request, Operation::Join, self.deadline).await.map(|_| ())
+    }
+
+    /// Finds out why the entries were not stored, though the first of them is not there.
+    fn why_refused(
+        &self,
+        link: &Link,
+        epoch: Epoch,
+        stamp: Option<i64>,
+        offset: ResponseOp,
+        (tail, present_tail): (Tail, Tail),
+    ) -> Result<Attempt, AttemptError> {
+        let core = &self.inner.core;
+        let Some(written) = stamp else {
+            core.expire();
+            return Err(AttemptError::Refused(self.inner.over(Operation::Join, &self.queue)));
+        };
+        match Epoch::of(offset) {
+            Some(present) if present != epoch => {
+                core.set_epoch(present);
+                return Ok(Attempt::Resend);
+            }
+            Some(_) => {}
+            None => {
+                let message = "the key from which tokens are counted was deleted; a new session writes it anew";
+                core.expire();
+                return Err(AttemptError::Refused(
+                    Error::permanent(ErrorKind::Backend, Operation::Join, message).at(&self.queue),
+                ));
+            }
+        }
+        if Some(written) != link.stamp {
+            // Another connection of the session has taken over.
+            link.connection.shut();
+            return Ok(Attempt::Resend);
+        }
+        if tail != present_tail && self.joins_tail() {
+            self.inner.tails().note_tail(&self.queue, present_tail);
+            self.progress.turn_to(present_tail);
+            return Ok(Attempt::Resend);
+        }
+        Err(AttemptError::Refused(anchor_gone(&self.queue)))
+    }
+
+    /// Whether any of the entries is to stand at the tail.
+    fn joins_tail(&self) -> bool {
+        self.has_segments() && self.wanted.iter().any(|wanted| wanted.anchor.is_none())
+    }
+
+    fn key(&self, wanted: &Wanted, tail: Tail) -> Vec<u8> {
+        self.inner.core.layout.key(&self.queue, &wanted.name.in_segment(tail.segment))
+    }
+
+    fn request(&self, stamp: i64, epoch: Epoch, tail: Tail, shows: Shows, was_sent: bool) -> TxnRequest {
+        let (core, layout) = (&self.inner.core, &self.inner.core.layout);
+        let first = self.key(&self.wanted[0], tail);
+        let (session, tail_key) = (layout.session(core.lease), layout.tail(&self.queue));
+        let mut conditions = vec![
+            absent(first.clone()),
+            modified_at(session.clone(), stamp),
+            modified_at(layout.offset(), epoch.written),
+        ];
+        if self.joins_tail() {
+            conditions.push(modified_at(tail_key.clone(), tail.written));
+        }
+        let anchors = self.wanted.iter().filter_map(|wanted| wanted.anchor.as_ref());
+        let anchors: BTreeMap<_, _> = anchors.map(|anchor| (&anchor.key, anchor.created)).collect();
+        conditions.extend(anchors.into_iter().map(|(key, created)| created_at(key.clone(), created)));
+        let puts = self.wanted.iter().map(|wanted| {
+            let lease = if wanted.outlives_session { 0 } else { core.lease };
+            put(self.key(wanted, tail), wanted.value.clone(), lease)
+        });
+        let mut success = side_by_side(puts.collect());
+        let mut failure: Vec<RequestOp> =
+            [first, session, layout.offset(), tail_key].into_iter().map(|key| key_range(key).into()).collect();
+        if tail.segment > 0 || shows == Shows::Nothing {
+            let segment = tail.segment..=tail.segment;
+            let (key, range_end) = layout.segments(&self.queue, self.wanted[0].name.mode, segment);
+            success.push(RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() }.into());
+        }
+        let looks = self.looks(shows);
+        if was_sent {
+            failure.extend(looks.iter().cloned());
+        }
+        success.extend(looks);
+        txn(conditions, success, failure)
+    }
+}
+
+/// Takes operations together where there are too many to stand side by side.
+fn side_by_side(operations: Vec<RequestOp>) -> Vec<RequestOp> {
+    if operations.len() <= SIDE_BY_SIDE_MAX {
+        return operations;
+    }
+    operations.chunks(SIDE_BY_SIDE_MAX).map(|some| group(some.to_vec())).collect()
+}
+
+/// Reads the key of a range; `None` if it is not there.
+fn found(answer: &ResponseOp) -> Result<Option<&KeyValue>, Failure> {
+    match &answer.response {
+        Some(Response::Range(range)) => Ok(range.kvs.first()),
+        _ => Err(Failure::unexpected()),
+    }
+}

@@ -1,0 +1,28 @@
+//! Queues of contenders, made of leased keys: the waist of `lockkeeper-core`, over one session.
+//!
+//! - `session`: the waist's methods; each of the larger ones has a file.
+//! - `inner`: what they share. `entries`, `place`: our own contenders. `guard`: watches these.
+//! - `record`: what is stored under a contender's key. `view`: reads queues; `around`: what decides
+//!   for one place in a long one. `tail`: which segment of a long queue is joined.
+
+mod around;
+mod change;
+mod departure;
+mod entries;
+mod guard;
+mod inner;
+mod inspect;
+mod join;
+mod place;
+mod record;
+mod request;
+mod session;
+mod standing;
+mod subscription;
+mod tail;
+mod value;
+mod view;
+mod withdraw;
+
+pub(crate) use inspect::{Onlooking, inspect, names};
+pub(crate) use session::EtcdSession;

@@ -1,0 +1,130 @@
+//! The values of queues: one key each, compared and set.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+};
+
+use crate::proto::{KeyValue, RangeRequest, RangeResponse, Response, ResponseOp};
+use crate::queue::inner::{Inner, Look, refuse};
+use crate::rpc::{Effect, Failure, FailureKind, absent, delete, key_range, modified_at, put, txn};
+use crate::session::{Link, header};
+
+/// The state of a value is where tokens begin and the revision at which it was written: a service that begins anew uses
+/// its revisions again.
+fn version(offset: u64, revision: i64) -> ValueVersion {
+    ValueVersion(u128::from(offset) + u128::from(revision.cast_unsigned()))
+}
+
+/// Returns the revision of a state, if it is one of this service.
+fn revision(offset: u64, version: ValueVersion) -> Option<i64> {
+    i64::try_from(version.0.checked_sub(u128::from(offset))?).ok()
+}
+
+fn read_answer(inner: &Inner, answer: RangeResponse) -> Option<Value> {
+    let offset = inner.core.epoch().offset;
+    let value = |kv: KeyValue| Value { version: version(offset, kv.mod_revision), bytes: kv.value.into() };
+    answer.kvs.into_iter().next().map(value)
+}
+
+/// Reads the value of a queue.
+pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+    if let Err(error) = inner.check(Operation::Value, queue) {
+        return refuse(error);
+    }
+    let (reader, name) = (inner.clone(), queue.clone());
+    inner.run_look(Operation::Value, queue, async move {
+        let key = reader.core.layout.value(&name);
+        let request = |_: &Link| Look::Quorum(key_range(key.clone()));
+        let looked = reader.look(Operation::Value, request).await;
+        let value = looked.map(|(_, answer)| read_answer(&reader, answer));
+        value.map_err(|failure| reader.fail(failure, Operation::Value, false, &name))
+    })
+}
+
+/// Reads the value of a queue as the member behind this connection has it.
+pub(super) async fn of_member(inner: &Inner, link: &Link, queue: &QueueName) -> Result<Option<Value>, Failure> {
+    let range = RangeRequest { serializable: true, ..key_range(inner.core.layout.value(queue)) };
+    let answer = inner.core.send(link, range, Operation::Wait, inner.core.deadline()).await?;
+    Ok(read_answer(inner, answer))
+}
+
+/// Writes the value of a queue, or removes it, if it is as expected.
+pub(super) fn write(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> BoxFuture<Result<Option<ValueVersion>>> {
+    if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+        let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
+        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+    }
+    if let Err(error) = inner.check(Operation::Value, queue) {
+        return refuse(error);
+    }
+    let (writer, name) = (inner.clone(), queue.clone());
+    inner.run(Operation::Value, queue, async move {
+        let written = write_now(&writer, &name, expected, value).await;
+        written.map_err(|failure| writer.fail(failure, Operation::Value, true, &name))
+    })
+}
+
+/// Writes under the stamp of the connection, as a join does: a write that was not answered never takes effect behind
+/// one that comes after it over the next connection.
+async fn write_now(
+    inner: &Inner,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> Result<Option<ValueVersion>, Failure> {
+    let core = &inner.core;
+    let (key, offset) = (core.layout.value(queue), core.epoch().offset);
+    let mut conditions = match expected {
+        Expected::Any => Vec::new(),
+        Expected::Absent => vec![absent(key.clone())],
+        Expected::Version(version) => match revision(offset, version) {
+            Some(revision) => vec![modified_at(key.clone(), revision)],
+            None => return Ok(None),
+        },
+    };
+    let change = match value {
+        Some(value) => put(key, &*value, 0),
+        None => delete(key),
+    };
+    let deadline = core.deadline();
+    let link = core.link(deadline).await?;
+    let session = core.layout.session(core.lease);
+    conditions.extend(link.stamp.map(|stamp| modified_at(session.clone(), stamp)));
+    let request = txn(conditions, vec![change], vec![key_range(session).into()]);
+    let answer = core.ask(&link, request, Operation::Value, deadline).await?;
+    if answer.succeeded {
+        return Ok(Some(version(offset, header(&answer)?.revision)));
+    }
+    let stamp = match answer.responses.first() {
+        Some(ResponseOp { response: Some(Response::Range(range)) }) => range.kvs.first().map(|kv| kv.mod_revision),
+        _ => return Err(Failure::unexpected()),
+    };
+    match stamp {
+        None => Err(Failure::new(FailureKind::LeaseNotFound, Effect::None, "the session has ended")),
+        Some(stamp) if link.stamp.is_some_and(|written| written != stamp) => {
+            // Another connection of the session has taken over.
+            link.connection.shut();
+            Err(Failure::broken(Effect::None))
+        }
+        Some(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_a_service_that_began_anew_is_another_one() {
+        assert_eq!(revision(1_000, version(1_000, 7)), Some(7));
+        assert_ne!(version(1_000, 7), version(2_000, 7));
+        assert_eq!(revision(2_000, version(1_000, 7)), None);
+    }
+}

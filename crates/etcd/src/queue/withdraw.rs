@@ -1,0 +1,228 @@
+//! Leaving: a deletion that goes on until it is certain.
+//!
+//! It runs in the lane of its lock, behind the join that it undoes. A join of which no answer came is undone by the
+//! same deletion on the next connection, whose stamp lets no older join take effect any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
+
+use crate::layout::Name;
+use crate::proto::{DeleteRangeRequest, RangeRequest, Response, ResponseOp, TxnRequest};
+use crate::queue::entries::{Entry, Progress};
+use crate::queue::guard;
+use crate::queue::inner::Inner;
+use crate::queue::tail::Tail;
+use crate::rpc::{Effect, Failure, delete, key_range, prefix_range, txn};
+use crate::session::Link;
+
+/// The first pause before a deletion that was refused is tried again.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+
+/// The longest pause: the contender should go soon after an operator has given the right back.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
+/// request that went down with a leader is answered only seconds after another one was elected.
+const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
+
+/// What is to be left.
+struct Leaving {
+    inner: Arc<Inner>,
+    queue: QueueName,
+    /// Its name, or that in the first segment if its join was not answered.
+    name: Name,
+    outlives_session: bool,
+    /// Its join, if that was not answered.
+    unanswered: Option<Arc<Progress>>,
+}
+
+/// What is known of our own deletions so far.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Tried {
+    Never,
+    /// One of them was not answered.
+    Perhaps,
+    /// The first that was answered found nothing, and no other was sent before.
+    InVain,
+}
+
+/// How a deletion ended.
+enum Ending {
+    /// The contender is gone by our own deletion for all that is known, or was never made.
+    Left,
+    /// It was gone before, not by us.
+    WasGone(LossReason),
+    /// The session is over, and the contender with it.
+    WithSession,
+}
+
+/// Starts to withdraw a ticket.
+pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+    let Some(entry) = inner.entries().take_from(queue, ticket) else {
+        return Withdrawal::done(Ok(()));
+    };
+    inner.core.depend_no_more();
+    let (name, outlives_session, unanswered) = match entry {
+        Entry::Joining(joining) => (joining.name, joining.outlives_session, Some(joining.progress)),
+        Entry::Placed { place, is_standing: true } if place.loss() == Some(LossReason::Broken) => {
+            // The service keeps nothing of it.
+            inner.entries().free_slot(place.name.slot);
+            return Withdrawal::done(Err(lost(LossReason::Broken, queue)));
+        }
+        Entry::Placed { place, .. } => (place.name.clone(), place.outlives_session, None),
+    };
+    let leaving = Leaving { inner: inner.clone(), queue: queue.clone(), name, outlives_session, unanswered };
+    Withdrawal::under_way(inner.run(Operation::Leave, queue, leaving.leave()))
+}
+
+fn lost(reason: LossReason, queue: &QueueName) -> Error {
+    Error::transient(ErrorKind::Lost(reason), Operation::Leave, reason.to_string()).at(queue)
+}
+
+impl Leaving {
+    async fn leave(self) -> Result<()> {
+        if self.unanswered.as_ref().is_some_and(|progress| !progress.was_sent()) {
+            self.free_slot();
+            return Ok(());
+        }
+        let ending = self.delete_until_certain().await;
+        if matches!(ending, Ok(Ending::Left | Ending::WasGone(_))) {
+            self.free_slot();
+        }
+        match ending {
+            Ok(Ending::Left) => Ok(()),
+            Ok(Ending::WasGone(reason)) => {
+                if reason == LossReason::Expired {
+                    self.inner.core.expire();
+                }
+                Err(lost(reason, &self.queue))
+            }
+            Ok(Ending::WithSession) => self.after_session(),
+            Err(failure) => Err(self.inner.fail(failure, Operation::Leave, true, &self.queue)),
+        }
+    }
+
+    fn free_slot(&self) {
+        self.inner.entries().free_slot(self.name.slot);
+    }
+
+    /// It is not known whether the session ended before the place was left or after, so no caller may rely on the
+    /// latter.
+    fn after_session(&self) -> Result<()> {
+        if self.outlives_session {
+            let message = "the session is over and cannot tell the service; the place stays until it is broken";
+            return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
+        }
+        match self.inner.core.bond().liveness() {
+            Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes until the contender is gone, or the session is over and its contenders with it.
+    async fn delete_until_certain(&self) -> Result<Ending, Failure> {
+        let core = &self.inner.core;
+        let mut tried = Tried::Never;
+        let mut pause = PAUSE_MIN;
+        loop {
+            let Some(link) = core.next_link().await else {
+                core.ended().await;
+                return Ok(Ending::WithSession);
+            };
+            let again = core.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
+            match self.delete(&link, core.deadline().min(again), &mut tried).await {
+                Ok(_) if self.unanswered.is_some() && link.stamp.is_none() => {
+                    // Without a new stamp the join can still take effect. The next connection may find room for one.
+                    core.until_other(&link, core.clock.now().saturating_add(pause)).await;
+                    link.connection.shut();
+                    core.until_other(&link, core.deadline()).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                Ok(ending) => return Ok(ending),
+                Err(failure) if failure.is_passing() => {
+                    if failure.effect == Effect::Unknown && tried == Tried::Never {
+                        tried = Tried::Perhaps;
+                    }
+                    core.after(&failure, &link, core.deadline()).await;
+                }
+                Err(failure) => {
+                    tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
+                    tokio::select! {
+                        biased;
+                        _ = core.bond().lost() => return Err(failure),
+                        () = core.clock.sleep_until(core.clock.now().saturating_add(pause)) => {}
+                    }
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// Deletes once. Most contenders are there, and then a deletion alone says enough.
+    async fn delete(&self, link: &Link, deadline: BootInstant, tried: &mut Tried) -> Result<Ending, Failure> {
+        let core = &self.inner.core;
+        if self.unanswered.is_none() && !self.may_empty_long_queue() {
+            let deletion = DeleteRangeRequest { key: self.key(), range_end: Vec::new() };
+            if core.ask(link, deletion, Operation::Leave, deadline).await?.deleted > 0 {
+                return Ok(Ending::Left);
+            }
+            if *tried == Tried::Never {
+                *tried = Tried::InVain;
+            }
+        }
+        let answer = core.ask(link, self.request(), Operation::Leave, deadline).await?;
+        self.judge(&answer.responses, *tried)
+    }
+
+    fn key(&self) -> Vec<u8> {
+        self.inner.core.layout.key(&self.queue, &self.name())
+    }
+
+    /// Whether it may be the last of a queue that is not long any more, so that the first segment can be used again.
+    fn may_empty_long_queue(&self) -> bool {
+        self.name().segment > 0 && !self.inner.tails().known(&self.queue).is_long
+    }
+
+    /// The join that it undoes has ended, so that its segment is known.
+    fn name(&self) -> Name {
+        match &self.unanswered {
+            Some(progress) => self.name.in_segment(progress.tail(Tail::default).segment),
+            None => self.name.clone(),
+        }
+    }
+
+    fn request(&self) -> TxnRequest {
+        let (core, layout) = (&self.inner.core, &self.inner.core.layout);
+        let mark = delete(layout.broken(core.lease, self.name.slot));
+        let mut operations = vec![delete(self.key()), mark, key_range(layout.session(core.lease)).into()];
+        if self.may_empty_long_queue() {
+            let others = prefix_range(layout.queue(&self.queue));
+            operations.push(RangeRequest { keys_only: true, limit: 1, ..others }.into());
+        }
+        txn(Vec::new(), operations, Vec::new())
+    }
+
+    fn judge(&self, answers: &[ResponseOp], tried: Tried) -> Result<Ending, Failure> {
+        let (contender, mark, session, others) = match answers {
+            [contender, mark, session] => (contender, mark, session, None),
+            [contender, mark, session, others] => (contender, mark, session, Some(others)),
+            _ => return Err(Failure::unexpected()),
+        };
+        let ResponseOp { response: Some(Response::DeleteRange(contender)) } = contender else {
+            return Err(Failure::unexpected());
+        };
+        if let Some(ResponseOp { response: Some(Response::Range(others)) }) = others
+            && others.kvs.is_empty()
+        {
+            self.inner.begin_anew(&self.queue);
+        }
+        let reason = guard::reason(mark, session).ok_or_else(Failure::unexpected)?;
+        // A deletion before this one may have taken effect; and no caller has believed in a contender that was never
+        // answered.
+        let is_ours = contender.deleted > 0 || tried == Tried::Perhaps || self.unanswered.is_some();
+        Ok(if is_ours { Ending::Left } else { Ending::WasGone(reason) })
+    }
+}

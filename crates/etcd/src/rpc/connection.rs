@@ -1,0 +1,229 @@
+//! One connection: one socket to one member, which is never opened again.
+//!
+//! The channel would connect anew by itself, and requests would then reach another server state without a word. So its
+//! connector gives it one socket, and fails from then on.
+
+use std::fmt;
+use std::net::Shutdown;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use lockkeeper_core::clock::{BootInstant, Clock};
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_stream::Stream;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use crate::proto::{AuthenticateRequest, RangeRequest};
+use crate::rpc::call::Call;
+use crate::rpc::failure::{Effect, Failure, FailureKind, Gone};
+use crate::rpc::socket::Tap;
+use crate::rpc::unary::Asking;
+use crate::url::{Access, Credentials, Server};
+
+/// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// How long a program that goes on after a standstill may take to read what has come in.
+const READ_WITHIN: Duration = Duration::from_millis(100);
+
+/// A connection to one member. Dropping it closes it.
+pub(crate) struct Connection {
+    server: Server,
+    channel: Channel,
+    /// The socket, to be closed from here.
+    socket: std::net::TcpStream,
+    is_over: watch::Receiver<bool>,
+    clock: Arc<dyn Clock>,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl Connection {
+    /// Connects, and makes sure that the other end is a member of an etcd cluster.
+    pub(crate) async fn open_for_looks(
+        server: &Server,
+        access: &Access,
+        clock: &Arc<dyn Clock>,
+        deadline: BootInstant,
+    ) -> Result<Self, Failure> {
+        let connection = Self::open(server, access, clock, deadline).await?;
+        // Any port accepts a connection. Only a member answers this; what it answers does not matter.
+        let probe =
+            RangeRequest { key: vec![0], limit: 1, keys_only: true, serializable: true, ..RangeRequest::default() };
+        match connection.call(probe, deadline).await {
+            Ok(_) => Ok(connection),
+            // Users read below the base alone; that is checked where it is read.
+            Err(failure) if failure.kind == FailureKind::Refused && access.credentials.is_some() => Ok(connection),
+            Err(failure) => Err(failure.of_first_call(server, access)),
+        }
+    }
+
+    /// Connects. Any port accepts a connection: what is on the other end shows itself at the first call.
+    pub(crate) async fn open(
+        server: &Server,
+        access: &Access,
+        clock: &Arc<dyn Clock>,
+        deadline: BootInstant,
+    ) -> Result<Self, Failure> {
+        let opening = async {
+            let mut connection = Self::connect(server, access, clock).await.map_err(|failure| failure.at(server))?;
+            if let Some(Credentials { user, password }) = &access.credentials {
+                let request = AuthenticateRequest { name: user.clone(), password: password.clone() };
+                let answer = connection.call(request, deadline).await;
+                let token = answer.map_err(|failure| failure.of_first_call(server, access))?.token;
+                let token = token.parse().map_err(|_| Failure::unexpected().at(server))?;
+                connection.token = Some(token);
+            }
+            Ok(connection)
+        };
+        tokio::select! {
+            biased;
+            opened = opening => opened,
+            () = clock.sleep_until(deadline) => Err(Failure::late(Effect::None).at(server)),
+        }
+    }
+
+    async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+        let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached".to_owned(), error);
+        let stream = TcpStream::connect((server.name.as_str(), server.port)).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let stream = stream.into_std().map_err(unreachable)?;
+        let socket = stream.try_clone().map_err(unreachable)?;
+        let stream = TcpStream::from_std(stream).map_err(unreachable)?;
+        let (is_over, over) = watch::channel(false);
+        let only = Mutex::new(Some(Tap::new(stream, Arc::new(is_over))));
+        let connector = service_fn(move |_: Uri| {
+            let socket = only.lock().unwrap_or_else(PoisonError::into_inner).take();
+            std::future::ready(socket.map(TokioIo::new).ok_or(Gone))
+        });
+        let endpoint = endpoint(server, access);
+        let endpoint = endpoint.map_err(|error| Failure::unreachable("has no usable name".to_owned(), error))?;
+        let connected = endpoint.connect_with_connector(connector).await;
+        let channel = connected.map_err(|error| Failure::of_handshake(error, access.is_secured()))?;
+        Ok(Self { server: server.clone(), channel, socket, is_over: over, clock: clock.clone(), token: None })
+    }
+
+    /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back.
+    pub(crate) async fn call<C: Call>(&self, request: C, deadline: BootInstant) -> Result<C::Answer, Failure> {
+        let (channel, request) = (self.channel.clone(), self.request(request));
+        let asking = Asking::new(async move {
+            let path = PathAndQuery::from_static(C::PATH);
+            let answer = grpc(channel).await?.unary(request, path, ProstCodec::<C, C::Answer>::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(Failure::of_status)
+        });
+        tokio::select! {
+            biased;
+            answer = asking => answer,
+            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+
+    /// Opens a stream in both directions. It is answered only after the first request, which must be there already.
+    pub(super) async fn stream<Q: Message + 'static, R: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        requests: impl Stream<Item = Q> + Send + 'static,
+        deadline: BootInstant,
+    ) -> Result<Streaming<R>, Failure> {
+        let asking = async {
+            let mut grpc = grpc(self.channel.clone()).await?;
+            let path = PathAndQuery::from_static(path);
+            let answer = grpc.streaming(self.request(requests), path, ProstCodec::<Q, R>::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(Failure::of_status)
+        };
+        tokio::select! {
+            biased;
+            answer = asking => answer,
+            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+
+    fn request<Q>(&self, message: Q) -> Request<Q> {
+        let mut request = Request::new(message);
+        // A member that has lost its leader then says so, also to streams, and does not leave them without a word.
+        request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("token", token.clone());
+        }
+        request
+    }
+
+    /// Returns the member.
+    pub(crate) const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn over(&self) {
+        let mut is_over = self.is_over.clone();
+        // An error says that the socket was dropped.
+        let _ = is_over.wait_for(|&is_over| is_over).await;
+    }
+
+    /// Ends it.
+    pub(crate) fn shut(&self) {
+        // A socket that has ended already needs no more.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Failure> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+    // It must be asked before each call. An error says that the channel takes no requests any more.
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Failure::of_status(Status::from_error(Box::new(error))))?;
+    Ok(grpc)
+}
+
+#[cfg(feature = "tls")]
+fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transport::Error> {
+    match &access.tls {
+        Some(tls) => Endpoint::from_shared(format!("https://{server}"))?.tls_config(tls.clone()),
+        None => Endpoint::from_shared(format!("http://{server}")),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn endpoint(server: &Server, _access: &Access) -> Result<Endpoint, tonic::transport::Error> {
+    Endpoint::from_shared(format!("http://{server}"))
+}
+
+/// Waits until an answer is late. After a deadline that was slept through with the whole program, the answer may be
+/// there and only has to be read.
+pub(crate) async fn late(clock: &dyn Clock, deadline: BootInstant) {
+    clock.sleep_until(deadline).await;
+    clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
+}
+
+/// When an attempt must have ended, so that each of those that are left has as much time: a member that is cut off
+/// gives no answer at all.
+pub(crate) fn share(now: BootInstant, deadline: BootInstant, attempts_left: usize) -> BootInstant {
+    let attempts_left = u32::try_from(attempts_left).unwrap_or(u32::MAX).max(1);
+    now.saturating_add(deadline.saturating_duration_since(now) / attempts_left)
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Connection").field(&self.server).field(&self.is_over()).finish()
+    }
+}

@@ -1,0 +1,97 @@
+//! Builds the requests that are made of keys: ranges, conditions and transactions. Pure.
+
+use crate::proto::{
+    Compare, CompareResult, CompareTarget, DeleteRangeRequest, PutRequest, RangeRequest, Request, RequestOp,
+    TargetUnion, TxnRequest,
+};
+
+/// The end of the range of all keys that begin with `prefix`.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // All keys from here on.
+    vec![0]
+}
+
+/// Reads one key.
+pub(crate) fn key_range(key: impl Into<Vec<u8>>) -> RangeRequest {
+    RangeRequest { key: key.into(), ..RangeRequest::default() }
+}
+
+/// Reads all keys that begin with a prefix.
+pub(crate) fn prefix_range(prefix: impl Into<Vec<u8>>) -> RangeRequest {
+    let key = prefix.into();
+    let range_end = prefix_end(&key);
+    RangeRequest { key, range_end, ..RangeRequest::default() }
+}
+
+/// Writes a key that goes with a lease; 0 is none.
+pub(crate) fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, lease: i64) -> RequestOp {
+    operation(Request::Put(PutRequest { key: key.into(), value: value.into(), lease, ignore_lease: false }))
+}
+
+/// Deletes one key.
+pub(crate) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
+    operation(Request::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
+}
+
+/// Takes several operations as one, since the server limits how many stand side by side.
+pub(crate) fn group(operations: Vec<RequestOp>) -> RequestOp {
+    operation(Request::Txn(txn(Vec::new(), operations, Vec::new())))
+}
+
+pub(crate) const fn operation(request: Request) -> RequestOp {
+    RequestOp { request: Some(request) }
+}
+
+impl From<RangeRequest> for RequestOp {
+    fn from(range: RangeRequest) -> Self {
+        operation(Request::Range(range))
+    }
+}
+
+pub(crate) const fn txn(compare: Vec<Compare>, success: Vec<RequestOp>, failure: Vec<RequestOp>) -> TxnRequest {
+    TxnRequest { compare, success, failure }
+}
+
+/// The key is not there.
+pub(crate) fn absent(key: impl Into<Vec<u8>>) -> Compare {
+    created_at(key, 0)
+}
+
+/// The key is there.
+pub(crate) fn exists(key: impl Into<Vec<u8>>) -> Compare {
+    Compare { result: CompareResult::Greater.into(), ..created_at(key, 0) }
+}
+
+/// The key was created at this revision; 0 says that it is not there.
+pub(crate) fn created_at(key: impl Into<Vec<u8>>, revision: i64) -> Compare {
+    compare(key, CompareTarget::Create, TargetUnion::CreateRevision(revision))
+}
+
+/// The key was last written at this revision; 0 says that it is not there.
+pub(crate) fn modified_at(key: impl Into<Vec<u8>>, revision: i64) -> Compare {
+    compare(key, CompareTarget::Mod, TargetUnion::ModRevision(revision))
+}
+
+fn compare(key: impl Into<Vec<u8>>, target: CompareTarget, value: TargetUnion) -> Compare {
+    let result = CompareResult::Equal.into();
+    Compare { result, target: target.into(), key: key.into(), target_union: Some(value), range_end: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_lies_behind_all_keys_with_it_and_before_all_others() {
+        for (prefix, end) in [(&b"a/"[..], &b"a0"[..]), (b"a\xff", b"b"), (b"\xff\xff", b"\0"), (b"", b"\0")] {
+            assert_eq!(prefix_end(prefix), end);
+        }
+    }
+}

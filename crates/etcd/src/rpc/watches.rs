@@ -1,0 +1,319 @@
+//! All watches of one connection, over one stream.
+//!
+//! Each watch has a unique id: a duplicate would be refused without a name. What a watch tells goes straight to its
+//! subscriber, in the task that reads the stream.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::clock::BootInstant;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use crate::proto::{
+    Event, EventType, KeyValue, WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchProgressRequest,
+    WatchRequest, WatchResponse, WatchUnion,
+};
+use crate::rpc::connection::Connection;
+use crate::rpc::failure::Failure;
+use crate::rpc::request::prefix_end;
+
+const PATH: &str = "/etcdserverpb.Watch/Watch";
+
+/// What is watched.
+#[derive(Clone, Debug)]
+pub(crate) enum Watched {
+    /// The deletion of one key.
+    Deletion(Vec<u8>),
+    /// All changes of one key.
+    Key(Vec<u8>),
+    /// All changes of all keys that begin with this.
+    Prefix(Vec<u8>),
+}
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(crate) enum WatchEvent<'a> {
+    /// All changes from now on are told.
+    Created,
+    /// A key was written.
+    Put(&'a KeyValue),
+    /// A key was deleted.
+    Deleted,
+    /// Nothing more is told: the connection has ended, or the server has ended the watch.
+    Over,
+}
+
+/// Hears what a watch tells. It is called by the task that reads the stream, and must not wait. It may still be called
+/// while its watch is dropped, and may itself drop any watch.
+pub(crate) type Subscriber = Box<dyn FnMut(WatchEvent<'_>) + Send>;
+
+/// The watches of one connection.
+#[derive(Clone)]
+pub(crate) struct Watches {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Each watch sends two requests at most, so that their number is bounded by that of the waits.
+    requests: mpsc::UnboundedSender<WatchRequest>,
+    registry: Mutex<Registry>,
+    is_over: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Registry {
+    last_id: i64,
+    /// `None` while one of them hears something.
+    subscribers: BTreeMap<i64, Option<Subscriber>>,
+    /// Those of which the server has not said yet that they are created.
+    unconfirmed: BTreeSet<i64>,
+    is_over: bool,
+}
+
+impl Watches {
+    /// Opens the stream, and starts the task that reads it; it ends with the connection.
+    pub(crate) async fn open(connection: &Connection, deadline: BootInstant) -> Result<Self, Failure> {
+        let (requests, sent) = mpsc::unbounded_channel();
+        // The stream is answered after its first request only, and this one is answered at once.
+        let first = WatchUnion::Progress(WatchProgressRequest {});
+        let _ = requests.send(WatchRequest { request_union: Some(first) });
+        let answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
+        let shared = Shared { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        let shared = Arc::new(shared);
+        tokio::spawn(read(answers, shared.clone()));
+        Ok(Self { shared })
+    }
+
+    /// Starts a watch. All changes after [`WatchEvent::Created`] are told; what was changed before must be looked at
+    /// then.
+    pub(crate) fn watch(&self, watched: Watched, mut subscriber: Subscriber) -> Watch {
+        let mut registry = self.shared.registry();
+        registry.last_id += 1;
+        let id = registry.last_id;
+        if registry.is_over {
+            drop(registry);
+            subscriber(WatchEvent::Over);
+        } else {
+            registry.subscribers.insert(id, Some(subscriber));
+            registry.unconfirmed.insert(id);
+            drop(registry);
+            self.shared.send(WatchUnion::Create(watched.request(id)));
+        }
+        Watch { id, shared: self.shared.clone() }
+    }
+
+    /// Waits until the stream has ended.
+    pub(crate) async fn over(&self) {
+        let mut is_over = self.shared.is_over.subscribe();
+        // The sender lives in what we hold.
+        let _ = is_over.wait_for(|&is_over| is_over).await;
+    }
+}
+
+impl Watched {
+    fn request(self, watch_id: i64) -> WatchCreateRequest {
+        let (key, range_end, filters) = match self {
+            Self::Deletion(key) => (key, Vec::new(), vec![WatchFilter::NoPut.into()]),
+            Self::Key(key) => (key, Vec::new(), Vec::new()),
+            Self::Prefix(key) => {
+                let end = prefix_end(&key);
+                (key, end, Vec::new())
+            }
+        };
+        WatchCreateRequest { key, range_end, filters, watch_id, fragment: true }
+    }
+}
+
+impl Shared {
+    /// No subscriber panics, so a poisoned lock still guards consistent data.
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, request: WatchUnion) {
+        // If the stream has ended, the reader tells all subscribers.
+        let _ = self.requests.send(WatchRequest { request_union: Some(request) });
+    }
+
+    /// Tells the subscribers what the server says.
+    fn tell(&self, answer: &WatchResponse) {
+        let mut registry = self.registry();
+        if answer.watch_id < 0 && answer.canceled {
+            // A refused watch is answered without its id, so that each that was not confirmed may be meant.
+            let unconfirmed: Vec<_> = std::mem::take(&mut registry.unconfirmed).into_iter().collect();
+            let refused: Vec<_> = unconfirmed.iter().filter_map(|id| registry.subscribers.remove(id)).collect();
+            drop(registry);
+            tell_over(refused);
+            return;
+        }
+        if answer.canceled {
+            registry.unconfirmed.remove(&answer.watch_id);
+            let over = registry.subscribers.remove(&answer.watch_id);
+            drop(registry);
+            tell_over(over);
+            return;
+        }
+        if answer.created {
+            registry.unconfirmed.remove(&answer.watch_id);
+        }
+        let Some(mut subscriber) = registry.subscribers.get_mut(&answer.watch_id).and_then(Option::take) else {
+            return;
+        };
+        drop(registry);
+        if answer.created {
+            subscriber(WatchEvent::Created);
+        }
+        answer.events.iter().filter_map(told).for_each(&mut subscriber);
+        // Unless its watch was dropped meanwhile.
+        let mut registry = self.registry();
+        if let Some(place) = registry.subscribers.get_mut(&answer.watch_id) {
+            *place = Some(subscriber);
+        }
+    }
+
+    /// Tells all subscribers that nothing more is told.
+    fn end(&self) {
+        let subscribers = {
+            let mut registry = self.registry();
+            registry.is_over = true;
+            registry.unconfirmed.clear();
+            std::mem::take(&mut registry.subscribers)
+        };
+        self.is_over.send_replace(true);
+        tell_over(subscribers.into_values());
+    }
+}
+
+fn tell_over(subscribers: impl IntoIterator<Item = Option<Subscriber>>) {
+    subscribers.into_iter().flatten().for_each(|mut subscriber| subscriber(WatchEvent::Over));
+}
+
+fn told(event: &Event) -> Option<WatchEvent<'_>> {
+    let kv = event.kv.as_ref()?;
+    Some(if event.kind == i32::from(EventType::Delete) { WatchEvent::Deleted } else { WatchEvent::Put(kv) })
+}
+
+/// Tells the subscribers that all is over, however the task that reads ends.
+struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+async fn read(mut answers: Streaming<WatchResponse>, shared: Arc<Shared>) {
+    let end = End(shared);
+    while let Ok(Some(answer)) = answers.message().await {
+        end.0.tell(&answer);
+    }
+}
+
+/// A watch under way. Dropping it ends it.
+pub(crate) struct Watch {
+    id: i64,
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Whether it may still tell something.
+    pub(crate) fn is_live(&self) -> bool {
+        self.shared.registry().subscribers.contains_key(&self.id)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut registry = self.shared.registry();
+        registry.unconfirmed.remove(&self.id);
+        let removed = registry.subscribers.remove(&self.id);
+        drop(registry);
+        if removed.is_some() {
+            self.shared.send(WatchUnion::Cancel(WatchCancelRequest { watch_id: self.id }));
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Watch").field(&self.id).finish()
+    }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Watches")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// How long a call may take that waits for nothing.
+    const AT_ONCE: Duration = Duration::from_secs(10);
+
+    fn watches() -> (Watches, mpsc::UnboundedReceiver<WatchRequest>) {
+        let (requests, sent) = mpsc::unbounded_channel();
+        let shared = Shared { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        (Watches { shared: Arc::new(shared) }, sent)
+    }
+
+    fn deletion(watch_id: i64) -> WatchResponse {
+        let event = Event { kind: EventType::Delete.into(), kv: Some(KeyValue::default()) };
+        WatchResponse { watch_id, events: vec![event], ..WatchResponse::default() }
+    }
+
+    #[test]
+    fn a_subscriber_may_drop_watches_and_its_own_too_and_then_hears_no_more() {
+        let (watches, mut sent) = watches();
+        let kept: Arc<Mutex<Vec<Watch>>> = Arc::default();
+        let heard = Arc::new(Mutex::new(0));
+        for _ in 0..2 {
+            let (all, count) = (kept.clone(), heard.clone());
+            let subscriber = move |_: WatchEvent<'_>| {
+                *count.lock().unwrap() += 1;
+                let dropped = std::mem::take(&mut *all.lock().unwrap());
+                drop(dropped);
+            };
+            let watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
+            kept.lock().unwrap().push(watch);
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        let telling = watches.clone();
+        std::thread::spawn(move || {
+            (1..=2).for_each(|id| telling.shared.tell(&deletion(id)));
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(AT_ONCE).expect("no subscriber waits for the one that tells it");
+        assert_eq!(*heard.lock().unwrap(), 1);
+        assert!(watches.shared.registry().subscribers.is_empty());
+        let cancels = std::iter::from_fn(|| sent.try_recv().ok()?.request_union)
+            .filter(|request| matches!(request, WatchUnion::Cancel(_)));
+        assert_eq!(cancels.count(), 2);
+    }
+
+    #[test]
+    fn a_watch_tells_again_and_again_until_the_server_ends_it() {
+        let (watches, _sent) = watches();
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = heard.clone();
+        let subscriber = move |event: WatchEvent<'_>| hears.lock().unwrap().push(format!("{event:?}"));
+        let _watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
+        for answer in [
+            WatchResponse { watch_id: 1, created: true, ..WatchResponse::default() },
+            deletion(1),
+            deletion(1),
+            WatchResponse { watch_id: 1, canceled: true, ..WatchResponse::default() },
+            deletion(1),
+        ] {
+            watches.shared.tell(&answer);
+        }
+        assert_eq!(*heard.lock().unwrap(), ["Created", "Deleted", "Deleted", "Over"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! Until when a session may be believed: a rule of events and times, without a clock or a connection.
+//!
+//! The answer to a keepalive proves nothing by itself: a leader that stood still while another was elected answers with
+//! the full time, though its successor has not heard of the renewal. So a renewal counts once a linearizable request
+//! that was sent after its answer, on the same connection, was answered within the same term of raft. That answer shows
+//! that a quorum followed this term's leader after the renewal. A leader that comes later gives every lease its whole
+//! time anew when it takes over, and so keeps this one for longer than we believe in it.
+
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+
+/// A holder renews once in this part of the timeout …
+const HOLDING_DIVISOR: u32 = 6;
+
+/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
+const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
+
+/// A session without contenders renews once in this part of the timeout.
+const IDLE_DIVISOR: u32 = 4;
+
+/// How much earlier than the lease the belief ends: this much, for the time between two looks of the server …
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// … and this part of the timeout, for clocks that run at different speeds.
+const MARGIN_DIVISOR: u32 = 50;
+
+/// A renewal that is not answered within this part of the timeout shows that the connection is of no use …
+const PATIENCE_DIVISOR: u32 = 5;
+
+/// … and within this part, that it may be of none: then it goes to another member too …
+const DOUBT_DIVISOR: u32 = 10;
+
+/// … but neither sooner than this, since a busy machine answers late.
+const PATIENCE_MIN: Duration = Duration::from_millis(500);
+
+/// What follows from a session's timeout.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Timing {
+    pub(crate) timeout: Duration,
+}
+
+impl Timing {
+    /// How long after a renewal the next one is sent while a contender of the session stands in a queue.
+    pub(crate) fn holding_interval(self) -> Duration {
+        (self.timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
+    }
+
+    /// How long after a renewal the next one is sent otherwise.
+    pub(crate) fn idle_interval(self) -> Duration {
+        self.timeout / IDLE_DIVISOR
+    }
+
+    /// How long a renewal may take before the connection is given up.
+    pub(crate) fn patience(self) -> Duration {
+        (self.timeout / PATIENCE_DIVISOR).max(PATIENCE_MIN)
+    }
+
+    /// How long a renewal may take before it goes to another member too.
+    pub(crate) fn doubt(self) -> Duration {
+        (self.timeout / DOUBT_DIVISOR).max(PATIENCE_MIN)
+    }
+
+    fn margin(self) -> Duration {
+        MARGIN + self.timeout / MARGIN_DIVISOR
+    }
+
+    /// For how long the session should be believed at least when a lock is granted.
+    pub(crate) fn worth_granting(self) -> Duration {
+        self.timeout / 2
+    }
+
+    /// How long before its deadline a holder certainly learns that renewals fail: at worst, the last one was answered
+    /// as late as may be, and the next one was due an interval later.
+    pub(crate) fn notice(self) -> Duration {
+        let used = self.margin() + 2 * self.holding_interval() + self.patience();
+        self.timeout.saturating_sub(used)
+    }
+}
+
+/// A renewal that the service has answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Renewal {
+    /// When it was sent, or earlier.
+    pub(crate) sent_at: BootInstant,
+    /// The connection that it was sent on.
+    pub(crate) connection: u64,
+    /// The term of raft in its answer.
+    pub(crate) term: u64,
+}
+
+/// What the answer to a linearizable request proves, noted when the request is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Witness(Option<Renewal>);
+
+/// Until when one session may be believed.
+#[derive(Debug)]
+pub(crate) struct Belief {
+    /// The least time to live that was answered.
+    timeout: Duration,
+    newest: Renewal,
+    /// When the newest proven renewal was sent.
+    anchor: Option<BootInstant>,
+}
+
+impl Belief {
+    /// Begins with the grant of the lease, which counts as a renewal that is not proven.
+    pub(crate) fn new(granted: Renewal, timeout: Duration) -> Self {
+        Self { timeout, newest: granted, anchor: None }
+    }
+
+    /// Notes an answered renewal, and for how long the service has renewed.
+    pub(crate) fn renewed(&mut self, renewal: Renewal, timeout: Duration) {
+        self.timeout = self.timeout.min(timeout);
+        self.newest = renewal;
+    }
+
+    /// Notes that a linearizable request is about to be sent on this connection.
+    pub(crate) fn witness(&self, connection: u64) -> Witness {
+        Witness(Some(self.newest).filter(|newest| newest.connection == connection))
+    }
+
+    /// Notes that such a request was answered, in this term. Returns until when the session may be believed, if that is
+    /// longer than before.
+    pub(crate) fn prove(&mut self, witness: Witness, term: u64) -> Option<BootInstant> {
+        let renewal = witness.0.filter(|renewal| renewal.term == term)?;
+        if self.anchor.is_some_and(|anchor| anchor >= renewal.sent_at) {
+            return None;
+        }
+        self.anchor = Some(renewal.sent_at);
+        self.safe_until()
+    }
+
+    /// Until when the session may be believed; `None` before the first proof.
+    pub(crate) fn safe_until(&self) -> Option<BootInstant> {
+        let timing = Timing { timeout: self.timeout };
+        Some(self.anchor?.saturating_add(self.timeout.saturating_sub(timing.margin())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    fn at(milliseconds: u64) -> BootInstant {
+        BootInstant::from_nanos(milliseconds * 1_000_000)
+    }
+
+    fn renewal(sent_ms: u64, connection: u64, term: u64) -> Renewal {
+        Renewal { sent_at: at(sent_ms), connection, term }
+    }
+
+    fn believed() -> Belief {
+        let mut belief = Belief::new(renewal(1_000, 1, 2), TIMEOUT);
+        let witness = belief.witness(1);
+        assert_eq!(belief.prove(witness, 2), Some(at(1_000 + 20_000 - 500)));
+        belief
+    }
+
+    #[test]
+    fn a_session_is_believed_from_the_sending_of_a_proven_renewal_for_its_timeout_less_a_margin() {
+        let mut belief = Belief::new(renewal(1_000, 1, 2), TIMEOUT);
+        assert_eq!(belief.safe_until(), None, "a grant alone proves nothing");
+        let witness = belief.witness(1);
+        belief.prove(witness, 2);
+        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
+        assert_eq!(belief.safe_until(), Some(at(20_500)), "an answer alone proves nothing");
+        let witness = belief.witness(1);
+        assert_eq!(belief.prove(witness, 2), Some(at(23_500)));
+    }
+
+    #[test]
+    fn a_renewal_of_another_term_or_another_connection_is_not_believed() {
+        let mut belief = believed();
+        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
+        let witness = belief.witness(1);
+        assert_eq!(belief.prove(witness, 3), None, "the leader that has answered was overtaken");
+        let witness = belief.witness(2);
+        assert_eq!(belief.prove(witness, 2), None);
+        assert_eq!(belief.safe_until(), Some(at(20_500)));
+    }
+
+    #[test]
+    fn a_request_that_was_sent_before_the_answer_proves_nothing_of_it() {
+        let mut belief = believed();
+        let early = belief.witness(1);
+        belief.renewed(renewal(4_000, 1, 2), TIMEOUT);
+        assert_eq!(belief.prove(early, 2), None);
+    }
+
+    #[test]
+    fn the_least_timeout_that_was_granted_counts() {
+        let mut belief = believed();
+        belief.renewed(renewal(4_000, 1, 2), Duration::from_secs(10));
+        let witness = belief.witness(1);
+        assert_eq!(belief.prove(witness, 2), Some(at(4_000 + 10_000 - 300)));
+        belief.renewed(renewal(5_000, 1, 2), TIMEOUT);
+        let witness = belief.witness(1);
+        assert_eq!(belief.prove(witness, 2), Some(at(5_000 + 10_000 - 300)));
+    }
+
+    #[test]
+    fn a_holder_is_warned_earlier_the_longer_its_session() {
+        for (seconds, notice_ms) in [(2, 693), (4, 1_686), (20, 20_000 - 500 - 6_000 - 4_000)] {
+            let notice = Timing { timeout: Duration::from_secs(seconds) }.notice();
+            assert_eq!(notice.as_millis(), notice_ms, "{seconds} s");
+        }
+    }
+
+    proptest! {
+        /// Answers may come in any order and from any term: belief never ends later than the newest renewal that was
+        /// answered in a term which a request sent after it was answered in, too.
+        #[test]
+        fn belief_never_goes_beyond_a_proven_renewal(
+            events in proptest::collection::vec((0..3_u8, 1..4_u64, 0..4_usize), 0..60),
+        ) {
+            let mut belief = Belief::new(renewal(0, 1, 1), TIMEOUT);
+            let (mut now_ms, mut newest, mut proven) = (0, renewal(0, 1, 1), None);
+            let mut sent = Vec::new();
+            for (kind, term, which) in events {
+                now_ms += 100;
+                match kind {
+                    0 => {
+                        newest = renewal(now_ms, 1, term);
+                        belief.renewed(newest, TIMEOUT);
+                    }
+                    1 => sent.push((belief.witness(1), newest)),
+                    _ => if let Some((witness, renewal)) = sent.get(which).copied() {
+                        belief.prove(witness, term);
+                        if renewal.term == term {
+                            proven = proven.max(Some(renewal.sent_at));
+                        }
+                    },
+                }
+                let expected = proven.map(|anchor| anchor.saturating_add(Duration::from_millis(19_500)));
+                prop_assert_eq!(belief.safe_until(), expected);
+            }
+        }
+    }
+}

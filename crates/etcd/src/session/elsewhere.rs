@@ -1,0 +1,59 @@
+//! Renews the lease over another member, while the one in use does not answer.
+//!
+//! A member whose leader stands still answers no renewal for seconds, even when the others have elected another leader.
+//! Its connection may still be of use for all else, so it is given up later than that.
+
+use std::time::Duration;
+
+use lockkeeper_core::SafeUntil;
+use lockkeeper_core::clock::BootInstant;
+
+use crate::rpc::{Connection, Effect, Failure, KeepAlive, late};
+use crate::session::belief::Renewal;
+use crate::session::core::Core;
+use crate::session::link::header;
+use crate::session::renewal::{finds_session, proof};
+use crate::url::Server;
+
+/// The number of a connection that no session has: their numbers begin at 1.
+const NO_CONNECTION: u64 = 0;
+
+/// Tries the other members in turn until one has renewed the lease, and has proven it; or until the deadline.
+pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
+    for server in core.config.servers.iter().filter(|server| *server != silent) {
+        let attempt_ends = core.clock.now().saturating_add(core.timing.doubt()).min(deadline);
+        let renewed = tokio::select! {
+            biased;
+            renewed = renew_over(core, server, attempt_ends) => renewed,
+            () = late(&*core.clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
+        };
+        match renewed {
+            Ok(()) => return,
+            Err(failure) => {
+                tracing::debug!(target: "lockkeeper", %server, %failure, "another member did not renew the lease");
+            }
+        }
+    }
+}
+
+/// Renews over one member. That the lease has ended is left to the connection in use to tell.
+async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Result<(), Failure> {
+    let connection = Connection::open(server, &core.config.access, &core.clock, deadline).await?;
+    let sent_at = core.clock.now();
+    let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
+    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
+        return Err(Failure::unexpected());
+    };
+    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
+    let renewal = Renewal { sent_at, connection: NO_CONNECTION, term };
+    core.belief().renewed(renewal, Duration::from_secs(seconds));
+    let witness = core.belief().witness(NO_CONNECTION);
+    let answer = connection.call(proof(core), deadline).await?;
+    let term = header(&answer)?.raft_term;
+    if finds_session(&answer)
+        && let Some(safe_until) = core.belief().prove(witness, term)
+    {
+        core.bond().renew(SafeUntil::At(safe_until));
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The order of the calls: one lane for each lock, in which one job runs at a time.
+//!
+//! Requests of one connection are not executed in the order in which they were sent. So a call on a lock begins after
+//! the calls before it on the same lock have ended. Calls on different locks do not wait for one another.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::{BoxFuture, QueueName};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+type Job = BoxFuture<()>;
+
+/// The lanes of one session. Their jobs are bounded by the calls that the program makes.
+pub(super) struct Lanes {
+    runtime: Handle,
+    state: Mutex<State>,
+    /// Tells that the last lane has ended.
+    idle: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that have a runner at work, with the jobs that wait behind the one that runs.
+    busy: BTreeMap<String, VecDeque<Job>>,
+    /// Whether the runtime has ended, so that no job can run.
+    is_dead: bool,
+}
+
+impl Lanes {
+    pub(super) fn new(runtime: Handle) -> Arc<Self> {
+        Arc::new(Self { runtime, state: Mutex::default(), idle: Notify::new() })
+    }
+
+    /// Runs a look after all earlier jobs on the same lock; no job waits for it if there are none.
+    pub(super) fn run_look(self: &Arc<Self>, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
+        let mut lanes = self.state();
+        match lanes.busy.get_mut(queue.as_str()) {
+            Some(waiting) => waiting.push_back(Box::pin(look)),
+            None => {
+                drop(lanes);
+                self.runtime.spawn(look);
+            }
+        }
+    }
+
+    /// Waits until all jobs have ended.
+    pub(super) async fn idle(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.state().busy.is_empty() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// No job runs while the state is locked, so a poisoned lock still guards consistent data.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a job after all earlier jobs on the same lock, whether or not its outcome is awaited. If the runtime has
+    /// ended, the job is dropped.
+    pub(super) fn run(self: &Arc<Self>, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
+        let mut lanes = self.state();
+        if lanes.is_dead {
+            drop(lanes);
+            drop(job);
+            return;
+        }
+        if let Some(waiting) = lanes.busy.get_mut(queue.as_str()) {
+            waiting.push_back(Box::pin(job));
+            return;
+        }
+        lanes.busy.insert(queue.as_str().to_owned(), VecDeque::new());
+        drop(lanes);
+        let runner = Runner { lanes: self.clone(), lock: queue.as_str().to_owned(), is_done: false };
+        // If the runtime has ended, the runner is dropped at once.
+        self.runtime.spawn(runner.run(Box::pin(job)));
+    }
+}
+
+/// What takes the jobs of one lane, one after the other.
+struct Runner {
+    lanes: Arc<Lanes>,
+    lock: String,
+    is_done: bool,
+}
+
+impl Runner {
+    async fn run(mut self, first: Job) {
+        let mut job = first;
+        loop {
+            job.await;
+            match self.next() {
+                Some(next) => job = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes the next job; without one the lane ends.
+    fn next(&mut self) -> Option<Job> {
+        let mut lanes = self.lanes.state();
+        let next = lanes.busy.get_mut(&self.lock).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            lanes.busy.remove(&self.lock);
+            self.is_done = true;
+            if lanes.busy.is_empty() {
+                drop(lanes);
+                self.lanes.idle.notify_waiters();
+            }
+        }
+        next
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        // The runtime has ended: no job runs any more, and their callers are told.
+        let dropped = {
+            let mut lanes = self.lanes.state();
+            lanes.is_dead = true;
+            std::mem::take(&mut lanes.busy)
+        };
+        drop(dropped);
+    }
+}

@@ -1,0 +1,31 @@
+//! One session: a lease that is kept alive, until when it may be believed, and the order of what is asked under it.
+//!
+//! - `belief`: the rule, pure.
+//! - `core`: what all parts of a session share.
+//! - `lanes`: the order of the calls.
+//! - `link`: one connection of a session.
+//! - `restore`: takes a session over to another connection.
+//! - `renewal`: keeps the lease alive, and proves it. `elsewhere`: over another member too, where one does not answer.
+//! - `driver`: connects again, and ends the session.
+//! - `open`: grants the lease, and starts the driver.
+//!
+//! What is stored for locks, and what is asked of them, is left to `queue`.
+
+mod belief;
+mod core;
+mod driver;
+mod elsewhere;
+mod lanes;
+mod link;
+mod open;
+#[cfg(test)]
+mod promotion;
+mod renewal;
+mod restore;
+
+pub(crate) use belief::Timing;
+#[cfg(feature = "testing")]
+pub(crate) use belief::{Belief, Renewal, Witness};
+pub(crate) use core::{Core, Ending};
+pub(crate) use link::{Epoch, Link, first_offset, header};
+pub(crate) use open::{Opening, open};

@@ -1,0 +1,36 @@
+//! One queue with the real `etcdctl`, in both directions. It is a separate binary, since it has long rounds.
+
+mod counting;
+#[path = "../support/etcdctl.rs"]
+mod etcdctl;
+mod operating;
+#[path = "../support/waist.rs"]
+mod support;
+mod turns;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_faults::wait;
+use lockkeeper_recipes::Keeper;
+
+/// How long anything may take that should take no time.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A keeper whose locks are shared with `etcdctl`.
+fn keeper(address: SocketAddr) -> Keeper {
+    Keeper::new(Arc::new(support::backend(address, "?layout=etcdctl&session_timeout=10s")))
+}
+
+/// Waits until so many contenders stand in a queue, theirs and ours.
+async fn until_contenders(keeper: &Keeper, lock: &str, count: usize) {
+    let look = async || (keeper.contenders(lock).await.expect("a look").len() == count).then_some(());
+    wait::until(&format!("{count} contenders of {lock}"), SOON, look).await.expect("they come");
+}
+
+/// Waits until a file is there.
+async fn until_there(path: &std::path::Path) {
+    let look = async || path.exists().then_some(());
+    wait::until(&path.display().to_string(), SOON, look).await.expect("it comes");
+}

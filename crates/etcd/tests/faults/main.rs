@@ -1,0 +1,77 @@
+//! One lock at a time, whatever breaks: holders that die, stand still or are cut off, and leaders of a cluster of three
+//! that are killed, cut off from their peers, or stand still and go on.
+//!
+//! In each round a holder and a rival that waits behind it are clients of one cluster. Until when the holder believes
+//! itself is compared with when the rival is granted the lock, on one clock; and the rival's token is greater. Half of
+//! the rounds are played on Debian's etcd, half on 3.5.1. It is a separate binary, since it has long rounds, and plays
+//! the other process too.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `deaths` | holders that are killed, stopped, or cut off |
+//! | `leaders` | a leader that is killed, or cut off from its peers |
+//! | `standstill` | a leader that stands still and goes on; what a simpler rule believes then |
+//! | `bare` | a holder that the test itself keeps, and until when each rule believes it |
+//! | `holders` | holders of the library, in this process or in another |
+//! | `program` | what the other process does |
+//! | `stage` | clusters, clients, rivals |
+//! | `tally` | what all rounds have shown together |
+
+mod bare;
+mod deaths;
+mod holders;
+mod leaders;
+mod program;
+mod stage;
+mod standstill;
+mod tally;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+use lockkeeper_faults::etcd::{Release, availability_of};
+use lockkeeper_faults::{Availability, namespaces};
+
+use crate::deaths::Death;
+
+/// How many tests run at once: most of a round's time is a wait for the end of a session.
+const TESTS_AT_ONCE: usize = 2;
+
+type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
+
+const TESTS: [Test; 6] = [
+    ("no_two_hold_when_holders_are_killed", servers, |random| deaths::play(Death::Killed, random)),
+    ("no_two_hold_when_holders_are_stopped", servers, |random| deaths::play(Death::Stopped, random)),
+    ("no_two_hold_when_holders_are_cut_off", servers, |random| deaths::play(Death::CutOff, random)),
+    ("no_two_hold_when_leaders_are_killed", servers, leaders::play_killed),
+    ("no_two_hold_when_leaders_are_cut_off_from_their_peers", networks, leaders::play_cut_off),
+    ("no_two_hold_by_our_rule_when_leaders_stand_still_and_go_on", servers, standstill::play),
+];
+
+fn servers() -> Availability {
+    Release::ALL.into_iter().fold(Availability::Present, |all, release| all.and(|| availability_of(release)))
+}
+
+fn networks() -> Availability {
+    servers().and(namespaces::availability)
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = program::play() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
+    let trials = TESTS.map(|test| Trial::test(test.0, move || played(test)));
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+fn played((name, needed, play): Test) -> Result<(), Failed> {
+    if !needed().or_skip(name) {
+        return Ok(());
+    }
+    let seed = seed();
+    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-etcd --test faults -- --exact {name}");
+    Ok(play(Random::new(seed))?)
+}

@@ -1,0 +1,163 @@
+//! A leader that stands still while another one is elected, and then goes on.
+//!
+//! It takes itself for the leader for a moment, and answers keepalives with the full time though its successor hears
+//! nothing of them: who believes in that holds on while the next is granted the lock. In each round some bare holders
+//! send one keepalive to it just before it goes on. Two rules judge the same exchanges: the simple one, a timeout from
+//! the sending of a keepalive that was answered, and ours.
+//!
+//! Both releases have a fault beside this: such a leader may revoke leases that its successor has renewed. So a holder
+//! of the library, which goes on at another member, is told that its session has ended, and that is counted.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lockkeeper_conformance::Random;
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{LossReason, Severity};
+use lockkeeper_faults::etcd::{Cluster, Release};
+use lockkeeper_faults::long;
+
+use crate::bare::Bare;
+use crate::leaders::{Contest, Ends};
+use crate::stage::{Rival, findings, now, on_both_releases, url};
+use crate::tally::{Outcome, Span, none_of, span};
+
+/// How many rounds the long run has.
+const ROUNDS: u32 = 20;
+
+/// How many rounds more a release plays at most while the simple rule has shown no double hold.
+const MORE_ROUNDS_MAX: u32 = 4;
+
+/// How many bare holders there are in a round.
+const BARE_HOLDERS: usize = 6;
+
+/// The bare holders' timeout: more than the standstill, or else the leader that goes on knows that it is over.
+const BARE_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The rivals' timeout: so long that the leader which goes on takes no session of theirs for over.
+const RIVAL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long the leader stands still: longer than that of the library's session, so that this leader takes it for over.
+const STANDSTILL: Duration = Duration::from_millis(6_500);
+
+/// How long before its end at most a bare holder sends its keepalive.
+const SENT_BEFORE_MAX_MS: u64 = 400;
+
+/// How long after it goes on a leader revokes what it takes for over.
+const REVOKED_WITHIN: Span = 2.0;
+
+/// What a bare holder has shown.
+struct Planted {
+    /// By how much the simple rule's belief outlasted the grant to the rival; negative if it had ended before.
+    overlap: Span,
+}
+
+pub(crate) fn play(random: Random) -> Result<(), String> {
+    let (shared, rounds) = (AtomicU32::new(0), AtomicU32::new(0));
+    let worst = std::sync::Mutex::new(f64::NEG_INFINITY);
+    let (shared, rounds, worst) = (&shared, &rounds, &worst);
+    let tally = on_both_releases(ROUNDS, random, |release, share, mut random| async move {
+        let mut cluster = Cluster::start(release, 3).await.expect("a cluster");
+        let found = findings(&url(&cluster.addresses(), RIVAL_TIMEOUT)).await;
+        let is_told = found.iter().any(|finding| {
+            finding.severity == Severity::Warning && finding.to_string().contains("revoke a lease that was renewed")
+        });
+        assert!(is_told, "both releases have the fault: {found:?}");
+        let mut outcomes = Vec::new();
+        let mut round = 0;
+        while round < share || (shared.load(Ordering::SeqCst) == 0 && round < share + MORE_ROUNDS_MAX) {
+            let (played, planted) = play_round(&mut cluster, release, round, &mut random).await;
+            let doubles = planted.iter().filter(|planted| planted.overlap > 0.0).count();
+            shared.fetch_add(doubles as u32, Ordering::SeqCst);
+            let overlaps: Vec<_> = planted.iter().map(|planted| format!("{:+.2}", planted.overlap)).collect();
+            println!("{release:?}, round {round}: the simple rule outlasted the grants by {}", overlaps.join(" "));
+            let worst_of_round = planted.iter().map(|planted| planted.overlap).fold(f64::NEG_INFINITY, f64::max);
+            let mut worst = worst.lock().expect("no panic");
+            *worst = worst.max(worst_of_round);
+            drop(worst);
+            outcomes.extend(played);
+            round += 1;
+        }
+        rounds.fetch_add(round, Ordering::SeqCst);
+        outcomes
+    });
+    let (doubles, worst) = (shared.load(Ordering::SeqCst), *worst.lock().expect("no panic"));
+    let revoked = tally.outcomes.iter().filter(|outcome| outcome.ended_by == Some(LossReason::Expired)).count();
+    let of_library = rounds.load(Ordering::SeqCst);
+    tally.tell(
+        "faults: leaders stopped and continued",
+        &format!(
+            "; send time + TTL on the same exchanges: {doubles} double holds, worst overlap {worst:.2} s; {revoked} of \
+             {of_library} renewed leases revoked by the server, their holders told"
+        ),
+    );
+    judge(&tally.outcomes, doubles)?;
+    tally.check_tokens()?;
+    if of_library < long::rounds(ROUNDS) { Err(format!("only {of_library} rounds were played")) } else { Ok(()) }
+}
+
+/// Ours shares nothing by itself. What the server's fault revokes is told at once, and happens as the leader goes on.
+fn judge(outcomes: &[Outcome], doubles: u32) -> Result<(), String> {
+    let is_fault = |outcome: &Outcome| {
+        let after = span(outcome.struck_at, outcome.granted_at);
+        outcome.ended_by == Some(LossReason::Expired) && (0.0..REVOKED_WITHIN).contains(&after)
+    };
+    none_of(outcomes.iter().filter(|outcome| outcome.is_shared() && !is_fault(outcome)), "two held at once")?;
+    match doubles {
+        0 => Err("no double hold was seen under the simple rule".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+async fn play_round(
+    cluster: &mut Cluster,
+    release: Release,
+    round: u32,
+    random: &mut Random,
+) -> (Vec<Outcome>, Vec<Planted>) {
+    let addresses = cluster.addresses();
+    let leader = cluster.leader().await.expect("a leader");
+    let others: Vec<_> = addresses.iter().copied().filter(|address| *address != addresses[leader]).collect();
+    let rival_url = url(&others, RIVAL_TIMEOUT);
+    let lock = |who: usize| format!("{release:?}-{round}-bare-{who}");
+    let contest = Contest::start(&addresses, &rival_url, &format!("{release:?}-{round}-library")).await;
+    let mut bares = Vec::new();
+    for who in 0..BARE_HOLDERS {
+        let bare = Bare::start(addresses[leader], BARE_TIMEOUT, &lock(who)).await;
+        bares.push((bare, Rival::queue_up(&rival_url, &lock(who), || {}).await));
+    }
+    for (bare, _) in &mut bares {
+        bare.renew().await;
+    }
+    cluster.server_mut(leader).pause().expect("it runs");
+    let goes_on_at = now().saturating_add(STANDSTILL);
+    let mut renewing = Vec::new();
+    for (bare, rival) in bares {
+        let before = Duration::from_millis(1 + random.below(SENT_BEFORE_MAX_MS));
+        renewing.push((tokio::spawn(bare.renew_at(goes_on_at.saturating_sub(before))), rival));
+    }
+    SystemClock.sleep_until(goes_on_at).await;
+    let resumed_at = now();
+    cluster.server_mut(leader).resume().expect("it runs");
+    // Long enough for what the leader does by mistake.
+    SystemClock.sleep_until(resumed_at.saturating_add(Duration::from_secs(1))).await;
+    let mut outcomes = vec![contest.end("the leader stood still", resumed_at, Ends::WhenGivenBack).await];
+    let mut planted = Vec::new();
+    for (who, (renewing, mut rival)) in renewing.into_iter().enumerate() {
+        let granted = rival.granted().await;
+        let bare = renewing.await.expect("no panic");
+        planted.push(Planted { overlap: span(granted.at, bare.account.renewed_until()) });
+        outcomes.push(Outcome {
+            what: format!("{}: the leader stood still, a bare holder", lock(who)),
+            struck_at: resumed_at,
+            token: bare.token,
+            last_held: bare.account.proven_until(),
+            ended_by: Some(LossReason::Lapsed),
+            next_token: granted.token(),
+            granted_at: granted.at,
+        });
+        rival.end(granted).await;
+    }
+    cluster.serving().await.expect("all serve");
+    (outcomes, planted)
+}

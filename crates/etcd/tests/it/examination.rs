@@ -1,0 +1,164 @@
+//! What an examination of real servers finds, and that it leaves nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use lockkeeper_core::{Backend, Exclusion, Finding, Scrutiny, Severity};
+use lockkeeper_faults::etcd::Server;
+use lockkeeper_recipes::Keeper;
+use serde_json::{Value, json};
+
+use crate::access::guarded;
+use crate::support::{backend, can_run, soon};
+
+async fn ask(address: SocketAddr, path: &str, request: Value) -> Value {
+    let answer = Server::ask(address, path, &request.to_string()).await.expect(path);
+    serde_json::from_str(&answer).expect("an answer in JSON")
+}
+
+/// Writes where tokens begin.
+async fn begin_tokens_at(address: SocketAddr, offset: &str) {
+    let encoded = |text: &str| BASE64_STANDARD.encode(text);
+    ask(address, "/v3/kv/put", json!({ "key": encoded("/lockkeeper/e"), "value": encoded(offset) })).await;
+}
+
+async fn found(backend: &dyn Backend, scrutiny: Scrutiny) -> Vec<Finding> {
+    soon("the findings", backend.examine(scrutiny)).await.expect("the service can be examined")
+}
+
+fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
+    findings.iter().find(|finding| finding.what.contains(word)).map(|finding| finding.severity)
+}
+
+/// Counts all keys and all leases of a server.
+async fn stored(address: SocketAddr) -> (usize, usize) {
+    let all = json!({ "key": BASE64_STANDARD.encode("\0"), "range_end": BASE64_STANDARD.encode("\0") });
+    let keys = ask(address, "/v3/kv/range", all).await["kvs"].as_array().map_or(0, Vec::len);
+    let leases = ask(address, "/v3/lease/leases", json!({})).await["leases"].as_array().map_or(0, Vec::len);
+    (keys, leases)
+}
+
+#[tokio::test]
+async fn a_server_in_order_is_described_and_nothing_is_left_on_it() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let backend = backend(server.address(), "");
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, "runs etcd 3."), Some(Severity::Note), "{findings:?}");
+    assert_eq!(severity_of(&findings, "one member"), Some(Severity::Note), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.severity < Severity::Error), "{findings:?}");
+    assert_eq!(stored(server.address()).await, (0, 0));
+
+    // Whether the server at hand has the fault, its version says.
+    let faults = found(&backend, Scrutiny::Brief).await;
+    assert!(faults.iter().all(|fault| findings.contains(fault)), "{faults:?}");
+    let left = backend.capabilities().weakened_by(&findings).exclusion;
+    assert_eq!(left, if faults.is_empty() { Exclusion::Timed } else { Exclusion::BestEffort });
+}
+
+#[tokio::test]
+async fn a_full_database_is_an_error_in_brief_too() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    ask(server.address(), "/v3/maintenance/alarm", json!({ "action": "ACTIVATE", "alarm": "NOSPACE" })).await;
+    let backend = backend(server.address(), "");
+    for scrutiny in [Scrutiny::Brief, Scrutiny::Full] {
+        let findings = found(&backend, scrutiny).await;
+        assert_eq!(severity_of(&findings, "is full"), Some(Severity::Error), "{findings:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_quorum_is_an_error_beside_what_its_members_say() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    // A second member that never comes: from now on two are needed.
+    ask(server.address(), "/v3/cluster/member/add", json!({ "peerURLs": ["http://127.0.0.1:9"] })).await;
+    let backend = backend(server.address(), "?connect_timeout=2s&operation_timeout=2s");
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, "no lock can be had now"), Some(Severity::Error), "{findings:?}");
+    // It may know for a second yet how it is.
+    let address = server.address().to_string();
+    let of_member = findings.iter().find(|finding| finding.what.contains(&address)).expect("the member is told");
+    assert!(of_member.severity < Severity::Error, "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_the_rights_is_told_the_command_that_grants_them() {
+    if !can_run() {
+        return;
+    }
+    let server = guarded().await;
+    let address = server.address();
+    let open = |url: String| lockkeeper_etcd::EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    let rightful = found(&open(format!("etcd://ann:s%3Acret@{address}")), Scrutiny::Full).await;
+    assert_eq!(severity_of(&rightful, "cannot lock"), None, "{rightful:?}");
+    let elsewhere = found(&open(format!("etcd://ann:s%3Acret@{address}/elsewhere")), Scrutiny::Full).await;
+    let refused = elsewhere.iter().find(|finding| finding.severity == Severity::Error).expect("an error");
+    assert!(refused.what.contains("/elsewhere/"), "{refused}");
+    assert!(refused.cure.contains("--prefix readwrite /elsewhere/"), "{refused}");
+}
+
+#[tokio::test]
+async fn members_that_do_not_answer_or_are_of_another_cluster_are_found() {
+    if !can_run() {
+        return;
+    }
+    let (one, mut other) =
+        (Server::standalone().await.expect("a server"), Server::standalone().await.expect("a server"));
+    let url = format!("etcd://{},{}", one.address(), other.address());
+    let backend = lockkeeper_etcd::EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, "several clusters"), Some(Severity::Error), "{findings:?}");
+    other.stop().await;
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, &other.address().to_string()), Some(Severity::Warning), "{findings:?}");
+    assert_eq!(severity_of(&findings, "several clusters"), None, "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_beginning_of_tokens_that_cannot_be_is_found() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let backend = backend(server.address(), "");
+    begin_tokens_at(server.address(), "soon").await;
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, "`/lockkeeper/e` is no number"), Some(Severity::Error), "{findings:?}");
+    begin_tokens_at(server.address(), &u64::MAX.to_string()).await;
+    let findings = found(&backend, Scrutiny::Full).await;
+    assert_eq!(severity_of(&findings, "a clock that was ahead"), Some(Severity::Warning), "{findings:?}");
+    soon("the answer", backend.renew_tokens()).await.expect_err("the clock is behind the tokens");
+}
+
+#[tokio::test]
+async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_live() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let keepers = [(); 2].map(|()| Keeper::new(Arc::new(backend(server.address(), ""))));
+    soon("the answer", keepers[0].renew_tokens()).await.expect("there is nothing to do before the first session");
+    let token = async |keeper: &Keeper| {
+        let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("the lock");
+        let token = guard.fencing_token();
+        soon("the release", guard.release()).await.expect("it is given back");
+        token
+    };
+    let before = token(&keepers[0]).await;
+    soon("the answer", keepers[1].renew_tokens()).await.expect("tokens are counted anew");
+    let living = token(&keepers[0]).await;
+    let new = token(&keepers[1]).await;
+    // As many as the clock has gone on by, and not one more as without it.
+    assert!(living.as_u64() > before.as_u64() + (1 << 20), "{living} after {before}");
+    assert!(new > living, "{new} after {living}");
+}

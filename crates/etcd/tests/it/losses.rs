@@ -1,0 +1,107 @@
+//! What the owner of a contender that is gone is told while it is not known why, and what is told of keys that may not
+//! be watched.
+
+use std::time::Duration;
+
+use lockkeeper_core::{
+    Departure, Enqueued, ErrorKind, Extent, Freshness, Liveness, LossReason, Request, Revocation, Session,
+};
+use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_faults::wait;
+
+use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
+use crate::operator::Operator;
+use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket};
+
+/// How long a caller may wait for what it cannot be told: a pause of a second, and some for a busy machine. A session
+/// of a minute renews, and so connects anew, only later.
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waits until the owner of a place is told what becomes of its key: what is told of one change is told of the next.
+async fn until_watched(other: &dyn Session, place: &Enqueued) {
+    let asked = other.request(&door(), &place.id, Request::Yield(Revocation::new(None, None)));
+    assert!(soon("the request", asked).await.expect("it is made"));
+    soon("the request", place.standing.revoked()).await;
+}
+
+/// Waits until the owner of a place knows that it is gone.
+async fn until_gone(place: &Enqueued) -> LossReason {
+    let look = async || match place.standing.liveness() {
+        Liveness::Lost(reason) => Some(reason),
+        Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
+    };
+    wait::until("the word that the contender is gone", SOON, look).await.expect("it is told")
+}
+
+/// All that the service says arrives, and nothing that is asked: so it stays unknown why the contender is gone until
+/// the session is told to be over.
+#[tokio::test]
+async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let operator = Operator(server.address());
+    let way = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let backends = [backend(server.address(), ""), backend(way.address(), "")];
+    let (ann, bob) = (session(&backends[0]).await, session(&backends[1]).await);
+    let ahead = soon("a place", ann.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    let place = soon("a place", bob.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    let waiting = tokio::spawn(bob.departure(&door(), Some(&place.id), &ahead.id, place.view.connection));
+    until_watched(&*ann, &place).await;
+    let stored = operator.keys("/lockkeeper/q/").await.expect("a look");
+    let (name, _) = place.id.as_str().rsplit_once(':').expect("an identity");
+    let stored = stored.into_iter().find(|stored| stored.key.ends_with(name)).expect("it is there");
+
+    way.set_flow(Direction::ToServer, Flow::Hold);
+    assert!(operator.delete(&stored.key).await.expect("a deletion"));
+    assert_ne!(until_gone(&place).await, LossReason::Removed, "its session may be over too");
+    assert_ne!(soon("the loss", place.standing.lost()).await, LossReason::Removed, "its session may be over too");
+    assert!(!waiting.is_finished(), "a waiter is told once it is known");
+
+    assert!(operator.revoke(stored.lease).await.expect("a revocation"));
+    let outcome = soon("the end of the wait", waiting).await.expect("no panic");
+    assert_eq!(outcome.expect_err("the session is over").kind(), ErrorKind::Lost(LossReason::Expired));
+    assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Expired));
+    assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Expired);
+    soon("the end", ann.close()).await.expect("the end");
+}
+
+/// The session renews only after some seconds, so that the deletion is told before the service refuses that too.
+#[tokio::test]
+async fn a_contender_is_not_told_to_be_removed_by_a_service_that_does_not_say_why_it_is_gone() {
+    if !can_run() {
+        return;
+    }
+    let server = guarded().await;
+    let backends = [as_ann(server.address(), ""), as_ann(server.address(), "")];
+    let (ann, other) = (session(&backends[0]).await, session(&backends[1]).await);
+    let place = soon("a place", ann.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    until_watched(&*other, &place).await;
+    operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
+    operate(server.address(), "/v3/kv/deleterange", all_contenders()).await;
+    assert_eq!(until_gone(&place).await, LossReason::Lapsed);
+    assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Lapsed);
+}
+
+#[tokio::test]
+async fn a_wait_for_what_may_not_be_watched_comes_back_soon_and_costs_no_connection() {
+    if !can_run() {
+        return;
+    }
+    let server = guarded().await;
+    let backends = ["?session_timeout=60s"; 2].map(|settings| as_ann(server.address(), settings));
+    let (holder, onlooker) = (session(&backends[0]).await, session(&backends[1]).await);
+    let held = soon("a place", holder.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    let viewing = onlooker.view(&door(), Freshness::Latest, Extent::Whole);
+    let seen = soon("a view", viewing).await.expect("a view");
+    operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
+    let (departure, changed) =
+        (onlooker.departure(&door(), None, &held.id, seen.connection), onlooker.changed(&door(), &seen));
+    let departure = tokio::time::timeout(COMES_BACK_WITHIN, departure).await.expect("the caller can look again");
+    assert_eq!(departure.expect("the session stands"), Departure::Recheck);
+    let changed = tokio::time::timeout(COMES_BACK_WITHIN, changed).await.expect("the caller is told");
+    assert_eq!(changed.expect_err("ann may not look").kind(), ErrorKind::Refused);
+    assert!(matches!(onlooker.bond().liveness(), Liveness::Held { .. }), "{:?}", onlooker.bond());
+}

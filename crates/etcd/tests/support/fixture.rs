@@ -1,0 +1,307 @@
+//! The fixture of the conformance suite: real servers, separate for each case, or shared by all with a separate base
+//! for each; and a proxy for each client and server. Which servers these are, the binary of each suite says.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_conformance as suite;
+use lockkeeper_conformance::{Fault, FaultKind, Fixture};
+use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::{Backend, BoxFuture, ContenderId, Part, QueueName, Result};
+use lockkeeper_etcd::{Config, EtcdBackend, Testing};
+use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::operator::{Operator, failed};
+
+/// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How much later than its time a lease may end: the server looks at its leases twice a second.
+const LEASE_LATE_MAX: Duration = Duration::from_millis(1_500);
+
+/// How long a client may take to be told of its key's end: a watch is set 100 ms after a join. Less than half of the
+/// session timeout, by which a client that is not told would have lapsed.
+const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
+
+/// Whose names the keys of contenders have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Naming {
+    Ours,
+    /// Those that are shared with `etcdctl`: a lock's name is the prefix of its keys, beside the base.
+    Etcdctl,
+}
+
+/// The servers of a case, or of all cases. The harness's futures stay on one thread.
+pub(crate) trait Service: Debug + Send {
+    fn addresses(&self) -> Vec<SocketAddr>;
+
+    /// Stops them and starts them again with their data; comes back when they serve.
+    fn restart(&mut self) -> Acting<'_>;
+
+    /// Stops them and starts them again without any data; comes back when they serve.
+    fn wipe(&mut self) -> Acting<'_>;
+
+    /// Has all their processes stand still.
+    fn pause(&mut self) -> lockkeeper_faults::Result<()>;
+
+    /// Has them go on.
+    fn resume(&mut self) -> lockkeeper_faults::Result<()>;
+}
+
+pub(crate) type Acting<'a> = Pin<Box<dyn Future<Output = lockkeeper_faults::Result<()>> + 'a>>;
+
+impl Service for Server {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address()]
+    }
+
+    fn restart(&mut self) -> Acting<'_> {
+        Box::pin(Self::restart(self))
+    }
+
+    fn wipe(&mut self) -> Acting<'_> {
+        Box::pin(Self::wipe(self))
+    }
+
+    fn pause(&mut self) -> lockkeeper_faults::Result<()> {
+        Self::pause(self)
+    }
+
+    fn resume(&mut self) -> lockkeeper_faults::Result<()> {
+        Self::resume(self)
+    }
+}
+
+/// One case's service, or its part of one.
+#[derive(Clone, Debug)]
+pub(crate) struct EtcdFixture {
+    service: Arc<Mutex<dyn Service>>,
+    /// Whether other cases use it, below other bases.
+    is_shared: bool,
+    addresses: Vec<SocketAddr>,
+    /// Where the keys of the case lie.
+    base: String,
+    /// Whose names its contenders have.
+    naming: Naming,
+    clients: Clients,
+    /// One harm at a time, where others are held back meanwhile.
+    turn: Arc<Mutex<()>>,
+}
+
+type Clients = Arc<std::sync::Mutex<Vec<Way>>>;
+
+/// How one client reaches the service, and what it lets tests know.
+#[derive(Clone, Debug)]
+struct Way {
+    proxies: Arc<Vec<Proxy>>,
+    testing: Testing,
+}
+
+impl Way {
+    fn set_flow(&self, direction: Direction, flow: Flow) {
+        self.proxies.iter().for_each(|proxy| proxy.set_flow(direction, flow));
+    }
+}
+
+impl EtcdFixture {
+    /// A case that has these servers alone.
+    pub(crate) fn alone(service: impl Service + 'static, naming: Naming) -> Self {
+        let addresses = service.addresses();
+        let service = Arc::new(Mutex::new(service));
+        Self { naming, ..Self::new(service, addresses, false, "/lockkeeper".to_owned()) }
+    }
+
+    /// A case on servers that others use too.
+    pub(crate) async fn beside(service: Arc<Mutex<dyn Service>>) -> Self {
+        static CASES: AtomicU64 = AtomicU64::new(0);
+        let addresses = service.lock().await.addresses();
+        Self::new(service, addresses, true, format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn new(service: Arc<Mutex<dyn Service>>, addresses: Vec<SocketAddr>, is_shared: bool, base: String) -> Self {
+        let (naming, clients, turn) = (Naming::Ours, Arc::default(), Arc::default());
+        Self { service, is_shared, addresses, base, naming, clients, turn }
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn others_than(&self, way: &Way) -> Vec<Way> {
+        self.ways().into_iter().filter(|other| !Arc::ptr_eq(&other.proxies, &way.proxies)).collect()
+    }
+
+    /// The key of a contender, whose identity ends with the revision at which it was created.
+    fn key(&self, queue: &QueueName, contender: &ContenderId) -> String {
+        let (contender, _) = contender.as_str().rsplit_once(':').expect("an identity");
+        if self.naming == Naming::Etcdctl {
+            return format!("{queue}/{contender}");
+        }
+        let part = match queue.part() {
+            Part::Line => "l",
+            Part::Waiters => "g",
+            Part::Permits => "p",
+        };
+        format!("{}/q/{}/{part}/{contender}", self.base, queue.encoded())
+    }
+
+    /// Any member answers an operator.
+    fn operator(&self) -> Operator {
+        Operator(self.addresses[0])
+    }
+}
+
+impl Fixture for EtcdFixture {
+    fn client(&self) -> BoxFuture<Result<Arc<dyn suite::Client>>> {
+        let fixture = self.clone();
+        Box::pin(async move {
+            let mut proxies = Vec::new();
+            for &address in &fixture.addresses {
+                proxies.push(Proxy::of_bytes(address).await.map_err(failed)?);
+            }
+            let hosts: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+            let (hosts, base, seconds) = (hosts.join(","), &fixture.base, SESSION_TIMEOUT.as_secs());
+            let layout = if fixture.naming == Naming::Etcdctl { "&layout=etcdctl" } else { "" };
+            let url = format!("etcd://{hosts}{base}?session_timeout={seconds}s{layout}");
+            let config = Config::from_url(&url.parse()?)?;
+            let backend = Arc::new(EtcdBackend::with(config, Arc::new(SystemClock)));
+            let way = Way { proxies: Arc::new(proxies), testing: backend.testing() };
+            fixture.clients.lock().unwrap_or_else(PoisonError::into_inner).push(way.clone());
+            Ok(Arc::new(EtcdClient { fixture, way, backend }) as Arc<dyn suite::Client>)
+        })
+    }
+
+    fn can_inflict(&self, _kind: FaultKind) -> bool {
+        true
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        Some(SESSION_TIMEOUT + LEASE_LATE_MAX)
+    }
+
+    /// The contenders and values, by the server's own account.
+    fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
+        let (operator, base, naming) = (self.operator(), self.base.clone(), self.naming);
+        Box::pin(async move {
+            let below_base = format!("{base}/");
+            let stored = operator.keys(if naming == Naming::Ours { &below_base } else { "" }).await?;
+            let is_left = |key: &String| match key.strip_prefix(&base) {
+                Some(rest) => rest.starts_with("/q/") || (rest.starts_with("/v/") && !rest.ends_with("/p")),
+                None => true,
+            };
+            Ok(stored.into_iter().map(|stored| stored.key).filter(is_left).collect())
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct EtcdClient {
+    fixture: EtcdFixture,
+    way: Way,
+    backend: Arc<EtcdBackend>,
+}
+
+impl EtcdClient {
+    /// Has the service end the session. A session that runs out at its timeout is known to its owner before the service
+    /// ends it; here the owner is told first, and then the others.
+    async fn expire(self) -> Result<()> {
+        let _turn = self.fixture.turn.lock().await;
+        let lease = self.way.testing.lease();
+        let losses = self.way.testing.losses();
+        let others = self.fixture.others_than(&self.way);
+        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
+        if self.fixture.operator().revoke(lease).await? {
+            // A client that stands still is told later.
+            let is_told = || self.way.testing.losses() > losses;
+            let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
+        }
+        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
+        Ok(())
+    }
+
+    /// Deletes a contender's key. Its owner and those behind it are told in no certain order; here the owner is told
+    /// first, unless its runtime stands still.
+    async fn remove(self, key: String, stands_still: bool) -> Result<()> {
+        let _turn = self.fixture.turn.lock().await;
+        let operator = self.fixture.operator();
+        let stored = operator.keys("").await?;
+        let lease = stored.iter().find(|stored| stored.key == key).expect("the contender is there").lease;
+        let owner = self
+            .fixture
+            .ways()
+            .into_iter()
+            .find(|way| way.testing.lease() == lease)
+            .expect("one of the clients owns it");
+        let others = self.fixture.others_than(&owner);
+        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
+        let removals = owner.testing.removals();
+        assert!(operator.delete(&key).await?, "{key} is there");
+        let told = tokio::time::timeout(TOLD_TIME_MAX, until(|| owner.testing.removals() > removals)).await;
+        // A client whose runtime stands still since its grant may watch nothing yet, and is told nothing then.
+        assert!(told.is_ok() || stands_still, "the owner of {key} was not told of its end within {TOLD_TIME_MAX:?}");
+        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
+        Ok(())
+    }
+
+    /// Does something to the servers, whose harness stays on one thread.
+    fn on_service<Done: Future<Output = lockkeeper_faults::Result<()>>>(
+        &self,
+        act: impl FnOnce(OwnedMutexGuard<dyn Service>) -> Done + Send + 'static,
+    ) -> BoxFuture<Result<()>> {
+        let (service, runtime) = (self.fixture.service.clone(), tokio::runtime::Handle::current());
+        let acting =
+            tokio::task::spawn_blocking(move || runtime.block_on(async { act(service.lock_owned().await).await }));
+        Box::pin(async move { acting.await.expect("no panic").map_err(failed) })
+    }
+
+    /// Has the service stand still, or go on: to the clients of this case, if it has others.
+    fn stand_still(&self, is_still: bool) -> BoxFuture<Result<()>> {
+        if self.fixture.is_shared {
+            let flow = if is_still { Flow::Hold } else { Flow::Pass };
+            self.fixture.ways().iter().for_each(|way| way.set_flow(Direction::ToServer, flow));
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.on_service(async move |mut service| if is_still { service.pause() } else { service.resume() })
+    }
+}
+
+/// Waits until something is seen.
+async fn until(mut is_seen: impl FnMut() -> bool) {
+    while !is_seen() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+impl suite::Client for EtcdClient {
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
+        match fault {
+            Fault::ExpireSession => return Box::pin(self.clone().expire()),
+            Fault::Cut => self.way.proxies.iter().for_each(Proxy::blackhole),
+            // Whether anything was lost or not, what comes next goes over another connection.
+            Fault::Heal => self.way.proxies.iter().for_each(|proxy| {
+                proxy.heal();
+                proxy.reset();
+            }),
+            Fault::Pause => return self.stand_still(true),
+            Fault::Resume => return self.stand_still(false),
+            Fault::LoseReply(operation) => self.way.testing.lose_reply(operation),
+            Fault::RemoveContender { queue, contender, stands_still } => {
+                let key = self.fixture.key(&queue, &contender);
+                return Box::pin(self.clone().remove(key, stands_still));
+            }
+            Fault::Wipe => return self.on_service(async |mut service| service.wipe().await),
+            Fault::Restart => return self.on_service(async |mut service| service.restart().await),
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
