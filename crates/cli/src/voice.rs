@@ -164,6 +164,7 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
             };
             Some((Talk::Verbose, text))
         }
+        Event::Weakened { service, finding } => Some((Talk::Normal, format!("{service}: {finding}"))),
         Event::Jeopardy { service, safe_for } => {
             let safe_for =
                 safe_for.map(|left| format!("; what is held is safe for {}", brief(left))).unwrap_or_default();
@@ -191,7 +192,7 @@ pub(crate) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper::{Error, ErrorKind, Operation, QueueName};
+    use lockkeeper::{Error, ErrorKind, Finding, Operation, QueueName, Severity};
 
     use super::*;
 
@@ -224,6 +225,14 @@ mod tests {
         assert_eq!(opened(3600, 40), (Talk::Verbose, clipped.to_owned()));
         let untimed = Event::SessionOpened { service: "file:/x".to_owned(), timeout: None };
         assert!(describe(&untimed, false).is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_service_is_one_line_unless_nothing_should_be_said() {
+        let finding = Finding::new(Severity::Warning, "the database is full", "make room");
+        let weakened = Event::Weakened { service: "etcd://h1".to_owned(), finding };
+        let line = "etcd://h1: warning: the database is full: make room".to_owned();
+        assert_eq!(describe(&weakened, false), Some((Talk::Normal, line)));
     }
 
     #[test]

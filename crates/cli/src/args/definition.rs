@@ -114,15 +114,27 @@ Exit codes: 0 held, 1 not held, 125 cannot tell.")]
     Freeze(FreezeArgs),
     /// Let contenders take a frozen lock again
     Thaw(ThawArgs),
-    /// Say what the service promises
-    #[command(after_help = "Example: lockkeeper capabilities --connect file:/srv/locks")]
+    /// Say what the service promises, or all services
+    #[command(after_help = "\
+Examples:
+  lockkeeper capabilities                       what each service promises
+  lockkeeper capabilities --connect etcd://h1   what is left of it there, once it was examined
+
+A service that LOCKKEEPER_URL or a config file names is examined too, as by --connect.")]
     Capabilities,
     /// Examine the service, and say what to do about what is found
     #[command(after_help = "\
-Example: lockkeeper doctor --connect zk://zk1:2181
+Examples:
+  lockkeeper doctor --connect zk://zk1:2181
+  lockkeeper doctor --connect etcd://h1 --after-restore   once, after the restoration of a snapshot of etcd
 
 Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
-    Doctor,
+    Doctor {
+        /// Count fencing tokens anew, since the service's data were restored from a snapshot, as in
+        /// `doctor --after-restore`; then examine it
+        #[arg(long)]
+        after_restore: bool,
+    },
     /// Run a ZooKeeper server for this machine
     #[command(after_help = "\
 Example: lockkeeper server --data-dir /srv/zookeeper

@@ -61,7 +61,7 @@ pub(crate) struct RunArgs {
     /// Keep the lock at least this long, also when the command ends sooner, as in `--min-hold 1m`; a signal ends that
     #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) min_hold: Option<Duration>,
-    /// Do not say that the lock is waited for or was not acquired, as in `-q`
+    /// Do not say that the lock is waited for or was not acquired, or what is wrong with the service, as in `-q`
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The command and its arguments, as in -- ./backup.sh --full

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{check, completions, doctor, hold, look, manual, orders, run, server, wait, watch};
+use super::{capabilities, check, completions, doctor, hold, look, manual, orders, run, server, wait, watch};
 use crate::args::{self, Cli, Command, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -41,8 +41,8 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Break(args) => orders::break_lock(&global, &args),
         Command::Freeze(args) => orders::freeze(&global, &args),
         Command::Thaw(args) => orders::thaw(&global, &args),
-        Command::Capabilities => look::capabilities(&global),
-        Command::Doctor => doctor::doctor(&global),
+        Command::Capabilities => capabilities::capabilities(&global),
+        Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
         Command::Server { listen, data_dir, tick } => {
             server::server(&global, ServerSettings { listen, data_dir, tick })
         }

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use lockkeeper::{Advice, Error, Finding, Operation, Severity};
+use lockkeeper::{Advice, Error, ErrorKind, Finding, Keeper, Operation, Severity};
 
 use super::service::{answer, block_on_closing};
 use crate::args::Global;
@@ -12,10 +12,10 @@ use crate::config::Settings;
 use crate::exit::{EXAMINED_ERRORS, EXAMINED_WARNINGS, Failure};
 use crate::output::Diagnosis;
 
-/// Examines the service, and ends with what weighs most.
-pub(super) fn doctor(global: &Global) -> Result<u8, Failure> {
+/// Examines the service, and ends with what weighs most; counts tokens anew before, if that is asked for.
+pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
-    let (service, examined) = examined(&settings)?;
+    let (service, examined) = examined(&settings, after_restore)?;
     let mut findings = examined.unwrap_or_else(|error| vec![unusable(&error)]);
     findings.sort_by_key(|finding| Reverse(finding.severity));
     let diagnosis = Diagnosis::new(service, &findings);
@@ -28,17 +28,32 @@ pub(super) fn doctor(global: &Global) -> Result<u8, Failure> {
     })
 }
 
-/// The service, and what is found of it or why it cannot be examined. A URL that cannot be meant is a failure.
-fn examined(settings: &Settings) -> Result<(String, lockkeeper::Result<Vec<Finding>>), Failure> {
+/// The service, and what is found of it or why it cannot be examined. What cannot be meant is a failure.
+fn examined(settings: &Settings, after_restore: bool) -> Result<(String, lockkeeper::Result<Vec<Finding>>), Failure> {
     match settings.builder() {
         Ok(builder) => {
             let keeper = builder.build();
-            let found = block_on_closing(&keeper, keeper.examine())?;
-            Ok((keeper.service(), found))
+            let found = block_on_closing(&keeper, examine(&keeper, after_restore))?;
+            match found {
+                Err(error) if after_restore && error.kind() == ErrorKind::Unsupported => {
+                    Err(Failure::ours(format!("--after-restore: {error:#}: {}", keeper.service())))
+                }
+                found => Ok((keeper.service(), found)),
+            }
         }
         Err(error) if error.operation() == Operation::Configure => Err(settings.refused(error)),
         Err(error) => Ok((settings.service(), Err(error))),
     }
+}
+
+async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    if after_restore {
+        keeper.renew_tokens().await?;
+        findings.push(Finding::note("tokens are counted anew from the clock"));
+    }
+    findings.extend(keeper.examine().await?);
+    Ok(findings)
 }
 
 /// That the service could not be examined at all.

@@ -1,4 +1,4 @@
-//! `ls`, `show` and `capabilities`: looking at a service without taking part.
+//! `ls` and `show`: looking at a service without taking part.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::service::{answer, block_on_closing, open, open_by};
 use crate::args::Global;
 use crate::config::Settings;
 use crate::exit::Failure;
-use crate::output::{self, ListedLock, Promises, ShownLock, one_line};
+use crate::output::{self, ListedLock, ShownLock, one_line};
 use crate::voice::say;
 
 /// How long a look is tried again while the service cannot be reached, if the settings have no policy: an ensemble that
@@ -81,11 +81,4 @@ fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Error> {
                 say(&format!("cannot look at {service}, trying again{limit}: {:#}", failure.error));
             }
         })
-}
-
-/// Says what the service promises.
-pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
-    let keeper = open(global)?;
-    let promises = Promises::new(keeper.service(), keeper.capabilities());
-    answer(global, &promises, || promises.text())
 }

@@ -9,7 +9,8 @@
 //! | `claim` | what both ask for: the kind of lock, and how long it is waited for |
 //! | `acquire` | how both wait for it |
 //! | `restart` | when `run --restart` runs a command anew |
-//! | `look` | `ls`, `show`, `capabilities`: looking at the service |
+//! | `look` | `ls`, `show`: looking at the service |
+//! | `capabilities` | `capabilities`: what services promise |
 //! | `doctor` | `doctor`: examining the service |
 //! | `watch` | `show --watch` |
 //! | `wait` | `wait` |
@@ -19,6 +20,7 @@
 //! | `completions`, `manual` | `completions`, `man` |
 
 mod acquire;
+mod capabilities;
 mod check;
 mod claim;
 mod completions;

@@ -91,6 +91,11 @@ impl Settings {
         }
     }
 
+    /// Whether a service was named at all; else it is the files of this machine.
+    pub(crate) const fn is_named(&self) -> bool {
+        self.origin.is_some()
+    }
+
     /// The service's URL, without its password.
     pub(crate) fn service(&self) -> String {
         self.url.to_string()

@@ -12,8 +12,9 @@ pub(crate) struct Diagnosis {
     findings: Vec<Found>,
 }
 
+/// One of them.
 #[derive(Debug, Serialize)]
-struct Found {
+pub(super) struct Found {
     severity: String,
     what: String,
     cure: String,
@@ -21,23 +22,37 @@ struct Found {
     line: String,
 }
 
-impl Diagnosis {
-    pub(crate) fn new(service: String, findings: &[Finding]) -> Self {
-        let found = |finding: &Finding| Found {
+impl Found {
+    pub(super) fn new(finding: &Finding) -> Self {
+        Self {
             severity: finding.severity.to_string(),
             what: finding.what.clone(),
             cure: finding.cure.clone(),
             line: one_line(&finding.to_string()),
-        };
-        Self { service, findings: findings.iter().map(found).collect() }
+        }
     }
 
-    /// Returns them as text, a line each.
+    /// It as one line.
+    pub(super) fn line(&self) -> &str {
+        &self.line
+    }
+}
+
+impl Diagnosis {
+    pub(crate) fn new(service: String, findings: &[Finding]) -> Self {
+        Self { service, findings: findings.iter().map(Found::new).collect() }
+    }
+
+    /// Returns them as text, a line each, behind the service.
     pub(crate) fn text(&self) -> String {
-        if self.findings.is_empty() {
-            return format!("{}: nothing to mend\n", one_line(&self.service));
+        let mut text = format!("{}\n", one_line(&self.service));
+        for found in &self.findings {
+            text.push_str(&found.line);
+            text.push('\n');
         }
-        let lines = self.findings.iter().map(|found| format!("{}\n", found.line));
-        std::iter::once(format!("{}\n", one_line(&self.service))).chain(lines).collect()
+        if self.findings.is_empty() {
+            text.push_str("nothing to mend\n");
+        }
+        text
     }
 }

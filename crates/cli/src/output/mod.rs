@@ -9,11 +9,13 @@
 //! | `who` | one contender of it |
 //! | `orders` | what an operator did to a lock |
 //! | `diagnosis` | what was found of a service, for `doctor` |
-//! | `promises` | what a service promises, for `capabilities`; whether a lock is held, for `check` |
+//! | `matrix` | what each service promises, for `capabilities` |
+//! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
 //! | `text`, `printing` | tables and durations; to stdout |
 
 mod diagnosis;
 mod locks;
+mod matrix;
 mod orders;
 mod printing;
 mod promises;
@@ -22,6 +24,7 @@ mod who;
 
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
+pub(crate) use matrix::Matrix;
 pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};

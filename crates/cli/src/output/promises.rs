@@ -1,8 +1,11 @@
 //! What a service promises and what is known of a hold, for `capabilities` and `check`.
 
-use lockkeeper::{Capabilities, Exclusion, Fencing, Modes, Removal, StoppedHolder};
+use std::cmp::Reverse;
+
+use lockkeeper::{Capabilities, Exclusion, Fencing, Finding, Modes, Removal, Severity, StoppedHolder};
 use serde::Serialize;
 
+use super::diagnosis::Found;
 use super::text::table;
 
 /// The kinds of lock, by the words of `ls`.
@@ -25,14 +28,21 @@ pub(crate) struct Promises {
     removal: String,
     /// The kinds of lock that it carries.
     kinds: Vec<&'static str>,
+    /// What the exclusion rests on.
+    conditions: &'static [&'static str],
+    /// What an examination has found that matters, the worst first.
+    findings: Vec<Found>,
     #[serde(skip)]
     sentences: [String; 5],
 }
 
 impl Promises {
-    /// Puts a service's capabilities into words.
-    pub(crate) fn new(service: String, capabilities: &Capabilities) -> Self {
-        let Capabilities { backend, exclusion, fencing, stopped_holder, removal, modes, .. } = *capabilities;
+    /// Puts into words what is left of a service's capabilities after what was found of it.
+    pub(crate) fn new(service: String, capabilities: &Capabilities, findings: &[Finding]) -> Self {
+        let left = capabilities.weakened_by(findings);
+        let Capabilities { backend, exclusion, fencing, stopped_holder, removal, modes, conditions, .. } = left;
+        let mut findings: Vec<_> = findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
+        findings.sort_by_key(|finding| Reverse(finding.severity));
         // A promise that this list does not know yet is shown by its sentence.
         let exclusion_word = match exclusion {
             Exclusion::Process => "process".to_owned(),
@@ -65,6 +75,8 @@ impl Promises {
             stopped_holder: stopped_holder_word,
             removal: removal_word,
             kinds: KINDS.iter().filter(|(kind, _)| modes.has_all(*kind)).map(|(_, word)| *word).collect(),
+            conditions,
+            findings: findings.into_iter().map(Found::new).collect(),
             sentences: [
                 exclusion.to_string(),
                 fencing.to_string(),
@@ -79,7 +91,7 @@ impl Promises {
     pub(crate) fn text(&self) -> String {
         let [exclusion, fencing, stopped_holder, removal, kinds] = &self.sentences;
         let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];
-        table(&[
+        let mut rows = vec![
             row("service", &self.service),
             row("backend", self.backend),
             row("exclusion", exclusion),
@@ -87,7 +99,16 @@ impl Promises {
             row("stopped", stopped_holder),
             row("removal", removal),
             row("kinds", kinds),
-        ])
+        ];
+        rows.extend(self.conditions.iter().map(|condition| row("provided", condition)));
+        rows.extend(self.findings.iter().map(|found| row("found", found.line())));
+        table(&rows)
+    }
+
+    /// The words for exclusion, tokens and stopped holders.
+    #[cfg(test)]
+    pub(super) fn words(&self) -> [&str; 3] {
+        [&self.exclusion, &self.fencing, &self.stopped_holder]
     }
 }
 
@@ -107,9 +128,23 @@ mod tests {
     fn the_kinds_of_lock_that_a_service_carries_are_named() {
         let of_few = Capabilities::new("few", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
             .carrying(Modes::MUTEX.with(Modes::READ_WRITE));
-        let promises = Promises::new("few://host".to_owned(), &of_few);
+        let promises = Promises::new("few://host".to_owned(), &of_few, &[]);
         assert_eq!(promises.kinds, ["mutex", "rwlock"]);
         let text = promises.text();
         assert!(text.lines().any(|line| line.ends_with(" mutexes and read/write locks")), "{text}");
+    }
+
+    #[test]
+    fn what_was_found_lowers_the_grade_and_is_told() {
+        let promised = Capabilities::new("x", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+            .on_condition(&["it is new"]);
+        let fault = Finding::new(Severity::Warning, "it is old", "upgrade").leaving(Exclusion::BestEffort);
+        let promises = Promises::new("x://host".to_owned(), &promised, &[Finding::note("it runs"), fault]);
+        assert_eq!(promises.words()[0], "best-effort");
+        let text = promises.text();
+        for line in ["exclusion  best effort", "provided   it is new", "found      warning: it is old: upgrade"] {
+            assert!(text.lines().any(|told| told == line), "{text}");
+        }
+        assert!(!text.contains("it runs"), "{text}");
     }
 }

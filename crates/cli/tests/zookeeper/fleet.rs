@@ -3,7 +3,7 @@
 use lockkeeper_faults::zookeeper::Ensemble;
 use lockkeeper_faults::{figures, long, wait};
 
-use crate::site::{Running, SOON, Site, can_start, nodes, setup};
+use crate::site::{COUNT, NOTE, Running, SOON, Site, can_start, nodes, setup};
 use crate::support::now;
 
 /// Long enough for an election, and for commands that are started fifty at once.
@@ -20,19 +20,6 @@ const BEFORE: u32 = 5;
 
 /// How many are served in order.
 const IN_ORDER: usize = 20;
-
-/// Reads, waits for the disk and writes: without exclusion, hardly any of fifty survives. The command with the number
-/// `$2` waits until the killed server serves again.
-const COUNT: &str = r#"
-    read number < counter
-    if [ "$number" = "$1" ]; then while [ ! -e restarted ]; do sleep 0.01; done; fi
-    sync counter
-    echo $((number + 1)) > counter"#;
-
-/// Notes its number; the one in the middle waits until the killed server serves again.
-const NOTE: &str = r#"
-    if [ "$1" = "$2" ]; then while [ ! -e restarted ]; do sleep 0.01; done; fi
-    echo "$1" >> served"#;
 
 /// Which server is killed.
 #[derive(Clone, Copy)]

@@ -4,6 +4,7 @@
 //! | file | what is claimed there |
 //! | --- | --- |
 //! | `fleet` | many commands, while a server of an ensemble is killed and restarted |
+//! | `examining` | `doctor` and `capabilities` |
 //! | `death` | runners that are killed, stopped, or have their place taken away |
 //! | `grace` | which grace is refused |
 //! | `looking` | `ls`, `show`, `wait`, `capabilities`, `check` |
@@ -14,9 +15,12 @@
 //! Each test needs Java and Debian's packages, and skips by name without them.
 
 mod death;
+mod examining;
 mod fleet;
 mod grace;
 mod looking;
+#[path = "../support/machine.rs"]
+mod machine;
 mod peers;
 mod refusal;
 mod site;
