@@ -1,0 +1,302 @@
+//! Where everything lies: keys, and the names in them. Pure.
+//!
+//! All keys of a base begin with it as a hash tag, so that they lie in one slot: `{lockkeeper}`.
+//!
+//! | key | type | what |
+//! | --- | --- | --- |
+//! | `{base}` | hash | the last token; the service's clock, and how far it goes at once |
+//! | `{base}:ss` | sorted set | sessions, by when they end on that clock |
+//! | `{base}:s:<session>` | hash | its connection's epoch, its timeout, its owner; which of its contenders were broken |
+//! | `{base}:t:<session>` | sorted set | its contenders: part, name and member of each |
+//! | `{base}:a:<session>` | string | there while the session is; its owner is told when it goes |
+//! | `{base}:q:<part>:<lock>:<mode>` | sorted set | contenders of one mode, by grant |
+//! | `{base}:c:<ticket>` | string | a contender's record; those behind it are told when it goes |
+//! | `{base}:v:<part>:<lock>` | hash | the value of a queue |
+//! | `{base}:n` | sorted set | the locks that have contenders |
+//!
+//! A queue is ordered by grant and number. One contender beside another has its grant, and the next number.
+
+use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
+
+/// The bits of a session's number: 10 digits of 5 bits, so that a member has at most 64 bytes.
+const SESSION_BITS: u32 = 50;
+
+/// The digits of a session's number.
+const SESSION_DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+/// All keys of one service.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// With the braces of its hash tag.
+    base: String,
+}
+
+impl Layout {
+    /// Takes a base, which has no braces.
+    pub(crate) fn new(base: &str) -> Self {
+        Self { base: format!("{{{base}}}") }
+    }
+
+    /// The key that all others begin with.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Names the keys that a user must be allowed to read and write.
+    pub(crate) fn rights(&self) -> String {
+        format!("all keys `{}*`", self.base)
+    }
+
+    /// The key that is there while a session is.
+    pub(crate) fn alive(&self, session: SessionId) -> String {
+        format!("{}:a:{session}", self.base)
+    }
+
+    /// The record of a contender.
+    pub(crate) fn contender(&self, ticket: Ticket) -> String {
+        format!("{}:c:{ticket}", self.base)
+    }
+
+    /// The keys of all queues of a lock: those of the part that is named, then those on its other side.
+    pub(crate) fn queues(&self, queue: &QueueName) -> Vec<String> {
+        let name = queue.encoded();
+        let parts = std::iter::once(queue.part()).chain(queue.part().opposite().iter().copied());
+        let key =
+            |part: Part, mode: &Mode| format!("{}:q:{}:{name}:{}", self.base, part_letter(part), mode_letter(*mode));
+        parts.flat_map(|part| modes_of(part).iter().map(move |mode| key(part, mode)).collect::<Vec<_>>()).collect()
+    }
+
+    pub(crate) fn value(&self, queue: &QueueName) -> String {
+        format!("{}:v:{}:{}", self.base, part_letter(queue.part()), queue.encoded())
+    }
+}
+
+/// How the list of locks names one: by its encoded name, followed by the name itself if that cannot be decoded.
+pub(crate) fn listed(queue: &QueueName) -> String {
+    if queue.is_digested() { format!("{} {queue}", queue.encoded()) } else { queue.encoded() }
+}
+
+/// Reads the name of a lock as the list has it.
+pub(crate) fn read_listed(listed: &str) -> Option<QueueName> {
+    match listed.split_once(' ') {
+        Some((_, name)) => QueueName::new(name).ok(),
+        None => QueueName::decode(listed),
+    }
+}
+
+/// A session, by a random number.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct SessionId(u64);
+
+impl SessionId {
+    /// Takes the last bits of random ones.
+    pub(crate) const fn from_random(bits: u128) -> Self {
+        Self((bits & ((1 << SESSION_BITS) - 1)) as u64)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.len() != (SESSION_BITS / 5) as usize {
+            return None;
+        }
+        let digit = |byte: u8| SESSION_DIGITS.iter().position(|&digit| digit == byte);
+        text.bytes().try_fold(0, |bits, byte| Some((bits << 5) | digit(byte)? as u64)).map(Self)
+    }
+}
+
+impl std::fmt::Display for SessionId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for at in (0..SESSION_BITS / 5).rev() {
+            let digit = SESSION_DIGITS[(self.0 >> (5 * at)) as usize % SESSION_DIGITS.len()];
+            write!(formatter, "{}", char::from(digit))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for SessionId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SessionId({self})")
+    }
+}
+
+/// What the name of a contender in its queue says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) grant: u64,
+    /// Which one it is among those with this grant.
+    pub(crate) number: u32,
+    pub(crate) mode: Mode,
+    pub(crate) ticket: Ticket,
+    /// `None` if it outlives its session.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl Member {
+    /// Reads a name as the scripts write it; `None` if it is none.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split(':');
+        let (grant, number) = fields.next()?.split_once('.')?;
+        let mode = mode_of(fields.next()?)?;
+        let ticket = Ticket::parse(fields.next()?)?;
+        let session = match fields.next()? {
+            "-" => None,
+            session => Some(SessionId::parse(session)?),
+        };
+        let hexadecimal = |digits: &str, count: usize| {
+            let is_ours = digits.len() == count && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            u64::from_str_radix(digits, 16).ok().filter(|_| is_ours)
+        };
+        let (grant, number) = (hexadecimal(grant, 14)?, u32::try_from(hexadecimal(number, 3)?).ok()?);
+        fields.next().is_none().then_some(Self { grant, number, mode, ticket, session })
+    }
+
+    /// Reads the member of a contender.
+    pub(crate) fn of(id: &ContenderId) -> Option<Self> {
+        Self::parse(id.as_str())
+    }
+
+    pub(crate) fn contender(&self) -> Contender {
+        Contender { id: self.id(), ticket: Some(self.ticket), mode: self.mode }
+    }
+
+    pub(crate) fn id(&self) -> ContenderId {
+        ContenderId::new(self.to_string())
+    }
+
+    /// `None` of a number that no token can hold, which no script writes.
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        FencingToken::new(self.grant, 0)
+    }
+
+    /// Where it stands in its queue.
+    pub(crate) const fn place(&self) -> (u64, u32) {
+        (self.grant, self.number)
+    }
+}
+
+impl std::fmt::Display for Member {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { grant, number, mode, ticket, session } = self;
+        write!(formatter, "{grant:014x}.{number:03x}:{}:{ticket}:", mode_letter(*mode))?;
+        match session {
+            Some(session) => write!(formatter, "{session}"),
+            None => formatter.write_str("-"),
+        }
+    }
+}
+
+pub(crate) const fn part_letter(part: Part) -> &'static str {
+    match part {
+        Part::Line => "l",
+        Part::Permits => "p",
+        Part::Waiters => "g",
+    }
+}
+
+/// Mutexes and read/write locks of other clients, [`Mode::Exclusive`], are in no queue.
+const MODES: [(Mode, &str); 7] = [
+    (Mode::Mutex, "m"),
+    (Mode::Read, "r"),
+    (Mode::Write, "w"),
+    (Mode::Candidate, "c"),
+    (Mode::Member, "b"),
+    (Mode::Permit, "p"),
+    (Mode::Acquire, "g"),
+];
+
+/// The modes that are in queues of this part.
+const fn modes_of(part: Part) -> &'static [Mode] {
+    match part {
+        Part::Line => &[Mode::Mutex, Mode::Read, Mode::Write, Mode::Candidate, Mode::Member],
+        Part::Permits => &[Mode::Permit],
+        Part::Waiters => &[Mode::Acquire],
+    }
+}
+
+/// Whether contenders of this mode may stand in queues of this part.
+pub(crate) fn can_stand(part: Part, mode: Mode) -> bool {
+    modes_of(part).contains(&mode)
+}
+
+pub(crate) const fn mode_letter(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Mutex | Mode::Exclusive => "m",
+        Mode::Read => "r",
+        Mode::Write => "w",
+        Mode::Candidate => "c",
+        Mode::Member => "b",
+        Mode::Permit => "p",
+        Mode::Acquire => "g",
+    }
+}
+
+pub(crate) fn mode_of(letter: &str) -> Option<Mode> {
+    MODES.iter().find(|(_, known)| *known == letter).map(|(mode, _)| *mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn member() -> impl Strategy<Value = Member> {
+        let mode = proptest::sample::select(MODES.map(|(mode, _)| mode).to_vec());
+        let session = proptest::option::of(any::<u128>().prop_map(SessionId::from_random));
+        (0..1_u64 << 53, 0..4_096_u32, mode, any::<u128>(), session).prop_map(|(grant, number, mode, bits, session)| {
+            let ticket = Ticket::from_bits(bits);
+            Member { grant, number, mode, ticket, session }
+        })
+    }
+
+    #[test]
+    fn all_keys_of_a_base_lie_in_one_slot() {
+        let layout = Layout::new("lockkeeper");
+        let queue = QueueName::new("a/b").unwrap();
+        let session = SessionId::from_random(33);
+        let keys = [layout.alive(session), layout.contender(Ticket::from_bits(1)), layout.value(&queue)];
+        for key in keys.iter().chain(&layout.queues(&queue)) {
+            assert!(key.starts_with("{lockkeeper}:"), "{key}");
+        }
+        assert_eq!(layout.alive(session), "{lockkeeper}:a:0000000011");
+        assert_eq!(layout.queues(&queue)[..2], ["{lockkeeper}:q:l:a%2Fb:m", "{lockkeeper}:q:l:a%2Fb:r"]);
+        assert_eq!(layout.queues(&queue).len(), MODES.len());
+        assert_eq!(layout.queues(&queue.with_part(Part::Permits)).len(), 6);
+    }
+
+    #[test]
+    fn a_listed_name_is_read_back_whether_or_not_it_can_be_decoded() {
+        for text in ["door", "a b", "..", &"é".repeat(100), &format!("{}~{}", "y".repeat(120), "0".repeat(32))] {
+            let name = QueueName::new(text).unwrap();
+            assert_eq!(read_listed(&listed(&name)), Some(name));
+        }
+        assert_eq!(read_listed("%zz"), None);
+    }
+
+    #[test]
+    fn every_mode_has_one_letter() {
+        assert!(MODES.iter().all(|(mode, letter)| mode_letter(*mode) == *letter && mode_of(letter) == Some(*mode)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_member_is_read_back_and_has_at_most_64_bytes(member in member()) {
+            let text = member.to_string();
+            prop_assert!(text.len() <= 64);
+            prop_assert_eq!(Member::parse(&text), Some(member));
+        }
+
+        #[test]
+        fn members_with_one_grant_are_in_the_order_of_their_numbers(one in member(), number in 0..4_096_u32) {
+            let other = Member { number, ..one };
+            prop_assert_eq!(one.to_string().cmp(&other.to_string()), one.place().cmp(&other.place()));
+        }
+
+        #[test]
+        fn what_is_no_member_is_none(text in "\\PC{0,70}") {
+            if let Some(member) = Member::parse(&text) {
+                prop_assert_eq!(member.to_string(), text);
+            }
+        }
+    }
+}

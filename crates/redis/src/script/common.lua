@@ -1,0 +1,255 @@
+-- What every script begins with: keys, the service's clock, the end of dead sessions, and views.
+--
+-- All keys begin with the base, KEYS[1], whose hash tag puts them into one slot. A contender's member is
+-- <grant, 14 hexadecimal digits>.<number, 3>:<mode>:<ticket, 32>:<session>, at most 64 bytes, up to which Redis stores a
+-- short sorted set in one piece of memory.
+
+local base = KEYS[1]
+local sessions = base .. ':ss'
+local names = base .. ':n'
+
+-- How much of the dead one call removes: others wait for the server meanwhile.
+local BURIED_SESSIONS_MAX = 8
+local BURIED_ENTRIES_MAX = 200
+-- A queue of so many contenders is shown whole, to any caller.
+local SHORT_MAX = 16
+-- How many contenders are read at once where those of dead sessions are passed over.
+local STEP = 16
+-- How many contenders ahead of a place decide, of each mode.
+local NEAREST = 2
+-- The greatest number of contenders beside one contender: three hexadecimal digits.
+local BESIDE_MAX = 4095
+-- The longest session timeout, in milliseconds.
+local TIMEOUT_MAX = 86400000
+
+local MODES = { l = { 'm', 'r', 'w', 'c', 'b' }, p = { 'p' }, g = { 'g' } }
+local OPPOSITE = { l = { 'p', 'g' }, p = { 'l' }, g = { 'l' } }
+
+local function contender_key(ticket) return base .. ':c:' .. ticket end
+local function session_key(sid) return base .. ':s:' .. sid end
+local function alive_key(sid) return base .. ':a:' .. sid end
+local function entries_key(sid) return base .. ':t:' .. sid end
+local function queue_key(part, name, mode) return base .. ':q:' .. part .. ':' .. name .. ':' .. mode end
+local function value_key(part, name) return base .. ':v:' .. part .. ':' .. name end
+
+local function grant_of(member) return tonumber(string.sub(member, 1, 14), 16) end
+local function number_of(member) return tonumber(string.sub(member, 16, 18), 16) end
+local function mode_of(member) return string.sub(member, 20, 20) end
+local function ticket_of(member) return string.sub(member, 22, 53) end
+local function session_of(member) return string.sub(member, 55) end
+local function place_of(member) return string.sub(member, 1, 18) end
+
+-- Numbers are exact up to 2^53.
+local function whole(number) return string.format('%.0f', number) end
+
+-- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls: no jump of that
+-- clock, and no standstill, ends sessions.
+local time = redis.call('TIME')
+local us = time[1] * 1000000 + time[2]
+local ms = math.floor(us / 1000)
+local head = redis.call('HMGET', base, 'tok', 'vt', 'seen', 'g')
+local token, vt, guard = tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4])
+if vt == nil then
+  -- Where only this key was lost, no session may end early.
+  local least = redis.call('ZRANGE', sessions, 0, 0, 'WITHSCORES')[2]
+  vt = least and math.max(tonumber(least) - TIMEOUT_MAX, 0) or 0
+end
+vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard or 0))
+
+local function keep_clock()
+  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1')
+end
+
+local function next_token()
+  token = math.max(token + 1, us)
+  return token
+end
+
+local function keep_token()
+  redis.call('HSET', base, 'tok', whole(token))
+end
+
+-- A script whose first write needs no memory may go on to write where the server's memory is full.
+local function allow_without_memory()
+  redis.call('PEXPIRE', base .. ':-', 1)
+end
+
+local function is_alive(sid)
+  local ends = redis.call('ZSCORE', sessions, sid)
+  return ends and tonumber(ends) > vt
+end
+
+local function renew(sid, timeout)
+  redis.call('ZADD', sessions, whole(vt + timeout), sid)
+end
+
+-- The first line of a contender's record: its session, or `-`; part, name and member. The second: what it was asked to
+-- give up for. The rest is for people.
+local function read_record(text)
+  local sid, part, name, member, revocation, record = string.match(text or '',
+    '^(%S+) (%a) (%S+) (%S+)\n([^\n]*)\n(.*)$')
+  if sid == nil then return nil end
+  return { sid = sid, part = part, name = name, member = member, revocation = revocation, record = record }
+end
+
+local function record_text(sid, part, name, member, revocation, record)
+  return sid .. ' ' .. part .. ' ' .. name .. ' ' .. member .. '\n' .. revocation .. '\n' .. record
+end
+
+local function entry_text(part, name, member) return part .. ' ' .. name .. ' ' .. member end
+
+-- Forgets a lock whose last contender has left, and the number of permits with it.
+local function forget_if_empty(name)
+  local keys = {}
+  for part, modes in pairs(MODES) do
+    for _, mode in ipairs(modes) do keys[#keys + 1] = queue_key(part, name, mode) end
+  end
+  if redis.call('EXISTS', unpack(keys)) > 0 then return end
+  redis.call('ZREM', names, name)
+  -- A name that is too long stands behind its digest.
+  for _, long in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')) do
+    redis.call('ZREM', names, long)
+  end
+  redis.call('DEL', value_key('p', name))
+end
+
+-- Takes a contender out of its queue; returns whether its record was there.
+local function remove(part, name, member)
+  redis.call('ZREM', queue_key(part, name, mode_of(member)), member)
+  return redis.call('DEL', contender_key(ticket_of(member))) > 0
+end
+
+-- Ends a session, or a piece of it; returns how many of its contenders were removed, and whether that is all.
+local function bury(sid, entries_max)
+  local entries = redis.call('ZRANGE', entries_key(sid), 0, entries_max - 1)
+  local emptied = {}
+  for _, entry in ipairs(entries) do
+    local part, name, member = string.match(entry, '^(%a) (%S+) (%S+)$')
+    remove(part, name, member)
+    redis.call('ZREM', entries_key(sid), entry)
+    emptied[name] = true
+  end
+  for name in pairs(emptied) do forget_if_empty(name) end
+  if #entries == entries_max then return #entries, false end
+  redis.call('DEL', session_key(sid), alive_key(sid), entries_key(sid))
+  redis.call('ZREM', sessions, sid)
+  if redis.call('ZCARD', sessions) == 0 then redis.call('HDEL', base, 'g') end
+  return #entries, true
+end
+
+-- Removes what dead sessions have left; returns 1 if some of it is left.
+local function bury_the_dead()
+  local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', whole(vt), 'LIMIT', 0, BURIED_SESSIONS_MAX)
+  local left = BURIED_ENTRIES_MAX
+  for _, sid in ipairs(dead) do
+    local count, is_all = bury(sid, left)
+    left = left - count
+    if left <= 0 or not is_all then return 1 end
+  end
+  return #dead == BURIED_SESSIONS_MAX and 1 or 0
+end
+
+-- Views leave out the contenders of sessions that are dead and not buried yet, and what an operator has left of one.
+local function dead_sessions()
+  local dead = {}
+  for _, sid in ipairs(redis.call('ZRANGEBYSCORE', sessions, '-inf', whole(vt))) do dead[sid] = true end
+  return dead
+end
+
+local function stands(member, dead)
+  return not dead[session_of(member)] and redis.call('EXISTS', contender_key(ticket_of(member))) == 1
+end
+
+-- Reads up to `count` contenders that stand, from one rank on in steps of +1 or -1.
+local function some_from(key, rank, step, count, dead)
+  local found = {}
+  while #found < count and rank >= 0 do
+    local read
+    if step > 0 then
+      read = redis.call('ZRANGE', key, rank, rank + STEP - 1)
+    else
+      local from = math.max(rank - STEP + 1, 0)
+      local upwards = redis.call('ZRANGE', key, from, rank)
+      read = {}
+      for at = #upwards, 1, -1 do read[#read + 1] = upwards[at] end
+    end
+    if #read == 0 then break end
+    for _, member in ipairs(read) do
+      if #found < count and stands(member, dead) then found[#found + 1] = member end
+    end
+    rank = rank + step * STEP
+  end
+  return found
+end
+
+-- The mode of the first contender on the other side of a lock, or an empty text.
+local function elsewhere(part, name, dead)
+  for _, other in ipairs(OPPOSITE[part]) do
+    local first
+    for _, mode in ipairs(MODES[other]) do
+      local found = some_from(queue_key(other, name, mode), 0, 1, 1, dead)[1]
+      if found and (first == nil or place_of(found) < place_of(first)) then first = found end
+    end
+    if first then return mode_of(first) end
+  end
+  return ''
+end
+
+-- How many contenders of one mode stand ahead of a place.
+local function count_ahead(key, place)
+  if place == '' then return redis.call('ZCARD', key) end
+  local score = whole(grant_of(place))
+  local count = redis.call('ZCOUNT', key, '-inf', '(' .. score)
+  for _, beside in ipairs(redis.call('ZRANGEBYSCORE', key, score, score)) do
+    if place_of(beside) < place_of(place) then count = count + 1 end
+  end
+  return count
+end
+
+local function whole_view(part, name, dead)
+  local shown = { 0, elsewhere(part, name, dead) }
+  for _, mode in ipairs(MODES[part]) do
+    for _, member in ipairs(redis.call('ZRANGE', queue_key(part, name, mode), 0, -1)) do
+      if stands(member, dead) then shown[#shown + 1] = member end
+    end
+  end
+  return shown
+end
+
+-- What decides for one mode: the first, and the nearest ahead; else the first one behind. Returns how many are left out
+-- ahead of the place.
+local function show_mode(key, place, dead, shown)
+  local ahead = count_ahead(key, place)
+  local seen, count = {}, 0
+  local function show(members)
+    for _, member in ipairs(members) do
+      if not seen[member] then
+        seen[member] = true
+        shown[#shown + 1] = member
+        if place == '' or place_of(member) < place_of(place) then count = count + 1 end
+      end
+    end
+  end
+  show(some_from(key, ahead - 1, -1, NEAREST, dead))
+  show(some_from(key, 0, 1, 1, dead))
+  show(some_from(key, ahead, 1, 1, dead))
+  return math.max(ahead - count, 0)
+end
+
+-- A view: how many contenders ahead of the place are left out, the mode of one elsewhere, and the members that are shown,
+-- in no order. `place` is a member, or empty for the tail.
+local function view(part, name, place, is_whole)
+  local dead = dead_sessions()
+  if not is_whole then
+    local total = 0
+    for _, mode in ipairs(MODES[part]) do total = total + redis.call('ZCARD', queue_key(part, name, mode)) end
+    is_whole = total <= SHORT_MAX
+  end
+  if is_whole then return whole_view(part, name, dead) end
+  local shown, omitted = { 0, elsewhere(part, name, dead) }, 0
+  for _, mode in ipairs(MODES[part]) do
+    omitted = omitted + show_mode(queue_key(part, name, mode), place, dead, shown)
+  end
+  shown[1] = omitted
+  return shown
+end

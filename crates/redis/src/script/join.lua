@@ -1,0 +1,73 @@
+-- Takes places, all or none, and renews. ARGV: session, epoch, timeout in ms, part, name, the name in the list of names,
+-- `whole` or `around`; then of each entry mode, ticket, the member beside which it stands or an empty text, `s` or `p` for
+-- one that outlives its session, and its record. Answers: `ok`, the members (an empty text for one that is gone again),
+-- the view; or `gone`, `stale`, `anchor` or `full`.
+local sid, part, name = ARGV[1], ARGV[4], ARGV[5]
+local FIRST, FIELDS = 8, 5
+keep_clock()
+if not is_alive(sid) then return { 'gone' } end
+if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return { 'stale' } end
+
+local members = {}
+local was_taken = false
+for at = FIRST, #ARGV, FIELDS do
+  if redis.call('EXISTS', contender_key(ARGV[at + 1])) == 1 then was_taken = true end
+end
+
+-- Where those that stand beside another one come: the highest number in use with a grant.
+local numbers = {}
+local function number_beside(grant)
+  if numbers[grant] == nil then
+    local greatest, score = 0, whole(grant)
+    for _, mode in ipairs(MODES[part]) do
+      for _, member in ipairs(redis.call('ZRANGEBYSCORE', queue_key(part, name, mode), score, score)) do
+        greatest = math.max(greatest, number_of(member))
+      end
+    end
+    numbers[grant] = greatest
+  end
+  numbers[grant] = numbers[grant] + 1
+  return numbers[grant]
+end
+
+local function take_places()
+  local ranks = {}
+  for at = FIRST, #ARGV, FIELDS do
+    local anchor = ARGV[at + 2]
+    if anchor ~= '' then
+      local found = read_record(redis.call('GET', contender_key(ticket_of(anchor))))
+      local is_there = found and found.member == anchor and found.sid == sid
+        and redis.call('ZSCORE', queue_key(part, name, mode_of(anchor)), anchor)
+      if not is_there then return 'anchor' end
+      local grant = grant_of(anchor)
+      local number = number_beside(grant)
+      if number > BESIDE_MAX then return 'full' end
+      ranks[at] = { grant, number }
+    end
+  end
+  for at = FIRST, #ARGV, FIELDS do
+    local mode, ticket, lifetime = ARGV[at], ARGV[at + 1], ARGV[at + 3]
+    local owner = lifetime == 's' and sid or '-'
+    local rank = ranks[at] or { next_token(), 0 }
+    local member = string.format('%014x.%03x:%s:%s:%s', rank[1], rank[2], mode, ticket, owner)
+    redis.call('ZADD', queue_key(part, name, mode), whole(rank[1]), member)
+    redis.call('SET', contender_key(ticket), record_text(owner, part, name, member, '', ARGV[at + 4]))
+    if lifetime == 's' then redis.call('ZADD', entries_key(sid), whole(rank[1]), entry_text(part, name, member)) end
+    members[#members + 1] = member
+  end
+  redis.call('ZADD', names, 0, ARGV[6])
+  keep_token()
+end
+
+if was_taken then
+  for at = FIRST, #ARGV, FIELDS do
+    local found = read_record(redis.call('GET', contender_key(ARGV[at + 1])))
+    members[#members + 1] = found and found.member or ''
+  end
+else
+  local refusal = take_places()
+  if refusal then return { refusal } end
+end
+renew(sid, tonumber(ARGV[3]))
+bury_the_dead()
+return { 'ok', members, view(part, name, members[1], ARGV[7] == 'whole') }

@@ -1,0 +1,391 @@
+//! The scripts in a real server, against the model and against what no model shows: memory, time and pieces.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use redis::{Connection, RedisResult, Value};
+
+use super::Script;
+use super::model::{Model, Stored};
+use crate::layout::{Member, SessionId};
+
+const BASE: &str = "{test}";
+const LOCK: &str = "door";
+const TIMEOUT_MS: u64 = 10_500;
+const GUARD_MS: u64 = 2_500;
+
+/// A server without persistence, reached by a socket in its own folder.
+struct Server {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// `None` where there is no `redis-server`: then the test is skipped.
+    fn start(settings: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("socket");
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
+        command.args(settings).current_dir(folder.path()).stdout(Stdio::null());
+        let process = match command.spawn() {
+            Ok(process) => process,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("skipped: there is no redis-server");
+                return None;
+            }
+            Err(error) => panic!("redis-server: {error}"),
+        };
+        Some(Self { process, folder })
+    }
+
+    fn connect(&self) -> Connection {
+        let url = format!("redis+unix://{}", self.folder.path().join("socket").display());
+        let begun = Instant::now();
+        loop {
+            match redis::Client::open(url.as_str()).expect("a URL").get_connection() {
+                Ok(connection) => return connection,
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "no connection: {error}"),
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs scripts over one connection.
+struct Runs(Connection);
+
+/// The number of one of the test's sessions.
+fn session(number: usize) -> String {
+    SessionId::from_random(number as u128 + 1).to_string()
+}
+
+fn ticket(bits: u128) -> String {
+    format!("{bits:032x}")
+}
+
+fn text(value: &Value) -> String {
+    redis::from_redis_value_ref(value).expect("a text")
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(values) => values.iter().map(text).collect(),
+        one => vec![text(one)],
+    }
+}
+
+impl Runs {
+    fn run(&mut self, script: Script, arguments: &[&str]) -> RedisResult<Value> {
+        redis::cmd("EVAL").arg(script.text()).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
+    }
+
+    fn answer(&mut self, script: Script, arguments: &[&str]) -> Vec<String> {
+        texts(&self.run(script, arguments).expect("an answer"))
+    }
+
+    fn command(&mut self, command: &str, arguments: &[&str]) -> Value {
+        redis::cmd(command).arg(arguments).query(&mut self.0).expect("an answer")
+    }
+
+    fn open(&mut self, number: usize) {
+        let answer = self.answer(Script::Open, &[&session(number), "10500", "2500", "test"]);
+        assert_eq!(answer, ["ok", "2500"]);
+    }
+
+    fn renew(&mut self, number: usize) -> Vec<String> {
+        self.answer(Script::Renew, &[&session(number), "10500"])
+    }
+
+    /// Joins; returns the word of the answer, the members and the view.
+    fn join(
+        &mut self,
+        number: usize,
+        epoch: u64,
+        entries: &[Wanted],
+    ) -> RedisResult<(String, Vec<String>, Vec<String>)> {
+        let (sid, epoch) = (session(number), epoch.to_string());
+        let mut arguments =
+            vec![sid, epoch, TIMEOUT_MS.to_string(), "l".into(), LOCK.into(), LOCK.into(), "whole".into()];
+        for Wanted { mode, bits, anchor, outlives } in entries {
+            let lifetime = if *outlives { "p" } else { "s" };
+            arguments.extend([mode.to_string(), ticket(*bits), anchor.clone(), lifetime.to_owned(), "{}".to_owned()]);
+        }
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let Value::Array(answer) = self.run(Script::Join, &arguments)? else { panic!("no list") };
+        let lists: Vec<_> = answer[1..].iter().map(texts).collect();
+        let [members, view] = if lists.is_empty() { [vec![], vec![]] } else { lists.try_into().expect("two lists") };
+        Ok((text(&answer[0]), members, view))
+    }
+
+    fn leave(&mut self, number: usize, bits: u128, member: &str) -> String {
+        self.answer(Script::Leave, &[&session(number), "l", LOCK, &ticket(bits), member]).remove(0)
+    }
+
+    /// The members in the line, in their order, as a whole view shows them.
+    fn line(&mut self) -> Vec<String> {
+        let mut view = self.answer(Script::Look, &["l", LOCK, "", "whole"]).split_off(2);
+        view.sort_by_key(|member| Member::parse(member).expect("a member").place());
+        view
+    }
+
+    /// Lets this much time pass on the service's clock, as far as one call may go.
+    fn pass(&mut self, time_ms: u64) {
+        let seen = text(&self.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
+        self.command("HSET", &[BASE, "seen", &(seen - time_ms).to_string()]);
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        let script = format!("{}\nreturn whole(vt)", super::COMMON);
+        let now = redis::cmd("EVAL").arg(script).arg(1).arg(BASE).query::<String>(&mut self.0).expect("the clock");
+        now.parse().expect("a number")
+    }
+
+    fn keys(&mut self) -> Vec<String> {
+        let mut keys = texts(&self.command("KEYS", &["*"]));
+        keys.sort();
+        keys
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Wanted {
+    mode: char,
+    bits: u128,
+    /// A member, or nothing.
+    anchor: String,
+    outlives: bool,
+}
+
+fn mutex(bits: u128) -> Wanted {
+    Wanted { mode: 'm', bits, anchor: String::new(), outlives: false }
+}
+
+/// What is done in one step.
+#[derive(Clone, Debug)]
+enum Step {
+    Open(usize),
+    Attach(usize, u64),
+    Renew(usize),
+    Join { by: usize, late: bool, mode: char, anchor: Option<Index>, outlives: bool },
+    Leave(Index),
+    Break(Index),
+    Close(usize),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let mode = proptest::sample::select(vec!['m', 'r', 'w', 'c', 'b']);
+    let anchor = proptest::option::weighted(0.2, any::<Index>());
+    prop_oneof![
+        2 => (0..3_usize).prop_map(Step::Open),
+        1 => (0..3_usize, 1..5_u64).prop_map(|(by, epoch)| Step::Attach(by, epoch)),
+        2 => (0..3_usize).prop_map(Step::Renew),
+        8 => (0..3_usize, proptest::bool::weighted(0.1), mode, anchor, proptest::bool::weighted(0.1)).prop_map(
+            |(by, late, mode, anchor, outlives)| Step::Join { by, late, mode, anchor, outlives }
+        ),
+        4 => any::<Index>().prop_map(Step::Leave),
+        1 => any::<Index>().prop_map(Step::Break),
+        1 => (0..3_usize).prop_map(Step::Close),
+        3 => (1..=2_u64).prop_map(Step::Pass),
+    ]
+}
+
+/// All contenders that were ever made: the ticket, the session and the member.
+type Made = Vec<(u128, usize, String)>;
+
+fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
+    let now_ms = runs.now_ms();
+    model.pass(now_ms);
+    let ends_ms = now_ms + TIMEOUT_MS;
+    match step {
+        Step::Open(by) if model.sessions.contains_key(by) => {}
+        Step::Open(by) => {
+            // What is dead is buried first, so that its number can be used again.
+            runs.open(9);
+            runs.open(*by);
+            model.open(*by, ends_ms);
+        }
+        Step::Attach(by, epoch) => {
+            let answer = runs.answer(Script::Attach, &[&session(*by), "10500", &epoch.to_string()]);
+            assert_eq!(answer[0], model.attach(*by, *epoch, ends_ms));
+        }
+        Step::Renew(by) => assert_eq!(runs.renew(*by)[0], model.renew(*by, ends_ms)),
+        Step::Join { by, late, mode, anchor, outlives } => {
+            let bits = made.len() as u128 + 1;
+            let epoch = model.sessions.get(by).map_or(1, |session| session.epoch) - u64::from(*late);
+            let anchor = anchor.as_ref().filter(|_| !made.is_empty()).map(|at| at.get(made).clone());
+            let member = anchor.as_ref().map_or_else(String::new, |(_, _, member)| member.clone());
+            let wanted = Wanted { mode: *mode, bits, anchor: member, outlives: *outlives };
+            let (word, members, _) = runs.join(*by, epoch, &[wanted]).expect("an answer");
+            let read = members.first().map(|member| Member::parse(member).expect("a member"));
+            let place = read.map_or((0, 0), |member| member.place());
+            let anchor = anchor.map(|(bits, ..)| bits);
+            let beside = anchor.and_then(|bits| model.find(bits)).map(|stored| stored.place.0);
+            let entry = Stored { place, mode: *mode, ticket: bits, session: (!outlives).then_some(*by) };
+            assert_eq!(word, model.join(entry, epoch, anchor, *by, ends_ms));
+            if let Some(member) = members.first() {
+                match beside {
+                    Some(grant) => assert_eq!(place.0, grant, "it has the grant of the one beside which it stands"),
+                    None => assert!(model.grows(place.0), "a token that does not grow"),
+                }
+                made.push((bits, *by, member.clone()));
+            }
+        }
+        Step::Leave(at) if !made.is_empty() => {
+            let (bits, by, member) = at.get(made).clone();
+            let outlives = member.ends_with('-');
+            assert_eq!(runs.leave(by, bits, &member), model.leave(bits, by, outlives));
+        }
+        Step::Break(at) if !made.is_empty() => {
+            let (bits, _, member) = at.get(made).clone();
+            let answer = runs.answer(Script::Request, &["l", LOCK, &member, "break"]);
+            assert_eq!(answer[0] == "1", model.break_it(bits));
+        }
+        Step::Leave(_) | Step::Break(_) => {}
+        Step::Close(by) => {
+            assert_eq!(runs.answer(Script::Close, &[&session(*by)]), ["0"]);
+            model.close(*by);
+        }
+        Step::Pass(seconds) => {
+            runs.pass(seconds * 1_000);
+            // A session that nothing else is done with keeps the clock.
+            runs.open(9);
+        }
+    }
+    model.pass(runs.now_ms());
+    let shown: Vec<_> = runs.line().iter().map(|member| Member::parse(member).expect("a member").place()).collect();
+    let expected: Vec<_> = model.line.iter().map(|stored| stored.place).collect();
+    assert_eq!(shown, expected, "after {step:?}");
+}
+
+#[test]
+fn whatever_is_called_in_any_order_the_line_is_that_of_the_model() {
+    let Some(server) = Server::start(&[]) else { return };
+    let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };
+    let steps = proptest::collection::vec(step(), 0..60);
+    let outcome = proptest::test_runner::TestRunner::new(config).run(&steps, |steps| {
+        let (mut model, mut made) = (Model::default(), Made::new());
+        let mut runs = Runs(server.connect());
+        runs.command("FLUSHALL", &[]);
+        runs.open(9);
+        for step in &steps {
+            play(&mut runs, &mut model, &mut made, step);
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn what_a_line_leaves_behind_is_nothing() {
+    let Some(server) = Server::start(&[]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    let before = runs.keys();
+    let (_, members, view) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
+    assert_eq!(view.len(), 2 + 2, "{view:?}");
+    assert_eq!(runs.leave(0, 1, &members[0]), "left");
+    assert_eq!(runs.leave(0, 2, ""), "left");
+    assert_eq!(runs.keys(), before);
+    assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"]);
+    assert_eq!(runs.keys(), [BASE]);
+}
+
+#[test]
+fn a_join_that_is_sent_again_takes_no_second_place() {
+    let Some(server) = Server::start(&[]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    let first = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
+    assert_eq!(runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer"), first);
+    assert_eq!(runs.line(), first.1);
+}
+
+#[test]
+fn no_jump_of_the_servers_clock_ends_a_session() {
+    const HOUR_MS: u64 = 3_600_000;
+    let Some(server) = Server::start(&[]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    let before = runs.now_ms();
+    runs.pass(HOUR_MS);
+    let after = runs.now_ms();
+    assert!((GUARD_MS..=before + GUARD_MS).contains(&after), "{before} ms and {after} ms");
+    assert_eq!(runs.renew(0)[0], "ok");
+    // The clock is set back: nothing goes back.
+    let kept = runs.now_ms();
+    let seen = text(&runs.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
+    runs.command("HSET", &[BASE, "seen", &(seen + HOUR_MS).to_string()]);
+    assert!((after..=kept).contains(&runs.now_ms()));
+    assert_eq!(runs.renew(0)[0], "ok");
+    for _ in 0..=TIMEOUT_MS / GUARD_MS {
+        runs.pass(GUARD_MS);
+        runs.open(9);
+    }
+    assert_eq!(runs.renew(0), ["gone"], "it ends once its timeout has passed in steps");
+}
+
+#[test]
+fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
+    const ENTRIES: usize = 1_000;
+    let Some(server) = Server::start(&[]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    runs.open(1);
+    let many: Vec<_> = (1..=ENTRIES as u128).map(mutex).collect();
+    let (_, members, _) = runs.join(0, 1, &many).expect("an answer");
+    assert_eq!(members.len(), ENTRIES);
+    let (_, mine, _) = runs.join(1, 1, &[mutex(5_000)]).expect("an answer");
+    while runs.now_ms() < text(&runs.command("ZSCORE", &["{test}:ss", &session(0)])).parse().expect("a number") {
+        runs.pass(GUARD_MS);
+        if runs.renew(1)[2] == "1" {
+            break;
+        }
+    }
+    assert_eq!(runs.line(), mine, "views leave out the dead before they are removed");
+    assert_eq!(runs.answer(Script::Look, &["l", LOCK, &mine[0], "around"])[2..], mine[..]);
+    let mut pieces = 1;
+    while runs.renew(1)[2] == "1" {
+        pieces += 1;
+    }
+    assert!((5..=6).contains(&pieces), "{pieces} calls");
+    assert_eq!(text(&runs.command("ZCARD", &["{test}:q:l:door:m"])), "1");
+}
+
+#[test]
+fn holders_renew_and_leave_where_the_servers_memory_is_full_and_joins_say_so() {
+    let Some(server) = Server::start(&["--maxmemory-policy", "noeviction"]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    let (_, members, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    runs.command("CONFIG", &["SET", "maxmemory", "1"]);
+    let refused = runs.join(0, 1, &[mutex(2)]).expect_err("there is no room");
+    assert_eq!(refused.code(), Some("OOM"), "{refused}");
+    assert_eq!(runs.renew(0)[0], "ok");
+    assert_eq!(runs.answer(Script::Attach, &[&session(0), "10500", "2"])[0], "ok");
+    assert_eq!(runs.answer(Script::Request, &["l", LOCK, &members[0], "yield", "{}"]), ["1"]);
+    assert_eq!(runs.leave(0, 1, &members[0]), "left");
+    assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"]);
+}
+
+#[test]
+fn tokens_grow_over_the_loss_of_all_data() {
+    let Some(server) = Server::start(&[]) else { return };
+    let mut runs = Runs(server.connect());
+    runs.open(0);
+    let (_, before, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    runs.command("FLUSHALL", &[]);
+    runs.open(0);
+    let (_, after, _) = runs.join(0, 1, &[mutex(2)]).expect("an answer");
+    assert!(before < after, "{before:?} and {after:?}");
+}
