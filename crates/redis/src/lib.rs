@@ -2,5 +2,13 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod connection;
 mod layout;
 mod script;
+#[cfg(feature = "tls")]
+mod tls;
+mod url;
+
+pub use url::{
+    BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT,
+};

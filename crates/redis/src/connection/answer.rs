@@ -1,0 +1,199 @@
+//! Judges what a server says when it refuses a command: the words are Redis' and Valkey's.
+
+use redis::{ServerError, Value};
+
+use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::url::Server;
+
+/// The longest text of a server that is repeated to a user, in characters: its own texts are shorter.
+const DETAIL_CHARS_MAX: usize = 300;
+
+/// Returns what a server answered, or why it refused. `what` names the command or the script.
+pub(crate) fn answer(value: Value, what: &str) -> Result<Value, Failure> {
+    match value {
+        Value::ServerError(error) => Err(refusal(&error, what)),
+        value => Ok(value),
+    }
+}
+
+/// Whether a command was refused since the server does not have its script.
+pub(super) fn lacks_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT")
+}
+
+/// Judges a refusal.
+pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
+    let detail = one_line(error.details().unwrap_or_default());
+    let (code, detail) = innermost(error.code(), &detail);
+    let (kind, message) = match code {
+        "MOVED" => return moved(detail),
+        "NOAUTH" => (FailureKind::Refused, "the server asks for a password; the URL must name one".to_owned()),
+        "WRONGPASS" => (FailureKind::Refused, "the password is wrong, or the server does not know the user".to_owned()),
+        "NOPERM" => (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}")),
+        "DENIED" => (FailureKind::Refused, format!("the server takes no connections from here: {detail}")),
+        "READONLY" => (FailureKind::NotMaster, "the server is a replica, which takes no writes".to_owned()),
+        "LOADING" => (FailureKind::Unavailable, "the server is loading its data".to_owned()),
+        "MASTERDOWN" => (FailureKind::Unavailable, "the server is a replica that has lost its master".to_owned()),
+        "CLUSTERDOWN" => (FailureKind::Unavailable, format!("the cluster is down: {detail}")),
+        "BUSY" => (FailureKind::Unavailable, "the server is busy with a script that takes long".to_owned()),
+        "ASK" | "TRYAGAIN" => (FailureKind::Unavailable, "the keys are on the way to another server".to_owned()),
+        "MISCONF" => (FailureKind::Unavailable, format!("the server takes no writes now: {detail}")),
+        "OOM" => (FailureKind::Full, "the server's memory is full: free some, or raise `maxmemory`".to_owned()),
+        "NOREPLICAS" => {
+            let message = "the master has fewer good replicas than its `min-replicas-to-write` asks for";
+            (FailureKind::TooFewReplicas, message.to_owned())
+        }
+        "NOSCRIPT" => (FailureKind::Broken, "the server's scripts were removed".to_owned()),
+        "NOPROTO" => return refusal_of_hello(detail),
+        _ => return of_text(code, detail, what),
+    };
+    Failure::new(kind, Effect::None, message)
+}
+
+/// Judges a refusal whose code says nothing.
+fn of_text(code: &str, detail: &str, what: &str) -> Failure {
+    let has = |words: &str| detail.contains(words);
+    let (kind, message) = if has("max number of clients") {
+        (FailureKind::Unavailable, "the server has its greatest number of connections (`maxclients`)".to_owned())
+    } else if has("The user executing the script") {
+        (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}"))
+    } else if has("non local key") {
+        (FailureKind::Unavailable, "the keys are on the way to another server".to_owned())
+    } else if what == HELLO {
+        return refusal_of_hello(detail);
+    } else if has("unknown command") || has("nknown subcommand") {
+        (FailureKind::Unsupported, format!("the server has no {what}, which locks need: {detail}"))
+    } else {
+        // A script that fails in its middle has changed what it had changed until then.
+        let effect = if has("user_script") || has("script:") { Effect::Unknown } else { Effect::None };
+        return Failure::new(FailureKind::Other, effect, format!("{what}: {code} {detail}"));
+    };
+    Failure::new(kind, Effect::None, message)
+}
+
+/// The command that begins to speak RESP3.
+pub(super) const HELLO: &str = "HELLO";
+
+/// Says that a server does not speak RESP3.
+pub(super) fn refusal_of_hello(detail: &str) -> Failure {
+    let message =
+        format!("the server does not speak RESP3, which locks need (a proxy, or a server before 6.2?): {detail}");
+    Failure::new(FailureKind::Unsupported, Effect::None, message)
+}
+
+fn moved(detail: &str) -> Failure {
+    let node = detail.split_ascii_whitespace().nth(1).and_then(node);
+    let message = match &node {
+        Some(Server { name, port }) if name.is_empty() => {
+            format!("the keys lie on another server of the cluster, at port {port} of the same host")
+        }
+        Some(node) => format!("the keys lie on another server of the cluster, {node}"),
+        None => "the keys lie on another server of the cluster, which it does not name".to_owned(),
+    };
+    Failure::moved(message, node)
+}
+
+/// Reads the name of a server as those of a cluster give it: an address of IPv6 has no brackets there, and a name that
+/// the cluster was not told is `?`. No name at all is that of the server that was asked.
+fn node(text: &str) -> Option<Server> {
+    let (name, port) = text.rsplit_once(':')?;
+    let name = name.trim_matches(['[', ']']);
+    let port = port.parse().ok().filter(|&port: &u16| port != 0)?;
+    (name != "?").then(|| Server { name: name.to_owned(), port })
+}
+
+/// Finds what a command in a script was refused for: before Redis 7 it stands behind a text about the script.
+fn innermost<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
+    let of_script = || detail.split_once("user_script").and_then(|(_, rest)| rest.split_once(": -"));
+    match (code, of_script()) {
+        ("ERR", Some((_, inner))) => inner.split_once(' ').unwrap_or((inner, "")),
+        _ => (code, detail),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(DETAIL_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::{Advice, ErrorKind, Operation};
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    fn refused(text: &str, what: &str) -> Failure {
+        let value = parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("an answer");
+        answer(value, what).expect_err("it is a refusal")
+    }
+
+    #[test]
+    fn every_refusal_is_one_line_that_says_what_can_help() {
+        use Advice::{Permanent, Transient};
+        for (text, kind, advice, words) in [
+            ("NOAUTH Authentication required.", ErrorKind::Refused, Permanent, "asks for a password"),
+            ("WRONGPASS invalid username-password pair", ErrorKind::Refused, Permanent, "password is wrong"),
+            ("NOPERM this user may not run the 'wait' command", ErrorKind::Refused, Permanent, "'wait'"),
+            ("NOPERM No permissions to access a key", ErrorKind::Refused, Permanent, "right to join"),
+            ("DENIED Redis is running in protected mode", ErrorKind::Refused, Permanent, "protected mode"),
+            ("READONLY You can't write against a replica.", ErrorKind::ConnectionLost, Transient, "replica"),
+            ("LOADING Redis is loading the dataset", ErrorKind::ConnectionLost, Transient, "loading"),
+            ("MASTERDOWN Link with MASTER is down", ErrorKind::ConnectionLost, Transient, "lost its master"),
+            ("CLUSTERDOWN Hash slot not served", ErrorKind::ConnectionLost, Transient, "slot not served"),
+            ("BUSY Redis is busy running a script", ErrorKind::ConnectionLost, Transient, "busy"),
+            ("OOM command not allowed", ErrorKind::LimitReached, Transient, "memory is full"),
+            ("NOREPLICAS Not enough good replicas", ErrorKind::ConnectionLost, Transient, "min-replicas-to-write"),
+            ("MISCONF Errors writing to the AOF file", ErrorKind::ConnectionLost, Transient, "AOF"),
+            ("MOVED 3999 10.0.0.7:6381", ErrorKind::ConnectionLost, Transient, "10.0.0.7:6381"),
+            ("TRYAGAIN Multiple keys request", ErrorKind::ConnectionLost, Transient, "on the way"),
+            ("NOPROTO unsupported protocol version", ErrorKind::Unsupported, Permanent, "RESP3"),
+            ("ERR max number of clients reached", ErrorKind::ConnectionLost, Transient, "maxclients"),
+            ("ERR unknown command 'EVALSHA'", ErrorKind::Unsupported, Permanent, "EVALSHA"),
+            ("ERR syntax error", ErrorKind::Backend, Permanent, "join: ERR syntax error"),
+        ] {
+            let error = refused(text, "join").into_core(Operation::Join, true);
+            let told = error.to_string();
+            assert_eq!((error.kind(), error.advice()), (kind, advice), "{text}");
+            assert!(told.contains(words) && !told.contains('\n'), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_inside_a_script_is_that_of_its_command_on_every_version() {
+        let since_7 = "OOM command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:1.";
+        let before_7 = "ERR Error running script (call to f_3f): @user_script:1: @user_script: 1: -OOM command not \
+                        allowed when used memory > 'maxmemory'.";
+        assert_eq!(refused(since_7, "join").kind, FailureKind::Full);
+        assert_eq!(refused(before_7, "join").kind, FailureKind::Full);
+        let of_user = "ERR The user executing the script can't access at least one of the keys";
+        assert_eq!(refused(of_user, "join").kind, FailureKind::Refused);
+        let broken = "ERR user_script:1: Script attempted to index a nil value script: 3f, on @user_script:1.";
+        assert_eq!(refused(broken, "join").effect, Effect::Unknown, "what it did before stands");
+    }
+
+    #[test]
+    fn any_refusal_of_hello_says_that_resp3_is_needed() {
+        for text in ["ERR unknown command 'HELLO', with args beginning with: '3'", "ERR invalid command"] {
+            let failure = refused(text, HELLO);
+            assert_eq!(failure.kind, FailureKind::Unsupported, "{text}");
+            assert!(failure.to_string().contains("RESP3"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_a_cluster_names_the_one_that_has_the_keys() {
+        for (text, node) in [
+            ("MOVED 1 h2.example:6380", Some(("h2.example", 6380))),
+            ("MOVED 1 ::1:6380", Some(("::1", 6380))),
+            ("MOVED 1 [::1]:6380", Some(("::1", 6380))),
+            ("MOVED 1 :6380", Some(("", 6380))),
+            ("MOVED 1 ?:6380", None),
+            ("MOVED 1 h2:0", None),
+            ("MOVED", None),
+        ] {
+            let failure = refused(text, "join");
+            let found = failure.moved_to().map(|server| (server.name.as_str(), server.port));
+            assert_eq!((failure.kind, found), (FailureKind::Moved, node), "{text}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Why a request failed, whether it may have taken effect, and what it is to a caller of locks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockkeeper_core::{Error, ErrorKind, LossReason, Operation};
+use redis::RedisError;
+
+use crate::url::Server;
+
+/// Whether a request that failed may have taken effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Effect {
+    /// It did not reach the server, or the server has refused it.
+    None,
+    /// It may have, or may still.
+    Unknown,
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FailureKind {
+    /// The connection ended, or could not be opened.
+    Broken,
+    /// There was no answer in time.
+    Deadline,
+    /// The server's memory is full.
+    Full,
+    /// More was asked for at a time than a named limit of ours.
+    Limit,
+    /// The keys lie on another server of the cluster.
+    Moved,
+    /// The server is a replica.
+    NotMaster,
+    /// The other end does not speak as Redis does.
+    Protocol,
+    /// The server does not let this user do it or does not know the user, or one end does not trust the other.
+    Refused,
+    /// There is no such session.
+    SessionGone,
+    /// The service is not as the URL says.
+    Settings,
+    /// Too few replicas have what was written, or could have it.
+    TooFewReplicas,
+    /// The service cannot do it now: it loads its data, or is busy, or has no master.
+    Unavailable,
+    /// The server does not have what locks need.
+    Unsupported,
+    /// The service refused it for another reason.
+    Other,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) effect: Effect,
+    message: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    /// Where the keys lie, if the server has said that it is elsewhere.
+    moved_to: Option<Server>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, effect: Effect, message: impl Into<String>) -> Self {
+        Self { kind, effect, message: message.into(), source: None, moved_to: None }
+    }
+
+    pub(crate) fn broken(effect: Effect) -> Self {
+        Self::new(FailureKind::Broken, effect, "the connection ended before there was an answer")
+    }
+
+    pub(crate) fn late(effect: Effect) -> Self {
+        Self::new(FailureKind::Deadline, effect, "not answered before the deadline")
+    }
+
+    /// Says that an answer is not what was asked for.
+    pub(crate) fn unexpected() -> Self {
+        Self::new(FailureKind::Protocol, Effect::Unknown, "the server answered another question")
+    }
+
+    /// Says that a server could not be reached.
+    pub(crate) fn unreachable(
+        message: impl Into<String>,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self { source: Some(Arc::new(source)), ..Self::new(FailureKind::Broken, Effect::None, message) }
+    }
+
+    /// Says that one end of a TLS connection does not trust the other. Only a change of settings or certificates can
+    /// help.
+    #[cfg(feature = "tls")]
+    pub(crate) fn untrusted(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Refused, Effect::None, message)
+    }
+
+    /// Says that the other end speaks, but not as Redis does.
+    pub(super) fn stranger(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Protocol, Effect::None, message)
+    }
+
+    /// Says that the keys lie elsewhere.
+    pub(super) fn moved(message: impl Into<String>, moved_to: Option<Server>) -> Self {
+        Self { moved_to, ..Self::new(FailureKind::Moved, Effect::None, message) }
+    }
+
+    /// Tells the failures of this end: the connection has ended, or what came over it is no answer.
+    pub(super) fn of_transport(error: RedisError, effect: Effect) -> Self {
+        let failure = match error.kind() {
+            redis::ErrorKind::Parse => {
+                Self::new(FailureKind::Protocol, effect, "the server does not speak as Redis does")
+            }
+            _ => Self::broken(effect),
+        };
+        Self { source: Some(Arc::new(error)), ..failure }
+    }
+
+    /// Adds what may be wrong.
+    pub(super) fn with_hint(mut self, hint: &str) -> Self {
+        self.message.push_str(hint);
+        self
+    }
+
+    /// Adds that it was a sentinel.
+    pub(super) fn of_sentinel(mut self) -> Self {
+        self.message = format!("sentinel: {}", self.message);
+        self
+    }
+
+    /// Adds which server it was.
+    pub(crate) fn at(mut self, server: &Server) -> Self {
+        self.message = format!("{server}: {}", self.message);
+        self
+    }
+
+    /// Returns where the keys lie, if the server has named another one of its cluster. Without a name it is on the same
+    /// host.
+    pub(crate) const fn moved_to(&self) -> Option<&Server> {
+        self.moved_to.as_ref()
+    }
+
+    /// Whether another attempt can succeed without any change of settings or data.
+    pub(crate) const fn is_passing(&self) -> bool {
+        use FailureKind::{Broken, Deadline, Moved, NotMaster, TooFewReplicas, Unavailable};
+        matches!(self.kind, Broken | Deadline | Moved | NotMaster | TooFewReplicas | Unavailable)
+    }
+
+    /// Whether nothing can be had from this connection any more, so that the master is to be found anew.
+    pub(crate) const fn needs_another(&self) -> bool {
+        matches!(self.kind, FailureKind::Broken | FailureKind::Moved | FailureKind::NotMaster)
+    }
+
+    /// Turns it into an error of locks. `is_write` says whether the request changes anything.
+    pub(crate) fn into_core(self, operation: Operation, is_write: bool) -> Error {
+        let kind = match self.kind {
+            FailureKind::SessionGone => ErrorKind::Lost(LossReason::Expired),
+            FailureKind::Full | FailureKind::Limit => ErrorKind::LimitReached,
+            FailureKind::Refused => ErrorKind::Refused,
+            FailureKind::Settings => ErrorKind::InvalidConfig,
+            FailureKind::Unsupported => ErrorKind::Unsupported,
+            FailureKind::Protocol | FailureKind::Other => ErrorKind::Backend,
+            _ => ErrorKind::ConnectionLost,
+        };
+        let may_have_happened = is_write && self.effect == Effect::Unknown;
+        let can_succeed =
+            self.is_passing() || matches!(self.kind, FailureKind::SessionGone | FailureKind::Full | FailureKind::Limit);
+        let error = match (may_have_happened, can_succeed) {
+            (true, _) => Error::unknown(kind, operation, self.message),
+            (false, true) => Error::transient(kind, operation, self.message),
+            (false, false) => Error::permanent(kind, operation, self.message),
+        };
+        match self.source {
+            Some(source) => error.caused_by(Cause(source)),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// A cause that is shared by the errors of several requests.
+#[derive(Debug)]
+struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What a parser could not read may have lines; an error has one.
+        let text = self.0.to_string();
+        formatter.write_str(text.lines().next().unwrap_or_default())
+    }
+}
+
+impl std::error::Error for Cause {}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::Advice;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_whether_trying_again_can_help_and_whether_it_may_have_happened() {
+        for (kind, effect, is_write, advice) in [
+            (FailureKind::Broken, Effect::None, true, Advice::Transient),
+            (FailureKind::Broken, Effect::Unknown, true, Advice::Unknown),
+            (FailureKind::Broken, Effect::Unknown, false, Advice::Transient),
+            (FailureKind::Full, Effect::None, true, Advice::Transient),
+            (FailureKind::Limit, Effect::None, true, Advice::Transient),
+            (FailureKind::SessionGone, Effect::None, true, Advice::Transient),
+            (FailureKind::TooFewReplicas, Effect::None, true, Advice::Transient),
+            (FailureKind::Refused, Effect::None, true, Advice::Permanent),
+            (FailureKind::Unsupported, Effect::None, true, Advice::Permanent),
+            (FailureKind::Other, Effect::Unknown, false, Advice::Permanent),
+        ] {
+            let error = Failure::new(kind, effect, "why").into_core(Operation::Join, is_write);
+            assert_eq!(error.advice(), advice, "{kind:?} {effect:?} {is_write}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_came_over_the_connection() {
+        let garbage = RedisError::from(redis::ParsingError::from("Unexpected `H`\nExpected `+`".to_owned()));
+        let failure = Failure::of_transport(garbage, Effect::None);
+        assert_eq!(failure.kind, FailureKind::Protocol);
+        let told = format!("{:#}", failure.into_core(Operation::Connect, false));
+        assert!(!told.contains('\n') && told.contains("does not speak"), "{told}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Finds the server that has the keys: by the list in the URL, by sentinels, or by what a server of a cluster says.
+
+use std::sync::Arc;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value, cmd};
+
+use crate::connection::answer::answer;
+use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::open::socket;
+use crate::connection::wire::share;
+use crate::url::{Access, Address, Config, Credentials, Server};
+
+/// How often in one round a cluster may name another of its servers: the first one knows the right one, unless the keys
+/// move meanwhile.
+const MOVES_MAX: usize = 3;
+
+/// Says which server is tried next. A round tries each that the URL names once, and those that they name.
+pub(crate) struct Finder {
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    /// Which of the URL's servers is next.
+    next: usize,
+    /// How many of them are left in this round.
+    left: usize,
+    /// Where a server of the cluster has sent us.
+    moved_to: Option<Server>,
+    moves_left: usize,
+    /// The server that was tried last.
+    last: Option<Server>,
+    /// What is told if the round ends without success.
+    trouble: Option<Failure>,
+}
+
+impl Finder {
+    /// Begins with one of the URL's servers.
+    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>, first: usize) -> Self {
+        let mut finder =
+            Self { config, clock, next: first, left: 0, moved_to: None, moves_left: 0, last: None, trouble: None };
+        finder.begin_round();
+        finder
+    }
+
+    /// Begins a round.
+    pub(crate) fn begin_round(&mut self) {
+        self.left = self.named().len();
+        self.moves_left = MOVES_MAX;
+        self.trouble = None;
+    }
+
+    /// Returns the server that is tried next, and until when; `None` if the round is over. How it went is to be
+    /// [noted](Self::note) if it failed.
+    pub(crate) async fn next(&mut self, deadline: BootInstant) -> Option<(Server, BootInstant)> {
+        loop {
+            if let Some(server) = self.moved_to.take() {
+                let attempt_ends = share(self.clock.now(), deadline, self.left + 1);
+                self.last = Some(server.clone());
+                return Some((server, attempt_ends));
+            }
+            if self.left == 0 {
+                return None;
+            }
+            let attempt_ends = share(self.clock.now(), deadline, self.left);
+            self.left -= 1;
+            let named = self.named();
+            let named = named[self.next % named.len()].clone();
+            self.next = self.next.wrapping_add(1);
+            let found = match &self.config.address {
+                Address::Servers(_) => Ok(named),
+                Address::Sentinels { master, .. } => {
+                    let asking = ask(&named, master, &self.config.access, &*self.clock, attempt_ends);
+                    asking.await.map_err(|failure| failure.at(&named))
+                }
+            };
+            match found {
+                Ok(server) => {
+                    self.last = Some(server.clone());
+                    return Some((server, attempt_ends));
+                }
+                Err(failure) => self.note(failure),
+            }
+        }
+    }
+
+    /// Notes why the server that was tried last is of no use.
+    pub(crate) fn note(&mut self, failure: Failure) {
+        if let (Some(moved_to), Some(last)) = (failure.moved_to(), &self.last)
+            && self.moves_left > 0
+        {
+            self.moves_left -= 1;
+            let name = if moved_to.name.is_empty() { &last.name } else { &moved_to.name };
+            self.moved_to = Some(Server { name: name.clone(), port: moved_to.port });
+        }
+        // What does not pass by itself is what a user has to know.
+        let is_worse = self.trouble.as_ref().is_none_or(|trouble| trouble.is_passing());
+        if is_worse {
+            self.trouble = Some(failure);
+        }
+    }
+
+    /// Returns why the round found nothing.
+    pub(crate) fn trouble(&self) -> Failure {
+        self.trouble.clone().unwrap_or_else(|| Failure::broken(Effect::None))
+    }
+
+    fn named(&self) -> &[Server] {
+        match &self.config.address {
+            Address::Servers(servers) => servers,
+            Address::Sentinels { sentinels, .. } => sentinels,
+        }
+    }
+}
+
+/// Returns the master that the first sentinel names which answers; `None` if the URL names no sentinels.
+pub(crate) async fn master_by_sentinels(
+    config: &Config,
+    clock: &dyn Clock,
+    deadline: BootInstant,
+) -> Result<Option<Server>, Failure> {
+    let Address::Sentinels { sentinels, master } = &config.address else {
+        return Ok(None);
+    };
+    let mut trouble = Failure::unexpected();
+    for (position, sentinel) in sentinels.iter().enumerate() {
+        let attempt_ends = share(clock.now(), deadline, sentinels.len() - position);
+        match ask(sentinel, master, &config.access, clock, attempt_ends).await {
+            Ok(server) => return Ok(Some(server)),
+            Err(failure) => trouble = failure.at(sentinel),
+        }
+    }
+    Err(trouble)
+}
+
+/// Asks one sentinel for the master. It is told who we are only if it asks.
+async fn ask(
+    sentinel: &Server,
+    master: &str,
+    access: &Access,
+    clock: &dyn Clock,
+    deadline: BootInstant,
+) -> Result<Server, Failure> {
+    let asking = async {
+        let found = ask_as(sentinel, master, None).await;
+        match (&access.credentials, found) {
+            (Some(credentials), Err(failure)) if failure.kind == FailureKind::Refused => {
+                ask_as(sentinel, master, Some(credentials)).await
+            }
+            (_, found) => found,
+        }
+    };
+    tokio::select! {
+        biased;
+        found = asking => found,
+        () = clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
+    }
+    .map_err(|failure| match failure.kind {
+        FailureKind::Unsupported => Failure::new(FailureKind::Settings, Effect::None, "this is no sentinel"),
+        _ => failure.of_sentinel(),
+    })
+}
+
+async fn ask_as(sentinel: &Server, master: &str, credentials: Option<&Credentials>) -> Result<Server, Failure> {
+    let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
+    if let Some(Credentials { user, password }) = credentials {
+        info = info.set_password(password);
+        if let Some(user) = user {
+            info = info.set_username(user);
+        }
+    }
+    let unanswered = |error| Failure::of_transport(error, Effect::None);
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let begun = MultiplexedConnection::new_with_config(&info, socket(sentinel).await?, config).await;
+    let (mut connection, driver) = begun.map_err(unanswered)?;
+    let mut question = cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+    let value = tokio::select! {
+        value = connection.send_packed_command(&question) => value.map_err(unanswered)?,
+        () = driver => return Err(Failure::broken(Effect::None)),
+    };
+    match answer(value, "SENTINEL")? {
+        Value::Nil => {
+            let message = format!("the sentinel knows no master `{master}`");
+            Err(Failure::new(FailureKind::Settings, Effect::None, message))
+        }
+        value => {
+            redis::from_redis_value(value).map(|(name, port)| Server { name, port }).map_err(|_| Failure::unexpected())
+        }
+    }
+}

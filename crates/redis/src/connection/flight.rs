@@ -1,0 +1,111 @@
+//! What is sent together: commands, scripts and tracked reads, whose answers come in the same order.
+
+use redis::{Cmd, Pipeline, ToRedisArgs, cmd};
+use sha1::{Digest, Sha1};
+
+use crate::connection::tracking::Told;
+
+/// A script that a server runs in one piece.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// What it is called where it is spoken of.
+    pub(crate) name: &'static str,
+    source: String,
+    /// By what the server knows it.
+    sha: String,
+}
+
+impl Script {
+    pub(crate) fn new(name: &'static str, source: impl Into<String>) -> Self {
+        let source = source.into();
+        let sha = Sha1::digest(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { name, source, sha }
+    }
+}
+
+/// What one of the server's answers belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Part {
+    /// A command that changes nothing.
+    Command,
+    /// A script.
+    Script,
+    /// What makes the next read a tracked one: it has no answer of its own.
+    Preparation,
+}
+
+/// Commands that are sent together, and stay together: nothing of another flight comes between them.
+///
+/// The server goes on behind a command that it refused. So what stands behind a script must do no harm if the script
+/// was refused. A flight that changes anything does so by scripts alone.
+#[derive(Debug, Default)]
+#[must_use = "it is not sent before it is given to a connection"]
+pub(crate) struct Flight {
+    pub(super) pipeline: Pipeline,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Flight {
+    pub(crate) fn new() -> Self {
+        Self { pipeline: Pipeline::new(), parts: Vec::new() }
+    }
+
+    /// Gives a script to the server, which then knows it until it restarts or an operator removes it.
+    pub(crate) fn load(self, script: &Script) -> Self {
+        let mut command = cmd("SCRIPT");
+        command.arg("LOAD").arg(&script.source);
+        self.command(command)
+    }
+
+    /// Runs a script that the server was given over this connection. A server that has lost it ends the connection.
+    pub(crate) fn script(mut self, script: &Script, keys: &[&str], arguments: impl ToRedisArgs) -> Self {
+        let mut command = cmd("EVALSHA");
+        command.arg(&script.sha).arg(keys.len()).arg(keys).arg(arguments);
+        self.push(command, Part::Script);
+        self
+    }
+
+    /// Sends a command that changes nothing.
+    pub(crate) fn command(mut self, command: Cmd) -> Self {
+        self.push(command, Part::Command);
+        self
+    }
+
+    /// Reads the key of a wait, so that the wait is told when that changes.
+    pub(crate) fn tracked_get(mut self, told: &Told) -> Self {
+        let mut read = cmd("GET");
+        read.arg(told.key());
+        self.track(read);
+        self
+    }
+
+    /// Reads by a command of one key, the key of a wait, so that the wait is told when that changes.
+    pub(crate) fn tracked_read(mut self, command: &str, told: &Told, arguments: impl ToRedisArgs) -> Self {
+        let mut read = cmd(command);
+        read.arg(told.key()).arg(arguments);
+        self.track(read);
+        self
+    }
+
+    fn track(&mut self, read: Cmd) {
+        let mut caching = cmd("CLIENT");
+        caching.arg("CACHING").arg("YES");
+        self.push(caching, Part::Preparation);
+        self.push(read, Part::Command);
+    }
+
+    fn push(&mut self, command: Cmd, part: Part) {
+        self.pipeline.add_command(command);
+        self.parts.push(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_known_by_the_sha1_of_its_source() {
+        assert_eq!(Script::new("one", "return 1").sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+    }
+}

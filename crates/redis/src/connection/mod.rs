@@ -1,0 +1,26 @@
+//! One connection to a server: what is sent over it and in which order, what it is told unasked, and why a request
+//! failed.
+//!
+//! A connection is one socket, which never comes back. Which server has the keys is found here too; what is done when a
+//! connection is lost, and what the scripts do, is left to the session.
+
+mod answer;
+mod asking;
+mod failure;
+mod find;
+mod flight;
+mod greeting;
+mod open;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod tracking;
+mod wire;
+
+pub(crate) use answer::answer;
+pub(crate) use failure::{Effect, Failure, FailureKind};
+pub(crate) use find::{Finder, master_by_sentinels};
+pub(crate) use flight::{Flight, Script};
+pub(crate) use greeting::{Greeting, Version};
+pub(crate) use tracking::{Told, Wake};
+pub(crate) use wire::{Connection, late, share};

@@ -1,0 +1,230 @@
+//! Waits for the server to tell that a key has changed since it was read.
+//!
+//! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it may
+//! be told of a change before the read as well, and whoever waits looks again. The server tells of a key once for each
+//! read; each wait has its own read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::oneshot;
+
+use crate::connection::failure::{Effect, Failure, FailureKind};
+
+/// The most waits of one connection: a hundred times the contenders that one process is tested with.
+const WAITS_MAX: usize = 1 << 20;
+
+/// What a wait was woken by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wake {
+    /// The key was changed or deleted, or everything was.
+    Changed,
+    /// The connection has ended, and with it the server's memory of what was read.
+    ConnectionOver,
+}
+
+/// All waits of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    waits: HashMap<Arc<[u8]>, BTreeMap<u64, oneshot::Sender<()>>>,
+    /// How many waits there are.
+    count: usize,
+    /// The number of the next wait.
+    next: u64,
+    is_over: bool,
+}
+
+impl Registry {
+    /// Registers a wait. The key is to be read only after this.
+    pub(super) fn register(self: &Arc<Self>, key: &[u8]) -> Result<Told, Failure> {
+        let (wake, woken) = oneshot::channel();
+        let key: Arc<[u8]> = key.into();
+        let mut inner = self.lock();
+        let number = inner.next;
+        if !inner.is_over {
+            if inner.count >= WAITS_MAX {
+                let message = format!("one connection waits for at most {WAITS_MAX} keys at a time");
+                return Err(Failure::new(FailureKind::Limit, Effect::None, message));
+            }
+            inner.next += 1;
+            inner.count += 1;
+            inner.waits.entry(key.clone()).or_default().insert(number, wake);
+        }
+        drop(inner);
+        Ok(Told { key, number, woken, registry: self.clone() })
+    }
+
+    /// Takes in what the server told unasked. It is called by the driver, and does not block.
+    pub(super) fn take_in(&self, push: PushInfo) {
+        if push.kind != PushKind::Invalidate {
+            return;
+        }
+        match push.data.into_iter().next() {
+            Some(Value::Array(keys)) => keys.iter().for_each(|key| self.wake(key)),
+            // Everything was deleted, or the server has no room to remember what was read.
+            Some(Value::Nil) => self.wake_all(),
+            _ => {}
+        }
+    }
+
+    fn wake(&self, key: &Value) {
+        let key = match key {
+            Value::BulkString(key) => key.as_slice(),
+            Value::SimpleString(key) => key.as_bytes(),
+            _ => return,
+        };
+        let mut inner = self.lock();
+        let woken = inner.waits.remove(key).unwrap_or_default();
+        inner.count -= woken.len();
+        drop(inner);
+        woken.into_values().for_each(notify);
+    }
+
+    fn wake_all(&self) {
+        let mut inner = self.lock();
+        let woken = std::mem::take(&mut inner.waits);
+        inner.count = 0;
+        drop(inner);
+        woken.into_values().flat_map(BTreeMap::into_values).for_each(notify);
+    }
+
+    /// Ends all waits, also those that will be registered.
+    pub(super) fn end(&self) {
+        let mut inner = self.lock();
+        inner.is_over = true;
+        inner.count = 0;
+        let ended = std::mem::take(&mut inner.waits);
+        drop(inner);
+        drop(ended);
+    }
+
+    fn forget(&self, key: &Arc<[u8]>, number: u64) {
+        let mut inner = self.lock();
+        let Some(waits) = inner.waits.get_mut(key) else {
+            return;
+        };
+        let is_found = waits.remove(&number).is_some();
+        if waits.is_empty() {
+            inner.waits.remove(key);
+        }
+        if is_found {
+            inner.count -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An error says that the wait was given up meanwhile.
+fn notify(wake: oneshot::Sender<()>) {
+    let _ = wake.send(());
+}
+
+/// A wait for a change of a key: a future that is ready once the server has told of one, or the connection has ended.
+/// Dropping it gives the wait up.
+#[must_use = "a wait that is dropped is told nothing"]
+pub(crate) struct Told {
+    key: Arc<[u8]>,
+    number: u64,
+    woken: oneshot::Receiver<()>,
+    registry: Arc<Registry>,
+}
+
+impl Told {
+    /// Returns the key that is waited for.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl Future for Told {
+    type Output = Wake;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Wake> {
+        Poll::Ready(match ready!(Pin::new(&mut self.woken).poll(context)) {
+            Ok(()) => Wake::Changed,
+            Err(_) => Wake::ConnectionOver,
+        })
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.registry.forget(&self.key, self.number);
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Told").field(&String::from_utf8_lossy(&self.key)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told_of(keys: Value) -> PushInfo {
+        PushInfo { kind: PushKind::Invalidate, data: vec![keys] }
+    }
+
+    fn key(key: &str) -> Value {
+        Value::BulkString(key.into())
+    }
+
+    async fn is_pending(told: &mut Told) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *told).poll(context).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn a_push_wakes_every_wait_for_its_keys_and_no_other() {
+        let registry = Arc::new(Registry::default());
+        let [one, same, mut other] = ["a", "a", "b"].map(|key| registry.register(key.as_bytes()).unwrap());
+        registry.take_in(told_of(Value::Array(vec![key("unasked"), key("a")])));
+        assert_eq!((one.await, same.await), (Wake::Changed, Wake::Changed));
+        assert!(is_pending(&mut other).await);
+        registry.take_in(told_of(Value::Nil));
+        assert_eq!(other.await, Wake::Changed);
+        assert_eq!(registry.lock().count, 0);
+    }
+
+    #[tokio::test]
+    async fn a_push_that_is_no_invalidation_and_one_that_makes_no_sense_wake_nothing() {
+        let registry = Arc::new(Registry::default());
+        let mut told = registry.register(b"a").unwrap();
+        registry.take_in(PushInfo { kind: PushKind::Message, data: vec![Value::Array(vec![key("a")])] });
+        registry.take_in(PushInfo { kind: PushKind::Invalidate, data: Vec::new() });
+        registry.take_in(told_of(Value::Int(1)));
+        registry.take_in(told_of(Value::Array(vec![Value::Int(1), Value::Nil])));
+        assert!(is_pending(&mut told).await);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_connection_wakes_waits_before_and_after_it() {
+        let registry = Arc::new(Registry::default());
+        let before = registry.register(b"a").unwrap();
+        registry.end();
+        let after = registry.register(b"a").unwrap();
+        assert_eq!((before.await, after.await), (Wake::ConnectionOver, Wake::ConnectionOver));
+    }
+
+    #[test]
+    fn a_wait_that_is_given_up_leaves_nothing_behind() {
+        let registry = Arc::new(Registry::default());
+        let waits: Vec<_> = (0..3).map(|_| registry.register(b"a").unwrap()).collect();
+        drop(waits);
+        assert!(registry.lock().waits.is_empty());
+        assert_eq!(registry.lock().count, 0);
+    }
+}

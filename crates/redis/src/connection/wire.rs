@@ -1,0 +1,241 @@
+//! The connection: flights are queued in the order of the calls, and each failure says whether it may have had an
+//! effect.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::{BootInstant, Clock};
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::connection::answer::{answer, lacks_script};
+use crate::connection::asking::Asking;
+use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::flight::{Flight, Part};
+use crate::connection::greeting::Greeting;
+use crate::connection::tap::Meter;
+use crate::connection::tracking::{Registry, Told};
+use crate::url::Server;
+
+/// The most flights that wait for their answers: a hundred times the contenders that one process is tested with.
+pub(super) const FLIGHTS_MAX: usize = 1 << 20;
+
+/// How long a program that goes on after a standstill may take to read what has come in.
+const READ_WITHIN: Duration = Duration::from_millis(100);
+
+/// A connection to one server. Dropping it closes it.
+pub(crate) struct Connection {
+    pub(super) server: Server,
+    pub(super) greeting: Greeting,
+    pub(super) line: Mutex<Line>,
+    pub(super) meter: Arc<Meter>,
+    pub(super) waits: Arc<Registry>,
+    pub(super) driver: Driver,
+    pub(super) is_over: watch::Receiver<bool>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Where flights go on that are given up.
+    pub(super) runtime: Handle,
+    /// How many flights wait for their answers.
+    pub(super) flights: Arc<AtomicUsize>,
+}
+
+/// Where flights stand in line for the driver.
+pub(super) struct Line {
+    pub(super) connection: MultiplexedConnection,
+    /// How many bytes were queued since the socket was opened.
+    pub(super) queued_bytes: u64,
+}
+
+impl Connection {
+    /// Queues a flight behind all that were queued before, and returns the answers: one for each command, script and
+    /// tracked read, where a refusal stands in its place (see [`answer`]). The server's future is not taken back by
+    /// dropping this one.
+    ///
+    /// A flight fails as a whole if the connection ends first, or if the server does not have one of its scripts.
+    pub(crate) fn flight(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        let Flight { pipeline, parts } = flight;
+        if parts.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let place = match Place::take(&self.flights) {
+            Ok(place) => place,
+            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
+        };
+        let bytes = pipeline.get_packed_pipeline().len() as u64;
+        let (meter, driver) = (self.meter.clone(), self.driver.0.clone());
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = line.connection.clone();
+        let begins_at = line.queued_bytes;
+        line.queued_bytes += bytes;
+        let asking = async move {
+            let answered = connection.send_packed_commands(&pipeline, 0, parts.len()).await;
+            drop(place);
+            meter.note_progress();
+            match answered {
+                Ok(answers) => sorted(&parts, answers).inspect_err(|_| driver.abort()),
+                Err(error) => {
+                    let is_begun = meter.written() > begins_at;
+                    Err(Failure::of_transport(error, if is_begun { Effect::Unknown } else { Effect::None }))
+                }
+            }
+        };
+        // Under the lock, so that what is queued stands in the order of the calls.
+        let asking = Asking::begin(asking, self.runtime.clone());
+        drop(line);
+        Box::pin(asking)
+    }
+
+    /// Queues a flight, and waits for its answers until the deadline.
+    pub(crate) fn flight_until(&self, flight: Flight, deadline: BootInstant) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        let (asking, clock) = (self.flight(flight), self.clock.clone());
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                answers = asking => answers,
+                () = late(&*clock, deadline) => Err(Failure::late(Effect::Unknown)),
+            }
+        })
+    }
+
+    /// Registers a wait for a change of a key, which is then to be read by a flight
+    /// ([`tracked_get`](Flight::tracked_get)). Told is what changes after that read; a change before it may be told too.
+    pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
+        self.waits.register(key)
+    }
+
+    /// Reads a key that has text or bytes, and returns what tells when that changes.
+    pub(crate) fn track(&self, key: &[u8]) -> BoxFuture<Result<(Option<Vec<u8>>, Told), Failure>> {
+        let told = match self.wait_for(key) {
+            Ok(told) => told,
+            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
+        };
+        let asking = self.flight(Flight::new().tracked_get(&told));
+        Box::pin(async move {
+            let value = asking.await?.pop().ok_or_else(Failure::unexpected)?;
+            match answer(value, "GET")? {
+                Value::Nil => Ok((None, told)),
+                Value::BulkString(bytes) => Ok((Some(bytes), told)),
+                _ => Err(Failure::unexpected()),
+            }
+        })
+    }
+
+    /// Returns the server.
+    pub(crate) const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Returns what the server says of itself.
+    pub(crate) const fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn over(&self) {
+        let mut is_over = self.is_over.clone();
+        // An error says that the driver was dropped.
+        let _ = is_over.wait_for(|&is_over| is_over).await;
+    }
+
+    /// Ends it.
+    pub(crate) fn shut(&self) {
+        self.driver.0.abort();
+    }
+}
+
+/// Gives each command its answer. The preparation of a tracked read has none, but a refusal of it is the read's.
+fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
+    if parts.len() != answers.len() {
+        return Err(Failure::unexpected());
+    }
+    let lost = answers.iter().filter(|answer| lacks_script(answer)).count();
+    if lost > 0 {
+        let scripts = parts.iter().filter(|&&part| part == Part::Script).count();
+        let effect = if lost == scripts { Effect::None } else { Effect::Unknown };
+        return Err(Failure::new(FailureKind::Broken, effect, SCRIPTS_LOST));
+    }
+    let mut sorted = Vec::with_capacity(answers.len());
+    let mut refused = None;
+    for (part, answer) in parts.iter().zip(answers) {
+        match part {
+            Part::Preparation => refused = matches!(answer, Value::ServerError(_)).then_some(answer),
+            Part::Command | Part::Script => sorted.push(refused.take().unwrap_or(answer)),
+        }
+    }
+    Ok(sorted)
+}
+
+const SCRIPTS_LOST: &str = "an operator removed the server's scripts, and a new connection will give them to it again";
+
+/// One of the flights that wait for their answers.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(flights: &Arc<AtomicUsize>) -> Result<Self, Failure> {
+        let place = Self(flights.clone());
+        if flights.fetch_add(1, Ordering::Relaxed) < FLIGHTS_MAX {
+            return Ok(place);
+        }
+        let message = format!("one connection waits for at most {FLIGHTS_MAX} answers at a time");
+        Err(Failure::new(FailureKind::Limit, Effect::None, message))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The task with the socket, which ends with this.
+pub(super) struct Driver(pub(super) AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Says that the connection is over when its driver ends, also if that is because the runtime has ended.
+pub(super) struct Over {
+    pub(super) is_over: watch::Sender<bool>,
+    pub(super) waits: Arc<Registry>,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.is_over.send_replace(true);
+        self.waits.end();
+    }
+}
+
+/// Waits until an answer is late. After a deadline that was slept through with the whole program, the answer may be
+/// there and only has to be read.
+pub(crate) async fn late(clock: &dyn Clock, deadline: BootInstant) {
+    clock.sleep_until(deadline).await;
+    clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
+}
+
+/// When an attempt must have ended, so that each of those that are left has as much time: a server that is cut off
+/// gives no answer at all.
+pub(crate) fn share(now: BootInstant, deadline: BootInstant, attempts_left: usize) -> BootInstant {
+    let attempts_left = u32::try_from(attempts_left).unwrap_or(u32::MAX).max(1);
+    now.saturating_add(deadline.saturating_duration_since(now) / attempts_left)
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Connection").field(&self.server).field(&self.is_over()).finish()
+    }
+}
