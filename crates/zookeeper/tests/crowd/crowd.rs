@@ -172,7 +172,8 @@ impl Figures {
         self.joined + self.drained
     }
 
-    pub(crate) fn check(&self) -> Result<(), Failed> {
+    /// Returns it if all was as it must be.
+    pub(crate) fn checked(self) -> Result<Self, Failed> {
         if !self.is_in_order {
             return Err("the lock was not granted in the order of the queue".into());
         }
@@ -188,7 +189,7 @@ impl Figures {
         if self.left_bytes > LEFT_BYTES_MAX {
             return Err(format!("{} bytes are still in use", self.left_bytes).into());
         }
-        Ok(())
+        Ok(self)
     }
 }
 
