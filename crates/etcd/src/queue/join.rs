@@ -186,7 +186,7 @@ impl Join {
                 Err(failure) => failure,
             };
             let error = fail(failure, self.progress.was_sent());
-            // What an earlier attempt did is not known, whatever became of the last one.
+            // What an earlier attempt did is not known, even if the last one certainly failed.
             return Err(match self.progress.was_sent() && error.is_transient() {
                 true => Error::unknown(error.kind(), Operation::Join, error.to_string()).at(&self.queue),
                 false => error,
