@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, FencingToken, Lifetime, Operation, QueueName, QueueView,
-    Rank, Result, Ticket,
+    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, FencingToken, Lifetime, Operation, PlaceBond, QueueName,
+    QueueView, Rank, Result, Ticket,
 };
 
 use crate::layout::{Name, Position};
@@ -222,6 +222,7 @@ impl Join {
             placed_at: stored.placed_at,
             outlives_session: wanted.outlives_session,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
+            bond: PlaceBond::new(self.inner.core.bond().clone()),
         }))
     }
 
