@@ -24,7 +24,8 @@
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
 //! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and
 //! [`until`] bound a wait and name what did not come. A [`Party`] is a keeper over a backend, with a [`Journal`] of
-//! what its observer heard. Planted bugs prove that the cases can fail, in `tests/it/planted_bugs.rs`.
+//! what its observer heard; [`Joins`] only counts. Planted bugs prove that the cases can fail, in
+//! `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -34,6 +35,7 @@ mod cases;
 mod dropped;
 mod fixture;
 pub mod history;
+mod joins;
 mod journal;
 mod lateness;
 mod memory;
@@ -48,6 +50,7 @@ mod waiting;
 pub use case::{Case, Runtime};
 pub use cases::cases;
 pub use fixture::{Client, Fault, FaultKind, Fixture};
+pub use joins::Joins;
 pub use journal::{Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use memory::MemoryFixture;

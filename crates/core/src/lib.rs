@@ -25,6 +25,7 @@ pub mod memory;
 mod modes;
 mod name;
 mod opener;
+mod place_bond;
 #[cfg(feature = "serde")]
 mod serialized;
 mod standing;
@@ -49,6 +50,7 @@ pub use loss::LossReason;
 pub use modes::Modes;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};
 pub use opener::{Openable, Opener};
+pub use place_bond::PlaceBond;
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;

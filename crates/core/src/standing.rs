@@ -147,6 +147,10 @@ impl SessionBond {
         Self { state: Arc::new(state) }
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.state.clock
+    }
+
     /// States the [`SessionBond::notice`]: what follows from the timeout that the service has granted.
     pub fn set_notice(&self, notice: Duration) {
         let nanos = u64::try_from(notice.as_nanos()).unwrap_or(u64::MAX).min(Self::NO_NOTICE - 1);

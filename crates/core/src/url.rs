@@ -11,7 +11,9 @@
 mod tests;
 
 use std::fmt;
+use std::time::Duration;
 
+use crate::duration::parse_duration_with_unit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
@@ -177,6 +179,22 @@ impl ServiceUrl {
     /// Returns the value of a query key, decoded.
     pub fn query(&self, key: &str) -> Option<&str> {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the length of time that a query key gives, such as `20s`; it is never zero.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent, naming the key: it is no length of time with a unit, or zero.
+    pub fn duration(&self, key: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.query(key) else {
+            return Ok(None);
+        };
+        match parse_duration_with_unit(text) {
+            Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
+            Ok(_) => Err(invalid(format!("`{key}` is zero"))),
+            Err(error) => Err(invalid(format!("`{key}`: {error}"))),
+        }
     }
 
     /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is ignored.

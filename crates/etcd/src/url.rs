@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration_with_unit};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 
 use crate::layout::{Layout, Naming};
 
@@ -145,8 +145,8 @@ impl Config {
             base: base(url)?,
             naming: naming(url)?,
             session_timeout,
-            connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: duration(url, "operation_timeout")?.unwrap_or(session_timeout),
+            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
         })
     }
 
@@ -184,7 +184,7 @@ fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
 }
 
 fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
-    let timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+    let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
     if timeout.subsec_nanos() != 0 {
         return Err(invalid("`session_timeout` is in whole seconds, since etcd counts leases in seconds"));
     }
@@ -229,17 +229,6 @@ fn naming(url: &ServiceUrl) -> Result<Naming> {
         None => Ok(Naming::Ours),
         Some("etcdctl") => Ok(Naming::Etcdctl),
         Some(other) => Err(invalid(format!("`layout` is `etcdctl` or left out, not `{other}`"))),
-    }
-}
-
-fn duration(url: &ServiceUrl, key: &str) -> Result<Option<Duration>> {
-    let Some(text) = url.query(key) else {
-        return Ok(None);
-    };
-    match parse_duration_with_unit(text) {
-        Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
-        Ok(_) => Err(invalid(format!("`{key}` is zero"))),
-        Err(error) => Err(invalid(format!("`{key}`: {error}"))),
     }
 }
 

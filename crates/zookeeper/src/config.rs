@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration_with_unit};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::path::ZnodePath;
 
@@ -162,7 +162,7 @@ impl Config {
         }
         let server =
             |host: &lockkeeper_core::url::Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
-        let session_timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+        let session_timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
         if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&session_timeout) {
             return Err(invalid(format!(
                 "a session timeout lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}"
@@ -175,9 +175,9 @@ impl Config {
             chroot: path(url.path().trim_end_matches('/'), "the chroot")?,
             digest: url.user().map(|user| format!("{user}:{}", url.password().unwrap_or_default())),
             session_timeout,
-            tick: duration(url, "tick")?,
-            connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: duration(url, "operation_timeout")?.unwrap_or(session_timeout),
+            tick: url.duration("tick")?,
+            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
             base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
             naming: Naming { layout, election: ElectionLayout::from_setting(url.query("election"), layout)? },
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
@@ -225,17 +225,6 @@ fn acl(url: &ServiceUrl) -> Result<Vec<Acl>> {
         ("creator", Some(_)) => Ok(vec![Acl::creator()]),
         ("creator", None) => Err(invalid("`acl=creator` needs a user, as in zk://user:password@host".to_owned())),
         (other, _) => Err(invalid(format!("`acl` is `open` or `creator`, not `{other}`"))),
-    }
-}
-
-fn duration(url: &ServiceUrl, key: &str) -> Result<Option<Duration>> {
-    let Some(text) = url.query(key) else {
-        return Ok(None);
-    };
-    match parse_duration_with_unit(text) {
-        Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
-        Ok(_) => Err(invalid(format!("`{key}` is zero"))),
-        Err(error) => Err(invalid(format!("`{key}`: {error}"))),
     }
 }
 

@@ -53,6 +53,7 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::TokensOfTheSession, "tokens grow over sessions and over an empty queue"),
     (Bug::HoldsOutliveSessions, "a holder whose session expires has lost the lock for good"),
     (Bug::HoldsOutliveSessions, "closing a keeper ends its holds for good"),
+    (Bug::HoldsOutliveRemovals, "a place is lost from the call on that withdraws it"),
     (Bug::HoldsOutliveRemovals, "a holder whose contender is removed has lost the lock"),
     (Bug::TellsNoHolderOfALoss, "run() drops the work when the lock is lost"),
     (Bug::TakesAllForMutexes, "a mutex that meets an election's or a barrier's queue is refused and leaves nothing"),

@@ -148,3 +148,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_length_of_time_is_read_with_its_unit_and_is_never_zero() {
+    let url = url("zk://h?session_timeout=20s&tick=0s&connect_timeout=5");
+    assert_eq!(url.duration("session_timeout").unwrap(), Some(Duration::from_secs(20)));
+    assert_eq!(url.duration("operation_timeout").unwrap(), None);
+    for key in ["tick", "connect_timeout"] {
+        let error = url.duration(key).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().contains(key)), (ErrorKind::InvalidUrl, true), "{error}");
+    }
+}

@@ -50,7 +50,7 @@ impl Wait {
         let Self { inner, queue, ahead, mine, subscription } = self;
         let removed = async {
             match &mine {
-                Some(mine) => mine.removal().await,
+                Some(mine) => mine.bond.removed().await,
                 None => std::future::pending().await,
             }
         };
@@ -81,7 +81,7 @@ impl Wait {
             departure = departed => departure,
         };
         if let Some(mine) = &mine {
-            inner.until_explained(mine).await;
+            mine.bond.explained().await;
         }
         match inner.core.check(Operation::Wait) {
             Ok(()) => departure,

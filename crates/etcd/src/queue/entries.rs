@@ -199,7 +199,7 @@ impl Entries {
     /// Returns all places that may still stand.
     pub(super) fn standing(&self) -> Vec<Arc<Place>> {
         let place = |entry: &Entry| match entry {
-            Entry::Placed { place, .. } if !place.is_removed() => Some(place.clone()),
+            Entry::Placed { place, .. } if place.bond.stands() => Some(place.clone()),
             _ => None,
         };
         self.by_ticket.values().filter_map(place).collect()
@@ -208,7 +208,7 @@ impl Entries {
     /// Returns the places in a queue that are gone, and it is not known why.
     pub(super) fn unexplained(&self, queue: &QueueName) -> Vec<Arc<Place>> {
         let is_unexplained = |entry: &Entry| match entry {
-            Entry::Placed { place, .. } if place.queue == *queue && place.is_unexplained() => Some(place.clone()),
+            Entry::Placed { place, .. } if place.queue == *queue && place.bond.is_unexplained() => Some(place.clone()),
             _ => None,
         };
         self.by_ticket.values().filter_map(is_unexplained).collect()
@@ -225,7 +225,7 @@ impl Entries {
     ) -> Vec<Arc<Place>> {
         let is_missing = |entry: &Entry| match entry {
             Entry::Placed { place, .. }
-                if place.queue == *queue && place.placed_at < asked_at && !place.is_removed() =>
+                if place.queue == *queue && place.placed_at < asked_at && place.bond.stands() =>
             {
                 (coverage.has(&place.name) && view.position(&place.id).is_none()).then(|| place.clone())
             }

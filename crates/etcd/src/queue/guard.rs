@@ -65,7 +65,7 @@ fn watch_those_due(inner: &Arc<Inner>, link: &Arc<Link>) -> Option<BootInstant> 
         let place = {
             let mut unwatched = inner.unwatched();
             let (due, place) = unwatched.front()?;
-            if *due > now && !place.is_withdrawn() && !place.is_removed() {
+            if *due > now && place.bond.stands() {
                 return Some(*due);
             }
             unwatched.pop_front()?.1
@@ -78,7 +78,7 @@ fn watch_those_due(inner: &Arc<Inner>, link: &Arc<Link>) -> Option<BootInstant> 
 
 /// Watches one place.
 fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
-    if place.is_withdrawn() || place.is_removed() {
+    if !place.bond.stands() {
         return;
     }
     // The place has its watch, and the watch must not keep the place.
@@ -106,7 +106,7 @@ fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
     };
     let watch = link.watches.watch(Watched::Key(place.key.clone()), Box::new(on_place));
     drop(place.swap_watch(Some(watch)));
-    if place.is_withdrawn() {
+    if place.bond.is_left() {
         drop(place.swap_watch(None));
     }
 }
@@ -128,7 +128,7 @@ async fn check(inner: Arc<Inner>, link: Arc<Link>, place: Arc<Place>) {
 fn note(place: &Place, kv: &KeyValue) {
     let record = Some(kv).filter(|kv| kv.create_revision == place.created).and_then(|kv| Record::read(&kv.value));
     if let Some(revocation) = record.and_then(|record| record.revocation()) {
-        place.revoke(revocation);
+        place.bond.revoke(revocation);
     }
 }
 
@@ -155,23 +155,8 @@ impl Inner {
 
     /// Notes that a contender of ours is gone, and finds out why.
     pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
-        if place.remove() {
+        if place.bond.remove() {
             self.core.runtime.spawn(explain(self.clone(), place.clone()));
-        }
-    }
-}
-
-impl Inner {
-    /// Waits until it is known why a contender of ours is gone, if it is. A caller that was told of the end too early
-    /// would take a contender that went with its session for one that was removed, and not join again.
-    pub(super) async fn until_explained(&self, place: &Place) {
-        if !place.is_unexplained() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            _ = self.core.bond().lost() => {}
-            _ = place.reason() => {}
         }
     }
 }
@@ -181,7 +166,7 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     if reason == LossReason::Expired {
         inner.core.expire();
     }
-    place.remove_for(reason);
+    place.bond.explain(reason);
     #[cfg(feature = "testing")]
     if inner.core.bond().liveness().is_held() {
         inner.core.testing.note_removal();

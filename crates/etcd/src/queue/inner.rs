@@ -95,13 +95,9 @@ impl Inner {
         queue: &QueueName,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<Result<T>> {
-        let (answer, answered) = oneshot::channel();
-        self.core.run(queue, async move {
-            // The caller may have gone.
-            let _ = answer.send(work.await);
-        });
-        let (inner, queue) = (self.clone(), queue.clone());
-        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(inner.over(operation, &queue))) })
+        let (job, answer) = self.answered(operation, queue, work);
+        self.core.run(queue, job);
+        answer
     }
 
     /// Runs a look behind all earlier calls on the same lock: it is begun now, whether or not its answer is awaited.
@@ -111,13 +107,25 @@ impl Inner {
         queue: &QueueName,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<Result<T>> {
+        let (job, answer) = self.answered(operation, queue, work);
+        self.core.run_look(queue, job);
+        answer
+    }
+
+    /// Parts work from its answer: the work goes on without a caller, and a caller hears if the work cannot go on.
+    fn answered<T: Send + 'static>(
+        self: &Arc<Self>,
+        operation: Operation,
+        queue: &QueueName,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> (impl Future<Output = ()> + Send + 'static, BoxFuture<Result<T>>) {
         let (answer, answered) = oneshot::channel();
-        self.core.run_look(queue, async move {
+        let job = async move {
             // The caller may have gone.
             let _ = answer.send(work.await);
-        });
+        };
         let (inner, queue) = (self.clone(), queue.clone());
-        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(inner.over(operation, &queue))) })
+        (job, Box::pin(async move { answered.await.unwrap_or_else(|_| Err(inner.over(operation, &queue))) }))
     }
 
     /// Looks over the present connection, or over the next ones if that fails.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, FencingToken, Lifetime, Operation, QueueName, QueueView,
-    Rank, Result, Ticket,
+    BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, FencingToken, Lifetime, Operation, PlaceBond, QueueName,
+    QueueView, Rank, Result, Ticket,
 };
 
 use crate::layout::{Name, Position};
@@ -186,7 +186,7 @@ impl Join {
                 Err(failure) => failure,
             };
             let error = fail(failure, self.progress.was_sent());
-            // What an earlier attempt did is not known, whatever became of the last one.
+            // What an earlier attempt did is not known, even if the last one certainly failed.
             return Err(match self.progress.was_sent() && error.is_transient() {
                 true => Error::unknown(error.kind(), Operation::Join, error.to_string()).at(&self.queue),
                 false => error,
@@ -222,6 +222,7 @@ impl Join {
             placed_at: stored.placed_at,
             outlives_session: wanted.outlives_session,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
+            bond: PlaceBond::new(self.inner.core.bond().clone()),
         }))
     }
 

@@ -1,12 +1,11 @@
-//! One of our own contenders, once it is stored: where it stands, and what became of it.
+//! One of our own contenders, once it is stored: where it stands. What became of it is in its bond.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, FencingToken, LossReason, QueueName, Revocation, Ticket};
-use tokio::sync::watch;
+use lockkeeper_core::{ContenderId, FencingToken, PlaceBond, QueueName, Ticket};
 
 use crate::layout::{Name, Position};
 use crate::rpc::Watch;
@@ -27,9 +26,8 @@ pub(super) struct Place {
     pub(super) outlives_session: bool,
     /// Counts those that stand beside this one, or beside the one that this one stands beside.
     pub(super) beside: Arc<AtomicU32>,
-    fate: watch::Sender<Fate>,
-    revocation: watch::Sender<Option<Revocation>>,
-    is_withdrawn: AtomicBool,
+    /// What became of it.
+    pub(super) bond: PlaceBond,
     watch: Mutex<Option<Watch>>,
 }
 
@@ -45,22 +43,12 @@ pub(super) struct Parts {
     pub(super) placed_at: BootInstant,
     pub(super) outlives_session: bool,
     pub(super) beside: Arc<AtomicU32>,
-}
-
-/// What became of a contender.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fate {
-    /// It is there, for all that is known.
-    Stands,
-    /// It is gone, not by us, and it is not known why.
-    Gone,
-    /// It is gone, and this is why.
-    GoneFor(LossReason),
+    pub(super) bond: PlaceBond,
 }
 
 impl Place {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { queue, ticket, key, id, name, created, token, placed_at, outlives_session, beside } = parts;
+        let Parts { queue, ticket, key, id, name, created, token, placed_at, outlives_session, beside, bond } = parts;
         Self {
             queue,
             ticket,
@@ -73,104 +61,15 @@ impl Place {
             placed_at,
             outlives_session,
             beside,
-            fate: watch::Sender::new(Fate::Stands),
-            revocation: watch::Sender::new(None),
-            is_withdrawn: AtomicBool::new(false),
+            bond,
             watch: Mutex::default(),
-        }
-    }
-
-    /// Notes that it is gone, unless we are leaving ourselves; returns whether that was unknown.
-    pub(super) fn remove(&self) -> bool {
-        let go = |fate: &mut Fate| {
-            let was_unknown = *fate == Fate::Stands;
-            if was_unknown {
-                *fate = Fate::Gone;
-            }
-            was_unknown
-        };
-        !self.is_withdrawn() && self.fate.send_if_modified(go)
-    }
-
-    /// Notes why it is gone.
-    pub(super) fn remove_for(&self, reason: LossReason) {
-        self.fate.send_replace(Fate::GoneFor(reason));
-    }
-
-    pub(super) fn fate(&self) -> Fate {
-        *self.fate.borrow()
-    }
-
-    pub(super) fn is_removed(&self) -> bool {
-        self.fate() != Fate::Stands
-    }
-
-    /// Says why it is gone; `None` while it stands, or that is not known.
-    pub(super) fn loss(&self) -> Option<LossReason> {
-        match self.fate() {
-            Fate::Stands | Fate::Gone => None,
-            Fate::GoneFor(reason) => Some(reason),
-        }
-    }
-
-    /// Notes a request to give up.
-    pub(super) fn revoke(&self, revocation: Revocation) {
-        self.revocation.send_if_modified(|known| {
-            let was_unknown = known.as_ref() != Some(&revocation);
-            *known = Some(revocation);
-            was_unknown
-        });
-    }
-
-    /// Waits until a request to give up arrives.
-    pub(super) async fn revoked(&self) -> Revocation {
-        let mut revocation = self.revocation.subscribe();
-        loop {
-            if let Some(revocation) = revocation.borrow_and_update().clone() {
-                return revocation;
-            }
-            if revocation.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
         }
     }
 
     /// Notes that we are leaving it ourselves.
     pub(super) fn withdraw(&self) {
-        self.is_withdrawn.store(true, Ordering::Release);
+        self.bond.leave();
         drop(self.swap_watch(None));
-    }
-
-    pub(super) fn is_withdrawn(&self) -> bool {
-        self.is_withdrawn.load(Ordering::Acquire)
-    }
-
-    /// Waits until another client deletes it.
-    pub(super) fn removal(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut fate = self.fate.subscribe();
-        async move {
-            if fate.wait_for(|&fate| fate != Fate::Stands).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Whether it is gone, and it is not known why.
-    pub(super) fn is_unexplained(&self) -> bool {
-        self.fate() == Fate::Gone
-    }
-
-    /// Waits until it is known why it is gone.
-    pub(super) async fn reason(&self) -> LossReason {
-        let mut fate = self.fate.subscribe();
-        loop {
-            if let Fate::GoneFor(reason) = *fate.borrow_and_update() {
-                return reason;
-            }
-            if fate.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
     }
 
     /// Whether it is being watched.

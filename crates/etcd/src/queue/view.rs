@@ -211,7 +211,7 @@ impl Inner {
         self.note_missing(queue, view, coverage, asked_at);
         let unexplained = self.entries().unexplained(queue);
         for place in unexplained {
-            self.until_explained(&place).await;
+            place.bond.explained().await;
         }
     }
 

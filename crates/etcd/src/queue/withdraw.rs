@@ -67,7 +67,7 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
     inner.core.depend_no_more();
     let (name, outlives_session, unanswered) = match entry {
         Entry::Joining(joining) => (joining.name, joining.outlives_session, Some(joining.progress)),
-        Entry::Placed { place, is_standing: true } if place.loss() == Some(LossReason::Broken) => {
+        Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
             // The service keeps nothing of it.
             inner.entries().free_slot(place.name.slot);
             return Withdrawal::done(Err(lost(LossReason::Broken, queue)));

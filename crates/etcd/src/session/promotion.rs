@@ -168,7 +168,7 @@ fn a_keepalive_answered_by_a_leader_that_was_overtaken_fools_the_simple_rule_and
 }
 
 proptest! {
-    /// Whatever is renewed, answered, delayed or elected, and by whom: the belief has ended when the lease is revoked.
+    /// In every order of renewals, answers, delays and elections, the belief has ended when the lease is revoked.
     #[test]
     fn no_lease_is_revoked_while_it_is_believed(
         steps in proptest::collection::vec((0..7_u8, 0..8_usize, 0..8_usize, 0..STEP_MS_MAX), 0..80),

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lockkeeper_conformance::Joins;
 use lockkeeper_etcd::EtcdBackend;
-use lockkeeper_recipes::{Event, Keeper, Observer};
-use tokio::sync::Notify;
+use lockkeeper_recipes::Keeper;
 
 use crate::ALLOCATOR;
 
@@ -34,28 +33,6 @@ pub(crate) fn asked() -> Option<Asked> {
     Some(Asked { url, waiters, grants })
 }
 
-#[derive(Debug, Default)]
-struct Joins {
-    count: AtomicUsize,
-    others: AtomicUsize,
-    joined: Notify,
-}
-
-impl Observer for Joins {
-    fn on_event(&self, event: &Event) {
-        match event {
-            Event::Joined { .. } => {
-                self.count.fetch_add(1, Ordering::SeqCst);
-                self.joined.notify_one();
-            }
-            Event::Rejoining { .. } | Event::Retrying { .. } => {
-                self.others.fetch_add(1, Ordering::SeqCst);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Says `joined BYTES` once all wait, BYTES being what each takes, and `done RETRIES` once all were granted the lock.
 pub(crate) fn take_part(asked: &Asked) -> ExitCode {
     // A single thread, as in most programs that wait for locks.
@@ -71,7 +48,7 @@ async fn wait_in_line(asked: &Asked) {
     // The session and all that belongs to it is there before memory is counted.
     let other = keeper.mutex("other").expect("a name").lock().await.expect("it is free");
     other.release().await.expect("it is given back");
-    joins.count.store(0, Ordering::SeqCst);
+    joins.begin();
     let before = ALLOCATOR.current_usage();
     let grants = Arc::new(File::options().append(true).open(&asked.grants).expect("the file is there"));
     let waiter = |_| {
@@ -83,14 +60,12 @@ async fn wait_in_line(asked: &Asked) {
         })
     };
     let waiters: Vec<_> = (0..asked.waiters).map(waiter).collect();
-    while joins.count.load(Ordering::SeqCst) < asked.waiters {
-        joins.joined.notified().await;
-    }
+    joins.reached(asked.waiters).await;
     let bytes = ALLOCATOR.current_usage().saturating_sub(before) / asked.waiters;
     println!("joined {bytes}");
     for waiter in waiters {
         waiter.await.expect("no waiter panics");
     }
-    println!("done {}", joins.others.load(Ordering::SeqCst));
+    println!("done {}", joins.retries());
     keeper.close().await.expect("it is closed");
 }

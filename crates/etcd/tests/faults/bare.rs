@@ -42,7 +42,7 @@ impl Bare {
     }
 
     /// Renews the lease, and asks for its key behind the answer; a member that stands still answers when it goes on.
-    /// Whatever fails proves nothing.
+    /// A call that fails proves nothing.
     pub(crate) async fn renew(&mut self) {
         let sent_at = now();
         let request = json!({ "ID": self.lease }).to_string();

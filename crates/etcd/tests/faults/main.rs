@@ -1,4 +1,4 @@
-//! One lock at a time, whatever breaks: holders that die, stand still or are cut off, and leaders of a cluster of three
+//! One lock at a time, under faults: holders that die, stand still or are cut off, and leaders of a cluster of three
 //! that are killed, cut off from their peers, or stand still and go on.
 //!
 //! In each round a holder and a rival that waits behind it are clients of one cluster. Until when the holder believes

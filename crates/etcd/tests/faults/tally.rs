@@ -13,7 +13,7 @@ pub(crate) type Span = f64;
 /// What happened to one lock in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// What was done to whom, for readers.
+    /// Which harm was done to which holder, for readers.
     pub(crate) what: String,
     /// When the fault was inflicted.
     pub(crate) struck_at: BootInstant,

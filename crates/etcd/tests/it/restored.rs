@@ -17,6 +17,24 @@ use crate::support::{backend, can_run, soon};
 /// How many grants a snapshot knows nothing of.
 const GRANTS: usize = 20;
 
+/// A server, and a client of it.
+struct Stage {
+    server: Server,
+    ann: Keeper,
+}
+
+impl Stage {
+    /// `None` where etcd is not installed.
+    async fn set() -> Option<Self> {
+        if !can_run() {
+            return None;
+        }
+        let server = Server::standalone().await.expect("a server");
+        let ann = keeper(server.address());
+        Some(Self { server, ann })
+    }
+}
+
 fn keeper(address: SocketAddr) -> Keeper {
     Keeper::new(Arc::new(backend(address, "")))
 }
@@ -43,12 +61,8 @@ async fn grants_behind_a_snapshot(server: &Server, keeper: &Keeper) -> (TempDir,
 
 #[tokio::test]
 async fn tokens_grow_over_a_restored_snapshot_if_a_session_lives_over_it() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(Stage { mut server, ann }) = Stage::set().await else { return };
     let address = server.address();
-    let ann = keeper(address);
     let (folder, last) = grants_behind_a_snapshot(&server, &ann).await;
     server.restore_snapshot(&folder.path().join("snapshot")).await.expect("restored");
     let hers = grant(&ann).await;
@@ -61,10 +75,7 @@ async fn tokens_grow_over_a_restored_snapshot_if_a_session_lives_over_it() {
 /// shows that the data are older.
 #[tokio::test]
 async fn tokens_grow_over_a_snapshot_from_before_tokens_were_renewed_if_a_session_lives_over_it() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(Stage { mut server, .. }) = Stage::set().await else { return };
     let address = server.address();
     let proxy = Proxy::of_bytes(address).await.expect("a proxy");
     let ann = keeper(proxy.address());
@@ -84,12 +95,8 @@ async fn tokens_grow_over_a_snapshot_from_before_tokens_were_renewed_if_a_sessio
 
 #[tokio::test]
 async fn tokens_grow_over_a_restored_snapshot_if_an_operator_has_deleted_the_offset() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(Stage { mut server, ann }) = Stage::set().await else { return };
     let address = server.address();
-    let ann = keeper(address);
     let (folder, last) = grants_behind_a_snapshot(&server, &ann).await;
     soon("closing", ann.close()).await.expect("closed");
     server.restore_snapshot(&folder.path().join("snapshot")).await.expect("restored");
@@ -101,12 +108,8 @@ async fn tokens_grow_over_a_restored_snapshot_if_an_operator_has_deleted_the_off
 
 #[tokio::test]
 async fn tokens_grow_over_a_server_that_was_emptied() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(Stage { mut server, ann }) = Stage::set().await else { return };
     let address = server.address();
-    let ann = keeper(address);
     let last = grant(&ann).await;
     soon("closing", ann.close()).await.expect("closed");
     server.wipe().await.expect("it serves again");

@@ -174,7 +174,7 @@ fn a_session_ends_with_its_runtime_and_its_callers_are_told() {
         assert_eq!(soon("the loss", session.bond().lost()).await, LossReason::Closed);
         assert!(!joined.standing.liveness().is_held());
         soon("the refusal", session.enqueue_one(&door(), entry(ticket()))).await.expect_err("nothing runs any more");
-        // Whatever it answers, it answers.
+        // Any answer will do.
         let _ = soon("the withdrawal", session.withdraw(&door(), placed)).await;
         let _ = soon("the end", session.close()).await;
         // The service ends it at its timeout.

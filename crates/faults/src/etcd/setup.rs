@@ -41,7 +41,7 @@ pub(super) struct Place {
     pub(super) namespace: Option<String>,
     pub(super) clients: SocketAddr,
     pub(super) peers: SocketAddr,
-    /// Where it says how it is, whatever clients must show.
+    /// Where it says how it is, also to a client without a certificate.
     pub(super) health: SocketAddr,
     /// Those of these ports that are ours on this machine.
     _ports: Vec<ReservedPort>,

@@ -40,7 +40,7 @@ impl Ensemble {
                 quorum_port: ports[1].number(),
                 election_port: ports[2].number(),
             });
-            homes.push(Home::new(None, ports.into())?);
+            homes.push(Home::in_memory(None, ports.into())?);
         }
         let mut servers = Vec::new();
         for (member, home) in members.iter().zip(homes) {
@@ -69,7 +69,7 @@ impl Ensemble {
         let mut servers = Vec::new();
         for index in 0..network.len() {
             let host = IpAddr::V4(network.client_address(index));
-            let home = Home::new(Some(network.namespace(index)), Vec::new())?;
+            let home = Home::in_memory(Some(network.namespace(index)), Vec::new())?;
             let address = (host, CLIENT_PORT).into();
             servers.push(Server::prepare(setup.clone(), address, host, home, &members, index + 1)?);
         }

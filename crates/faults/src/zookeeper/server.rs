@@ -33,6 +33,9 @@ const LOOK_WITHIN: Duration = Duration::from_millis(500);
 const LOG_TAIL_BYTES: usize = 2_000;
 
 /// One Apache ZooKeeper; dropping it kills it and removes its data. Its [`ServerWords`] ask it about itself.
+///
+/// Its data stays in memory, unless it is measured: ZooKeeper makes each write wait until the disk has it, and a disk
+/// that is busy with other things for some seconds ends sessions.
 #[derive(Debug)]
 pub struct Server {
     words: ServerWords,
@@ -50,8 +53,8 @@ pub(super) struct Home {
 }
 
 impl Home {
-    pub(super) fn new(namespace: Option<String>, ports: Vec<ReservedPort>) -> Result<Self> {
-        Ok(Self { folder: Scratch::new()?, namespace, ports })
+    pub(super) fn in_memory(namespace: Option<String>, ports: Vec<ReservedPort>) -> Result<Self> {
+        Ok(Self { folder: Scratch::in_memory()?, namespace, ports })
     }
 }
 
@@ -62,9 +65,23 @@ impl Server {
     ///
     /// It ended or did not serve within a minute; the error ends with its log.
     pub async fn standalone(setup: Setup) -> Result<Self> {
+        Self::alone(setup, Scratch::in_memory()?).await
+    }
+
+    /// Starts such a server whose data is on the disk, for measuring.
+    ///
+    /// # Errors
+    ///
+    /// As [`standalone`](Self::standalone).
+    pub async fn standalone_on_disk(setup: Setup) -> Result<Self> {
+        Self::alone(setup, Scratch::new()?).await
+    }
+
+    async fn alone(setup: Setup, folder: Scratch) -> Result<Self> {
         let port = ReservedPort::take()?;
         let address = port.address();
-        let mut server = Self::prepare(setup, address, address.ip(), Home::new(None, vec![port])?, &[], 1)?;
+        let home = Home { folder, namespace: None, ports: vec![port] };
+        let mut server = Self::prepare(setup, address, address.ip(), home, &[], 1)?;
         server.start()?;
         server.serving().await?;
         Ok(server)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
-use super::refusal::{check_standing, kind_mismatch, removed};
+use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
 use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
@@ -93,7 +93,7 @@ pub(crate) async fn join_beside(
     beside.rank = Rank::With(held.clone());
     let (place, sent) = send(session.clone(), queue, beside);
     let Enqueued { id, token, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
-    check_standing(queue, &*standing)?;
+    check_with_reason(queue, &*standing).await?;
     Ok(Granted { place, id, token, standing })
 }
 
@@ -162,7 +162,7 @@ impl Joined {
 
     /// Looks whether it is granted now.
     pub(super) async fn is_granted_now(&self) -> Result<bool> {
-        check_standing(&self.queue, &*self.joined.standing)?;
+        check_with_reason(&self.queue, &*self.joined.standing).await?;
         let view = self
             .place
             .session
@@ -206,7 +206,7 @@ impl Joined {
                 Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
                 Decision::NotInQueue | Decision::KindMismatch { .. } => {
                     // If the session ended, its contenders are gone too: then the reason is the lost session.
-                    check_standing(&self.queue, &*standing)?;
+                    check_with_reason(&self.queue, &*standing).await?;
                     return Err(removed(&self.queue));
                 }
             };
@@ -220,7 +220,7 @@ impl Joined {
             });
             drop(view);
             let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
-            check_standing(&self.queue, &*standing)?;
+            check_with_reason(&self.queue, &*standing).await?;
             let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {

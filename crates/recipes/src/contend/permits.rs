@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::line::{OnePlace, entry};
 use super::persist::{Attempt, Failures, Progress, until_answered};
 use super::place::{Granted, Place};
-use super::refusal::{check_standing, kind_mismatch};
+use super::refusal::{check_standing, check_with_reason, kind_mismatch};
 use crate::counter::Count;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
@@ -262,7 +262,7 @@ impl SomePermits<'_> {
         let value = session.value(&self.bound_lies_at());
         let taken = taken.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
-        check_standing(self.lock, place)?;
+        check_with_reason(self.lock, place).await?;
         // The service may have removed the value with the empty queue it belonged to.
         if self.unnoted(value.as_ref()).is_some() {
             return Ok(None);

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::refusal::{check_standing, unanswered};
+use super::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::clock::BootInstant;
@@ -159,7 +159,7 @@ pub(super) async fn until_answered<T>(
         Some(error) => Err(error),
     };
     loop {
-        check_standing(queue, standing)?;
+        check_with_reason(queue, standing).await?;
         match outcome {
             Ok(answer) => return Ok(answer),
             Err(error) => failures.pause(shared, queue, standing, error).await?,
@@ -189,7 +189,7 @@ impl Failures {
         error: Error,
     ) -> Result<()> {
         // If the place was lost, its reason is reported, and not the failures that followed from it.
-        check_standing(queue, standing)?;
+        check_with_reason(queue, standing).await?;
         let error = error.at(queue);
         if error.advice() == Advice::Permanent {
             return Err(error);
@@ -207,7 +207,7 @@ impl Failures {
             _ = standing.lost() => {}
             () = shared.clock.sleep_until(now.saturating_add(delay)) => {}
         }
-        check_standing(queue, standing)
+        check_with_reason(queue, standing).await
     }
 }
 

@@ -7,16 +7,24 @@ use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Opera
 pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
     match standing.liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
-        Liveness::Lost(reason) if standing.is_displaced() => {
-            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
-        }
-        Liveness::Lost(LossReason::Removed | LossReason::Broken) => Err(removed(queue)),
-        Liveness::Lost(reason @ LossReason::Closed) => {
-            Err(Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue))
-        }
-        Liveness::Lost(reason) => {
-            Err(Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue))
-        }
+        Liveness::Lost(reason) => Err(loss(queue, standing, reason)),
+    }
+}
+
+/// Checks that a place stands; if it is lost, waits until its backend knows why, which decides whether to join again.
+pub(super) async fn check_with_reason(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
+    if standing.liveness().is_held() {
+        return Ok(());
+    }
+    let reason = standing.lost().await;
+    Err(loss(queue, standing, reason))
+}
+
+fn loss(queue: &QueueName, standing: &dyn Standing, reason: LossReason) -> Error {
+    match reason {
+        LossReason::Removed | LossReason::Broken if !standing.is_displaced() => removed(queue),
+        LossReason::Closed => Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue),
+        _ => Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue),
     }
 }
 

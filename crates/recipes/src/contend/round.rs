@@ -11,7 +11,7 @@ use super::line::{Joined, OnePlace};
 use super::onlook::onlooker_error;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::Granted;
-use super::refusal::{check_standing, kind_mismatch, refused, removed};
+use super::refusal::{check_with_reason, kind_mismatch, refused, removed};
 use crate::decide;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
@@ -165,7 +165,7 @@ impl OneRound<'_> {
         // Once enough were seen, they go in, even if some of them leave before it is written.
         let mut admitted: Option<Vec<Ticket>> = None;
         let round = loop {
-            check_standing(self.queue, &*standing)?;
+            check_with_reason(self.queue, &*standing).await?;
             if !line.contains(&ticket) {
                 return Err(removed(self.queue));
             }
@@ -192,7 +192,7 @@ impl OneRound<'_> {
             let (view, newest) = until_answered(shared, self.queue, &*standing, failure, look).await?;
             (line, value) = (tickets(&view), newest);
         };
-        check_standing(self.queue, &*standing)?;
+        check_with_reason(self.queue, &*standing).await?;
         Ok(Some(Inside { granted: Granted { place, id, token, standing }, round }))
     }
 

@@ -34,7 +34,7 @@ const BARE_PATH: &str = "/beside/bare";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::standalone(Setup::new()).await?;
+    let server = Server::standalone_on_disk(Setup::new()).await?;
     let address = server.address().to_string();
     let url = format!("zk://{address}").parse()?;
     let operator = Client::connect(&Config::from_url(&url)?).await?;

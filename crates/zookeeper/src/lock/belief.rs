@@ -35,7 +35,7 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
         {
             return Err(inner.fail(error, operation, &place.queue));
         }
-        if place.is_removed() || clock.now() >= give_up_at {
+        if !place.bond.stands() || clock.now() >= give_up_at {
             return match inner.safe_for().is_zero() {
                 true => Err(inner.lost(LossReason::Lapsed, operation, &place.queue)),
                 false => Ok(()),

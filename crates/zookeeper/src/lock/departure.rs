@@ -62,17 +62,18 @@ impl Wait {
 
     /// Waits until the contender ahead is gone, or a new look is needed.
     pub(super) async fn finish(self, watch: (Call, Fired)) -> Result<Departure> {
-        let removal = self.mine.as_ref().map(|mine| mine.place.removal());
         let removal = async {
-            match removal {
-                Some(removal) => removal.await,
+            match &self.mine {
+                Some(mine) => mine.place.bond.removed().await,
                 None => std::future::pending().await,
             }
         };
         let departure = tokio::select! {
             biased;
             () = removal => {
-                self.inner.outlive(&self.path).await;
+                if let Some(mine) = &self.mine {
+                    mine.place.bond.explained().await;
+                }
                 Departure::Recheck
             }
             departure = self.departed(watch) => departure?,

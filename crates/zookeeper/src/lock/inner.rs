@@ -200,7 +200,7 @@ impl Inner {
 
     /// Notes that the node of a place is gone.
     pub(super) fn found_gone(&self, place: &Arc<Place>) {
-        if place.remove() {
+        if place.bond.remove() {
             self.look_after(place.clone());
         }
     }

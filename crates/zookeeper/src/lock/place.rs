@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Contender, ContenderId, FencingToken, LossReason, Part, QueueName, Revocation, Ticket};
-use tokio::sync::watch;
+use lockkeeper_core::{Contender, ContenderId, FencingToken, Part, PlaceBond, QueueName, Ticket};
 
 use crate::lock::paths::QueuePath;
 
@@ -21,137 +20,16 @@ pub(super) struct Place {
     pub(super) placed_at: BootInstant,
     /// Whether the node lives on when the session ends.
     pub(super) outlives_session: bool,
-    fate: watch::Sender<Fate>,
-    revocation: watch::Sender<Option<Revocation>>,
-    withdrawn: AtomicBool,
+    /// What became of the node.
+    pub(super) bond: PlaceBond,
     /// Whether the watch on our own node is set, or being set.
     pub(super) is_watched: AtomicBool,
 }
 
-/// What became of a node.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fate {
-    /// It is there, for all that is known.
-    Stands,
-    /// Another client deleted it, or the session's end did.
-    Gone,
-    /// It is gone, and this is why.
-    GoneFor(LossReason),
-}
-
 impl Place {
-    pub(super) fn new(
-        queue: QueueName,
-        path: QueuePath,
-        id: ContenderId,
-        sequence: i32,
-        token: FencingToken,
-        placed_at: BootInstant,
-        outlives_session: bool,
-    ) -> Self {
-        Self {
-            queue,
-            path,
-            id,
-            sequence,
-            token,
-            placed_at,
-            outlives_session,
-            fate: watch::Sender::new(Fate::Stands),
-            revocation: watch::Sender::new(None),
-            withdrawn: AtomicBool::new(false),
-            is_watched: AtomicBool::new(false),
-        }
-    }
-
     /// The node's path as the server knows it.
     pub(super) fn on_server(&self) -> String {
         self.path.child_on_server(self.id.as_str())
-    }
-
-    /// Notes that the node is gone, unless we are leaving ourselves; returns whether that was unknown.
-    pub(super) fn remove(&self) -> bool {
-        let go = |fate: &mut Fate| {
-            let was_unknown = *fate == Fate::Stands;
-            if was_unknown {
-                *fate = Fate::Gone;
-            }
-            was_unknown
-        };
-        !self.is_withdrawn() && self.fate.send_if_modified(go)
-    }
-
-    /// Notes why the node is gone.
-    pub(super) fn remove_for(&self, reason: LossReason) {
-        self.fate.send_replace(Fate::GoneFor(reason));
-    }
-
-    pub(super) fn is_removed(&self) -> bool {
-        *self.fate.borrow() != Fate::Stands
-    }
-
-    /// Says why the node is gone, as far as that is known; `None` while it stands.
-    pub(super) fn loss(&self) -> Option<LossReason> {
-        match *self.fate.borrow() {
-            Fate::Stands => None,
-            // The reason is not known yet.
-            Fate::Gone => Some(LossReason::Removed),
-            Fate::GoneFor(reason) => Some(reason),
-        }
-    }
-
-    /// Whether the node is gone for a reason that is not known yet.
-    pub(super) fn is_to_be_explained(&self) -> bool {
-        *self.fate.borrow() == Fate::Gone && !self.is_withdrawn()
-    }
-
-    /// Notes a request to give up; returns whether it was unknown.
-    pub(super) fn revoke(&self, revocation: Revocation) -> bool {
-        self.revocation.send_if_modified(|known| {
-            let was_unknown = known.as_ref() != Some(&revocation);
-            *known = Some(revocation);
-            was_unknown
-        })
-    }
-
-    /// Waits until a request to give up arrives.
-    pub(super) async fn revoked(&self) -> Revocation {
-        let mut revocation = self.revocation.subscribe();
-        loop {
-            if let Some(revocation) = revocation.borrow_and_update().clone() {
-                return revocation;
-            }
-            if revocation.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    pub(super) fn is_withdrawn(&self) -> bool {
-        self.withdrawn.load(Ordering::Acquire)
-    }
-
-    /// Waits until another client deletes the node.
-    pub(super) fn removal(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut fate = self.fate.subscribe();
-        async move {
-            if fate.wait_for(|&fate| fate != Fate::Stands).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Waits until it is known why the node is gone.
-    pub(super) async fn reason(&self) -> LossReason {
-        let mut fate = self.fate.subscribe();
-        loop {
-            if let Fate::GoneFor(reason) = *fate.borrow_and_update() {
-                return reason;
-            }
-            if fate.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
     }
 }
 
@@ -227,7 +105,7 @@ impl Places {
     pub(super) fn take(&mut self, ticket: Ticket) -> Option<Entry> {
         let entry = self.entries.remove(&ticket)?;
         if let Entry::Placed { place, waits, .. } = &entry {
-            place.withdrawn.store(true, Ordering::Release);
+            place.bond.leave();
             self.placed -= 1;
             self.waiting -= usize::from(*waits > 0);
         }
@@ -307,7 +185,7 @@ impl Places {
     /// Returns any place that may still be checked.
     pub(super) fn any(&self, turn: u64) -> Option<Arc<Place>> {
         let places = self.entries.values().filter_map(|entry| match entry {
-            Entry::Placed { place, .. } if !place.is_removed() => Some(place),
+            Entry::Placed { place, .. } if place.bond.stands() => Some(place),
             _ => None,
         });
         // The tickets' order is random and stable, so that places take turns.

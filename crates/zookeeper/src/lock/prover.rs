@@ -83,17 +83,15 @@ impl Prover {
             let place = {
                 let mut places = self.inner.places();
                 let due = places.unwatched.front()?.placed_at.saturating_add(WATCH_AFTER);
-                let is_settled = |place: &Place| {
-                    place.is_withdrawn() || place.is_removed() || place.is_watched.load(Ordering::Acquire)
-                };
+                let is_settled = |place: &Place| !place.bond.stands() || place.is_watched.load(Ordering::Acquire);
                 if due > now && !places.unwatched.front().is_some_and(|place| is_settled(place)) {
                     return Some(due);
                 }
                 places.unwatched.pop_front()?
             };
-            if place.is_to_be_explained() {
+            if place.bond.is_unexplained() {
                 removal::explain(&self.inner, place);
-            } else if !place.is_withdrawn() && !place.is_removed() {
+            } else if place.bond.stands() {
                 watch_own(&self.inner, &place);
             }
         }
@@ -216,7 +214,7 @@ impl Aftercare {
         match self.inner.upgrade() {
             Some(inner) => inner.found_gone(place),
             None => {
-                place.remove();
+                place.bond.remove();
             }
         }
     }
@@ -224,7 +222,7 @@ impl Aftercare {
 
 fn note_revocation(place: &Place, data: Option<&[u8]>) {
     if let Some(revocation) = data.and_then(owner::read_request)
-        && place.revoke(revocation)
+        && place.bond.revoke(revocation)
     {
         tracing::debug!(
             target: "lockkeeper", lock = %place.queue, contender = %place.id, "a revoke asks us to give up the lock"

@@ -18,7 +18,7 @@ pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
     let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
         let reason = find_out(chore_inner, &place).await;
-        place.remove_for(reason);
+        place.bond.explain(reason);
     }));
 }
 

@@ -1,8 +1,9 @@
 //! From nodes to places: our new nodes are entered among our own places, and handed out when they may be believed.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use lockkeeper_core::{ContenderId, Enqueued, Error, ErrorKind, FencingToken, Operation, Result};
+use lockkeeper_core::{ContenderId, Enqueued, Error, ErrorKind, FencingToken, Operation, PlaceBond, Result};
 use lockkeeper_zk_proto::message::OpCode;
 
 use crate::error::ClientError;
@@ -77,15 +78,17 @@ impl Join {
             Some(anchor) => Some(anchor.token),
             None => u64::try_from(node.czxid).ok().and_then(|grant| FencingToken::new(grant, wanted.turn)),
         };
-        Ok(Place::new(
-            self.queue.clone(),
-            self.path.clone(),
-            ContenderId::new(node.name.as_str()),
-            sequence.unwrap_or(0),
-            token.ok_or_else(unexpected)?,
-            self.inner.link.clock().now(),
-            wanted.outlives_session(),
-        ))
+        Ok(Place {
+            queue: self.queue.clone(),
+            path: self.path.clone(),
+            id: ContenderId::new(node.name.as_str()),
+            sequence: sequence.unwrap_or(0),
+            token: token.ok_or_else(unexpected)?,
+            placed_at: self.inner.link.clock().now(),
+            outlives_session: wanted.outlives_session(),
+            bond: PlaceBond::new(self.inner.link.bond().clone()),
+            is_watched: AtomicBool::new(false),
+        })
     }
 
     fn check(&self, place: &Place, node: &MadeNode) -> Result<()> {

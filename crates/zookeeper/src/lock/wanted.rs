@@ -35,7 +35,7 @@ impl Wanted {
             }
             Rank::With(id) => {
                 let found = inner.place_of(id).map(|(_, place)| place);
-                Some(found.filter(|place| place.queue == *queue && !place.is_removed()).ok_or_else(|| {
+                Some(found.filter(|place| place.queue == *queue && place.bond.stands()).ok_or_else(|| {
                     let message = "the contender whose place was to be shared is gone";
                     Error::permanent(ErrorKind::Removed, Operation::Join, message).at(queue)
                 })?)

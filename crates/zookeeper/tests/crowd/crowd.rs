@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::Joins;
 use lockkeeper_core::{FencingToken, Liveness};
-use lockkeeper_recipes::{Event, Hold, Keeper, Observer};
+use lockkeeper_recipes::{Hold, Keeper};
 use lockkeeper_zookeeper::ZooKeeperBackend;
-use tokio::sync::Notify;
 
 use crate::{ALLOCATOR, LEFT_BYTES_MAX, WAITER_BYTES_MAX};
 
@@ -30,28 +30,6 @@ pub(crate) struct Crowd {
     joins: Arc<Joins>,
     /// What was in use before the first of them came.
     before_bytes: usize,
-}
-
-#[derive(Debug, Default)]
-struct Joins {
-    count: AtomicUsize,
-    others: AtomicUsize,
-    joined: Notify,
-}
-
-impl Observer for Joins {
-    fn on_event(&self, event: &Event) {
-        match event {
-            Event::Joined { .. } => {
-                self.count.fetch_add(1, Ordering::SeqCst);
-                self.joined.notify_one();
-            }
-            Event::Rejoining { .. } | Event::Retrying { .. } => {
-                self.others.fetch_add(1, Ordering::SeqCst);
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Crowd {
@@ -76,7 +54,7 @@ impl Crowd {
         let holder = mutex.lock().await?;
         let doubt = Doubt::watch(holder.hold().clone());
         let grants = Arc::new(Mutex::new(Vec::with_capacity(count)));
-        self.joins.count.store(0, Ordering::SeqCst);
+        self.joins.begin();
         let begun_bytes = ALLOCATOR.current_usage();
         ALLOCATOR.reset_peak_usage();
         let begun = Instant::now();
@@ -89,14 +67,9 @@ impl Crowd {
             })
         };
         let waiters: Vec<_> = (0..count).map(waiter).collect();
-        let all_joined = async {
-            while self.joins.count.load(Ordering::SeqCst) < count {
-                self.joins.joined.notified().await;
-            }
-        };
-        tokio::time::timeout(STAGE_MAX, all_joined).await.map_err(|_| {
-            format!("{} of {count} joined within {STAGE_MAX:?}", self.joins.count.load(Ordering::SeqCst))
-        })?;
+        tokio::time::timeout(STAGE_MAX, self.joins.reached(count))
+            .await
+            .map_err(|_| format!("{} of {count} joined within {STAGE_MAX:?}", self.joins.count()))?;
         let joined = begun.elapsed();
         let doubts = doubt.end();
         holder.release().await?;
@@ -114,7 +87,7 @@ impl Crowd {
         let is_in_order = is_in_order(&grants.lock().expect("no holder of this lock panics"));
         drop(grants);
         let left_bytes = ALLOCATOR.current_usage().saturating_sub(self.before_bytes);
-        let retries = self.joins.others.swap(0, Ordering::SeqCst);
+        let retries = self.joins.retries();
         Ok(Figures { count, joined, drained, peak_bytes, left_bytes, is_in_order, doubts, retries })
     }
 }
@@ -172,7 +145,8 @@ impl Figures {
         self.joined + self.drained
     }
 
-    pub(crate) fn check(&self) -> Result<(), Failed> {
+    /// Returns it if all was as it must be.
+    pub(crate) fn checked(self) -> Result<Self, Failed> {
         if !self.is_in_order {
             return Err("the lock was not granted in the order of the queue".into());
         }
@@ -188,7 +162,7 @@ impl Figures {
         if self.left_bytes > LEFT_BYTES_MAX {
             return Err(format!("{} bytes are still in use", self.left_bytes).into());
         }
-        Ok(())
+        Ok(self)
     }
 }
 

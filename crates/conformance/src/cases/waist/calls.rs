@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
         Case::new("a view of a long queue shows a place what it waits for and how many are ahead", long_queue),
         Case::new("an entry is withdrawn by its ticket, whether its reply was seen or not", withdrawn_by_ticket),
+        Case::new("a place is lost from the call on that withdraws it", lost_when_withdrawn),
         Case::new("withdrawing twice, or what was never there, does nothing", withdrawn_twice),
         Case::new("the departure of a contender that is gone is answered at once", gone_already),
         Case::new("a departure is told to all its waiters and to no others", told_to_all),
@@ -163,6 +164,18 @@ async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
     assert_eq!(ids(&session).await.len(), 1);
     withdraw(&session, seen).await;
     assert_eq!(ids(&session).await, []);
+}
+
+async fn lost_when_withdrawn(fixture: &dyn Fixture) {
+    let (_backend, session) = session(fixture).await;
+    let mine = ticket();
+    let place = join(&session, mine).await;
+    assert!(place.standing.liveness().is_held());
+    let withdrawing = session.withdraw(&door(), mine);
+    assert!(!place.standing.liveness().is_held(), "it is still believed");
+    soon("the loss", place.standing.lost()).await;
+    soon("the withdrawal", withdrawing).await.expect("the place is left");
+    assert!(session.bond().liveness().is_held(), "the session stands");
 }
 
 async fn withdrawn_twice(fixture: &dyn Fixture) {

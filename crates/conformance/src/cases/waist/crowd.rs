@@ -43,7 +43,7 @@ fn door() -> QueueName {
     line("door")
 }
 
-/// Whom this contender for a mutex waits for, and whether nothing else keeps it waiting.
+/// The contender that this one for a mutex waits for, and whether nothing else keeps it waiting.
 fn ahead_of(id: &ContenderId, view: &QueueView) -> Option<(ContenderId, bool)> {
     match decide(Mode::Mutex, id, view) {
         Decision::Granted => None,
@@ -62,7 +62,7 @@ async fn crowd(ann: &Speaker, bob: &Speaker) -> Vec<Taken> {
     crowd
 }
 
-/// Checks that a view says truly whom this contender waits for, and how many stand ahead of it.
+/// Checks that a view says truly which contender this one waits for, and how many stand ahead of it.
 fn check(view: &QueueView, id: &ContenderId, before: &[&ContenderId]) {
     assert_eq!(view.ahead_of(id), Some(before.len()), "how many stand ahead of it");
     assert_eq!(view.contenders.first().map(|first| &first.id), Some(*before.first().unwrap_or(&id)), "the first");

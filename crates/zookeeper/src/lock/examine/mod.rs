@@ -3,7 +3,7 @@
 //! - `session`: what a session tells: its timeout, and how long answers take;
 //! - `rights`: whether this user can make what locks are made of, tried without leaving anything;
 //! - `words`: what the servers say of themselves where they answer four-letter words;
-//! - `ensemble`: judges that: who leads whom, and the tick;
+//! - `ensemble`: judges that: which servers lead and follow, and the tick;
 //! - `whole`: all of it, for an operator.
 
 mod ensemble;

@@ -18,7 +18,7 @@ use crate::error::ClientError;
 use crate::hosts::Trail;
 use crate::link::Link;
 
-/// The node in which an ensemble keeps its configuration, whatever the chroot is.
+/// The node in which an ensemble keeps its configuration; no chroot applies to it.
 const CONFIGURATION: &str = "/zookeeper/config";
 
 /// What an examination needs.

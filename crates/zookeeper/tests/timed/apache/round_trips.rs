@@ -47,6 +47,9 @@ impl Control {
 /// How often a warm lock is taken: enough that a busy moment of the machine does not count.
 const ROUNDS: u64 = 20;
 
+/// How many clients are connected while packets are counted.
+const CLIENTS: u64 = 2;
+
 fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     of[of.len() / 2]
@@ -100,8 +103,11 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
     let ours = [Operation::CREATE2, Operation::GET_CHILDREN, Operation::DELETE];
     let expected = [ours[0], ours[1], ours[2], Operation::SET_DATA].map(|operation| (operation, ROUNDS));
     assert_eq!(asked(&bench), counts(expected));
-    // The last of the two looks counts itself.
-    assert_eq!(after.received - before.received, (ours.len() as u64 + 1) * ROUNDS + upkeep + 1);
+    // The last of the two looks counts itself. A ping of each client can be under way at either look.
+    let asked = (ours.len() as u64 + 1) * ROUNDS + 1;
+    let received = after.received - before.received;
+    let expected = asked + upkeep.saturating_sub(CLIENTS)..=asked + upkeep + CLIENTS;
+    assert!(expected.contains(&received), "{received} of {expected:?} packets");
 }
 
 #[tokio::test]

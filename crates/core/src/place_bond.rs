@@ -1,0 +1,273 @@
+//! What a backend learns of one place of a session: whether its contender stands, why it does not, and what its owner
+//! is asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::contender::Revocation;
+use crate::loss::LossReason;
+use crate::standing::{Liveness, SessionBond};
+
+/// How long a loss is kept back at most until it is known why the contender is gone.
+const REASON_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// What is told of a contender that is gone while nothing says why. Most often the session went with it, and its owner
+/// may join again; that it was removed would be final, and is told only once it is known.
+const UNEXPLAINED: LossReason = LossReason::Lapsed;
+
+/// What may be believed of one place, by what its backend hears of the session and of the contender in any order.
+///
+/// A service tells of a contender's end and of its session's end by separate messages, and says why a contender is gone
+/// only if it is asked. A backend notes what it hears here, and answers the calls of its
+/// [`Standing`](crate::Standing) from it. Once the place is lost, it stays lost.
+pub struct PlaceBond {
+    session: SessionBond,
+    fate: watch::Sender<Fate>,
+    revocation: watch::Sender<Option<Revocation>>,
+}
+
+/// What became of a contender.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// It is there, for all that is known.
+    Stands,
+    /// Its owner leaves it.
+    Left,
+    /// It is gone, not by its owner, and it is not known why.
+    Gone,
+    /// It is gone, and this is why.
+    GoneFor(LossReason),
+}
+
+/// A session that is lost says more than what became of a contender of it.
+const fn believed(session: Liveness, fate: Fate) -> Liveness {
+    match (session, fate) {
+        (Liveness::Lost(_), _) | (_, Fate::Stands) => session,
+        (_, Fate::Left) => Liveness::Lost(LossReason::Removed),
+        (_, Fate::Gone) => Liveness::Lost(UNEXPLAINED),
+        (_, Fate::GoneFor(reason)) => Liveness::Lost(reason),
+    }
+}
+
+impl PlaceBond {
+    /// Makes the bond of a place whose contender was just stored.
+    pub fn new(session: SessionBond) -> Self {
+        Self { session, fate: watch::Sender::new(Fate::Stands), revocation: watch::Sender::new(None) }
+    }
+
+    /// Returns the bond of the session that the place depends on.
+    pub const fn session(&self) -> &SessionBond {
+        &self.session
+    }
+
+    /// Notes that the owner leaves the place: from now on it is lost, and no end of the contender is news.
+    pub fn leave(&self) {
+        self.fate.send_replace(Fate::Left);
+    }
+
+    /// Tells whether the owner has left the place.
+    pub fn is_left(&self) -> bool {
+        self.fate() == Fate::Left
+    }
+
+    /// Tells whether the contender is in its queue, for all that is known.
+    pub fn stands(&self) -> bool {
+        self.fate() == Fate::Stands
+    }
+
+    /// Notes that the contender is gone, and not by its owner; returns whether that is news. Then the backend finds out
+    /// why, and [`explain`](Self::explain)s it.
+    pub fn remove(&self) -> bool {
+        self.fate.send_if_modified(|fate| {
+            let is_news = *fate == Fate::Stands;
+            if is_news {
+                *fate = Fate::Gone;
+            }
+            is_news
+        })
+    }
+
+    /// Notes why the contender is gone.
+    pub fn explain(&self, reason: LossReason) {
+        self.fate.send_if_modified(|fate| {
+            let is_news = matches!(fate, Fate::Stands | Fate::Gone);
+            if is_news {
+                *fate = Fate::GoneFor(reason);
+            }
+            is_news
+        });
+    }
+
+    /// Tells whether the contender is gone, and it is not known why.
+    pub fn is_unexplained(&self) -> bool {
+        self.fate() == Fate::Gone
+    }
+
+    /// Returns why the contender is gone, once that is known.
+    pub fn reason(&self) -> Option<LossReason> {
+        match self.fate() {
+            Fate::GoneFor(reason) => Some(reason),
+            Fate::Stands | Fate::Left | Fate::Gone => None,
+        }
+    }
+
+    /// Waits until the contender is gone, also by its owner.
+    pub async fn removed(&self) {
+        self.fate_is(|fate| fate != Fate::Stands).await;
+    }
+
+    /// Waits until it is known why the contender is gone, if it is, or the session is lost. A caller that was told of
+    /// the end too early would take a contender that went with its session for one that was removed, and not join
+    /// again.
+    pub async fn explained(&self) {
+        tokio::select! {
+            biased;
+            () = self.fate_is(|fate| fate != Fate::Gone) => {}
+            _ = self.session.lost() => {}
+        }
+    }
+
+    /// Returns what may be believed of the place now: what a [`Standing`](crate::Standing) answers.
+    pub fn liveness(&self) -> Liveness {
+        believed(self.session.liveness(), self.fate())
+    }
+
+    /// Waits until the place is lost: what a [`Standing`](crate::Standing) answers. A loss whose reason is not known is
+    /// kept back for half a second at most.
+    pub async fn lost(&self) -> LossReason {
+        tokio::select! {
+            biased;
+            reason = self.session.lost() => return reason,
+            () = self.removed() => {}
+        }
+        let clock = self.session.clock();
+        tokio::select! {
+            biased;
+            () = self.explained() => {}
+            () = clock.sleep_until(clock.now().saturating_add(REASON_TIME_MAX)) => {}
+        }
+        match self.liveness() {
+            Liveness::Lost(reason) => reason,
+            // A contender that is gone does not come back.
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => UNEXPLAINED,
+        }
+    }
+
+    /// Notes a request to give up; returns whether it is news.
+    pub fn revoke(&self, revocation: Revocation) -> bool {
+        self.revocation.send_if_modified(|known| {
+            let is_news = known.as_ref() != Some(&revocation);
+            *known = Some(revocation);
+            is_news
+        })
+    }
+
+    /// Waits until a request to give up arrives: what a [`Standing`](crate::Standing) answers.
+    pub async fn revoked(&self) -> Revocation {
+        let mut revocation = self.revocation.subscribe();
+        let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
+        match request {
+            Some(request) => request,
+            None => unreachable!("the sender lives in what we hold"),
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        *self.fate.borrow()
+    }
+
+    async fn fate_is(&self, wanted: fn(Fate) -> bool) {
+        let mut fate = self.fate.subscribe();
+        // The sender lives in what we hold.
+        let _ = fate.wait_for(|&fate| wanted(fate)).await;
+    }
+}
+
+impl fmt::Debug for PlaceBond {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("PlaceBond").field(&self.liveness()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::{BootInstant, Clock, TestClock};
+    use crate::standing::SafeUntil;
+
+    const SAFE_UNTIL: SafeUntil = SafeUntil::At(BootInstant::from_nanos(1));
+    const HELD: Liveness = Liveness::Held { safe_until: SAFE_UNTIL };
+    const JEOPARDY: Liveness = Liveness::Jeopardy { safe_until: SAFE_UNTIL };
+
+    fn bond() -> (Arc<TestClock>, PlaceBond) {
+        let clock = Arc::new(TestClock::new());
+        let safe_until = SafeUntil::At(clock.now().saturating_add(Duration::from_secs(20)));
+        (clock.clone(), PlaceBond::new(SessionBond::new(clock, safe_until)))
+    }
+
+    /// Both are told in any order, with a lost connection in between.
+    #[test]
+    fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
+        let expired = Liveness::Lost(LossReason::Expired);
+        for session in [HELD, JEOPARDY] {
+            assert_eq!(believed(session, Fate::Stands), session);
+            assert_eq!(believed(session, Fate::Gone), Liveness::Lost(UNEXPLAINED), "the deletion is told first");
+            assert_eq!(believed(session, Fate::GoneFor(LossReason::Expired)), expired, "it is explained first");
+        }
+        for fate in [Fate::Stands, Fate::Left, Fate::Gone, Fate::GoneFor(LossReason::Expired)] {
+            assert_eq!(believed(expired, fate), expired, "the session's end is told first");
+        }
+        assert!(!matches!(UNEXPLAINED, LossReason::Removed | LossReason::Broken), "these are final");
+    }
+
+    #[test]
+    fn a_contender_that_was_removed_from_a_session_that_stands_is_told_to_be() {
+        for reason in [LossReason::Removed, LossReason::Broken] {
+            for session in [HELD, JEOPARDY] {
+                assert_eq!(believed(session, Fate::GoneFor(reason)), Liveness::Lost(reason));
+            }
+            let closed = Liveness::Lost(LossReason::Closed);
+            assert_eq!(believed(closed, Fate::GoneFor(reason)), closed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_is_told_with_its_reason_or_after_half_a_second_without_one() {
+        let (clock, bond) = bond();
+        assert!(bond.remove() && !bond.remove() && bond.is_unexplained());
+        let start = clock.now();
+        assert_eq!(bond.lost().await, UNEXPLAINED);
+        assert_eq!(clock.now().saturating_duration_since(start), REASON_TIME_MAX);
+        bond.explain(LossReason::Broken);
+        assert_eq!((bond.lost().await, bond.reason()), (LossReason::Broken, Some(LossReason::Broken)));
+        bond.explain(LossReason::Removed);
+        assert_eq!(bond.lost().await, LossReason::Broken, "the first reason stays");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_lost_meanwhile_says_why_its_contender_is_gone() {
+        let (_, bond) = bond();
+        bond.remove();
+        let told = async {
+            tokio::task::yield_now().await;
+            bond.session().lose(LossReason::Expired);
+        };
+        assert_eq!(tokio::join!(bond.lost(), told).0, LossReason::Expired);
+        bond.explain(LossReason::Removed);
+        assert_eq!(bond.liveness(), Liveness::Lost(LossReason::Expired));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_is_left_is_lost_and_its_end_is_no_news() {
+        let (_, bond) = bond();
+        let (left, ()) = tokio::join!(bond.lost(), async { bond.leave() });
+        assert_eq!(left, LossReason::Removed);
+        assert!(!bond.remove() && !bond.is_unexplained() && !bond.liveness().is_held());
+        bond.explain(LossReason::Broken);
+        assert_eq!(bond.lost().await, LossReason::Removed);
+    }
+}
