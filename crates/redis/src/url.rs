@@ -6,7 +6,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl, parse_duration_with_unit};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 
 /// The port of a server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 6379;
@@ -194,8 +194,8 @@ impl Config {
             base: base(url)?,
             naming: naming(url)?,
             session_timeout,
-            connect_timeout: duration(url, "connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: duration(url, "operation_timeout")?.unwrap_or(session_timeout),
+            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
             replicas: replicas(url)?,
             clock_guard: clock_guard(url)?,
         })
@@ -264,7 +264,7 @@ fn database(path: &str) -> Result<u32> {
 }
 
 fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
-    let timeout = duration(url, "session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+    let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
     if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) {
         let message =
             format!("a session timeout on Redis lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}");
@@ -324,17 +324,6 @@ fn naming(url: &ServiceUrl) -> Result<Naming> {
         None => Ok(Naming::Ours),
         Some("setnx") => Ok(Naming::Setnx),
         Some(other) => Err(invalid(format!("`layout` is `setnx` or left out, not `{other}`"))),
-    }
-}
-
-fn duration(url: &ServiceUrl, key: &str) -> Result<Option<Duration>> {
-    let Some(text) = url.query(key) else {
-        return Ok(None);
-    };
-    match parse_duration_with_unit(text) {
-        Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
-        Ok(_) => Err(invalid(format!("`{key}` is zero"))),
-        Err(error) => Err(invalid(format!("`{key}`: {error}"))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Finds the server that has the keys: by the list in the URL, by sentinels, or by what a server of a cluster says.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -174,13 +175,16 @@ async fn ask_as(sentinel: &Server, master: &str, credentials: Option<&Credential
     let (mut connection, driver) = begun.map_err(unanswered)?;
     let mut question = cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-    let value = tokio::select! {
-        value = connection.send_packed_command(&question) => value.map_err(unanswered)?,
-        () = driver => return Err(Failure::broken(Effect::None)),
+    let mut asking = pin!(connection.send_packed_command(&question));
+    let answered = tokio::select! {
+        biased;
+        answered = &mut asking => answered,
+        // It has told why it ended.
+        () = driver => asking.await,
     };
-    match answer(value, "SENTINEL")? {
+    match answer(answered.map_err(unanswered)?, "SENTINEL")? {
         Value::Nil => {
-            let message = format!("the sentinel knows no master `{master}`");
+            let message = format!("knows no master `{master}`");
             Err(Failure::new(FailureKind::Settings, Effect::None, message))
         }
         value => {

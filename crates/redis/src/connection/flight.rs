@@ -72,26 +72,18 @@ impl Flight {
     }
 
     /// Reads the key of a wait, so that the wait is told when that changes.
-    pub(crate) fn tracked_get(mut self, told: &Told) -> Self {
-        let mut read = cmd("GET");
-        read.arg(told.key());
-        self.track(read);
-        self
+    pub(crate) fn tracked_get(self, told: &Told) -> Self {
+        self.tracked_read("GET", told)
     }
 
-    /// Reads by a command of one key, the key of a wait, so that the wait is told when that changes.
-    pub(crate) fn tracked_read(mut self, command: &str, told: &Told, arguments: impl ToRedisArgs) -> Self {
-        let mut read = cmd(command);
-        read.arg(told.key()).arg(arguments);
-        self.track(read);
-        self
-    }
-
-    fn track(&mut self, read: Cmd) {
-        let mut caching = cmd("CLIENT");
+    /// Reads the key of a wait by a command that takes nothing else, so that the wait is told when that changes.
+    pub(crate) fn tracked_read(mut self, command: &str, told: &Told) -> Self {
+        let (mut caching, mut read) = (cmd("CLIENT"), cmd(command));
         caching.arg("CACHING").arg("YES");
+        read.arg(told.key());
         self.push(caching, Part::Preparation);
         self.push(read, Part::Command);
+        self
     }
 
     fn push(&mut self, command: Cmd, part: Part) {

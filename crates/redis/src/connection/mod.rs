@@ -12,8 +12,6 @@ mod flight;
 mod greeting;
 mod open;
 mod tap;
-#[cfg(test)]
-mod tests;
 mod tracking;
 mod wire;
 
