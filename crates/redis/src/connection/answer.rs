@@ -36,7 +36,7 @@ pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
         "MASTERDOWN" => (FailureKind::Unavailable, "the server is a replica that has lost its master".to_owned()),
         "CLUSTERDOWN" => (FailureKind::Unavailable, format!("the cluster is down: {detail}")),
         "BUSY" => (FailureKind::Unavailable, "the server is busy with a script that takes long".to_owned()),
-        "ASK" | "TRYAGAIN" => (FailureKind::Unavailable, "the keys are on the way to another server".to_owned()),
+        "ASK" | "TRYAGAIN" => (FailureKind::Unavailable, ON_THE_WAY.to_owned()),
         "MISCONF" => (FailureKind::Unavailable, format!("the server takes no writes now: {detail}")),
         "OOM" => (FailureKind::Full, "the server's memory is full: free some, or raise `maxmemory`".to_owned()),
         "NOREPLICAS" => {
@@ -58,7 +58,8 @@ fn of_text(code: &str, detail: &str, what: &str) -> Failure {
     } else if has("The user executing the script") {
         (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}"))
     } else if has("non local key") {
-        (FailureKind::Unavailable, "the keys are on the way to another server".to_owned())
+        // What the script did with the keys that are still there stands.
+        return Failure::new(FailureKind::Unavailable, Effect::Unknown, ON_THE_WAY);
     } else if what == HELLO {
         return refusal_of_hello(detail);
     } else if has("unknown command") || has("nknown subcommand") {
@@ -70,6 +71,8 @@ fn of_text(code: &str, detail: &str, what: &str) -> Failure {
     };
     Failure::new(kind, Effect::None, message)
 }
+
+const ON_THE_WAY: &str = "the keys are on the way to another server of the cluster";
 
 /// The command that begins to speak RESP3.
 pub(super) const HELLO: &str = "HELLO";
@@ -169,6 +172,9 @@ mod tests {
         assert_eq!(refused(of_user, "join").kind, FailureKind::Refused);
         let broken = "ERR user_script:1: Script attempted to index a nil value script: 3f, on @user_script:1.";
         assert_eq!(refused(broken, "join").effect, Effect::Unknown, "what it did before stands");
+        let moving = "ERR Script attempted to access a non local key in a cluster node script: 3f, on @user_script:1.";
+        let moving = refused(moving, "join");
+        assert_eq!((moving.kind, moving.effect), (FailureKind::Unavailable, Effect::Unknown));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Connection {
         tokio::select! {
             biased;
             opened = connect(server, access, clock) => opened.map_err(|failure| failure.at(server)),
-            () = clock.sleep_until(deadline) => Err(Failure::late(Effect::None).at(server)),
+            () = clock.sleep_until(deadline) => Err(silent(access).at(server)),
         }
     }
 }
@@ -48,6 +48,12 @@ async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Re
         return greet(server, access, clock, stream).await;
     }
     greet(server, access, clock, stream).await
+}
+
+/// Says that a server did not answer. A Redis without TLS waits for the end of what it takes for a command.
+fn silent(access: &Access) -> Failure {
+    let failure = Failure::late(Effect::None);
+    if access.is_secured() { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
 /// Opens a socket without Nagle's delay, which would cost a lock 40 ms.
