@@ -12,6 +12,8 @@ mod flight;
 mod greeting;
 mod open;
 mod tap;
+#[cfg(test)]
+mod tests;
 mod tracking;
 mod wire;
 
@@ -21,4 +23,4 @@ pub(crate) use find::{Finder, master_by_sentinels};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::{Greeting, Version};
 pub(crate) use tracking::{Told, Wake};
-pub(crate) use wire::{Connection, late, share};
+pub(crate) use wire::{Connection, Tracked, late, share};

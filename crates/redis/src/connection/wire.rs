@@ -45,6 +45,13 @@ pub(crate) struct Connection {
     pub(super) flights: Arc<AtomicUsize>,
 }
 
+/// What a key had, and what tells when that changes.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) told: Told,
+}
+
 /// Where flights stand in line for the driver.
 pub(super) struct Line {
     pub(super) connection: MultiplexedConnection,
@@ -110,7 +117,7 @@ impl Connection {
     }
 
     /// Reads a key that has text or bytes, and returns what tells when that changes.
-    pub(crate) fn track(&self, key: &[u8]) -> BoxFuture<Result<(Option<Vec<u8>>, Told), Failure>> {
+    pub(crate) fn track(&self, key: &[u8]) -> BoxFuture<Result<Tracked, Failure>> {
         let told = match self.wait_for(key) {
             Ok(told) => told,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
@@ -119,8 +126,8 @@ impl Connection {
         Box::pin(async move {
             let value = asking.await?.pop().ok_or_else(Failure::unexpected)?;
             match answer(value, "GET")? {
-                Value::Nil => Ok((None, told)),
-                Value::BulkString(bytes) => Ok((Some(bytes), told)),
+                Value::Nil => Ok(Tracked { value: None, told }),
+                Value::BulkString(bytes) => Ok(Tracked { value: Some(bytes), told }),
                 _ => Err(Failure::unexpected()),
             }
         })

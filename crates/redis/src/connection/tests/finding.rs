@@ -1,0 +1,132 @@
+//! Which server is tried next.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{ErrorKind, Operation};
+use lockkeeper_faults::ports::ReservedPort;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::connection::tests::strangers::stranger;
+use crate::connection::tests::support::{clock, config, deadline, soon};
+use crate::connection::{Effect, Failure, FailureKind, Finder, answer, master_by_sentinels};
+use crate::url::Server;
+
+fn finder(url: &str, first: usize) -> Finder {
+    Finder::new(Arc::new(config(url)), clock(), first)
+}
+
+async fn next(finder: &mut Finder) -> Option<String> {
+    soon("the next server", finder.next(deadline())).await.map(|(server, _)| server.to_string())
+}
+
+fn broken() -> Failure {
+    Failure::broken(Effect::None)
+}
+
+/// What a server of a cluster says if it does not have the keys.
+fn moved(to: &str) -> Failure {
+    let refusal = redis::parse_redis_value(format!("-MOVED 7 {to}\r\n").as_bytes()).expect("an answer");
+    answer(refusal, "join").expect_err("it is a refusal")
+}
+
+#[tokio::test]
+async fn a_round_tries_each_server_once_and_begins_where_it_is_told() {
+    let mut finder = finder("redis://h1,h2,h3", 4);
+    for _ in 0..2 {
+        for expected in ["h2:6379", "h3:6379", "h1:6379"] {
+            assert_eq!(next(&mut finder).await.as_deref(), Some(expected));
+            finder.note(broken());
+        }
+        assert_eq!(next(&mut finder).await, None);
+        assert_eq!(finder.trouble().kind, FailureKind::Broken);
+        finder.begin_round();
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_pass_by_itself_is_what_is_told_of_a_round() {
+    let mut finder = finder("redis://h1,h2", 0);
+    finder.note(Failure::new(FailureKind::Refused, Effect::None, "the password is wrong"));
+    finder.note(broken());
+    assert_eq!(finder.trouble().kind, FailureKind::Refused);
+}
+
+#[tokio::test]
+async fn a_server_that_a_cluster_names_is_tried_next_and_not_for_ever() {
+    let mut finder = finder("redis://h1,h2", 0);
+    assert_eq!(next(&mut finder).await.as_deref(), Some("h1:6379"));
+    finder.note(moved("h9:7000"));
+    assert_eq!(next(&mut finder).await.as_deref(), Some("h9:7000"));
+    finder.note(moved(":7001"));
+    assert_eq!(next(&mut finder).await.as_deref(), Some("h9:7001"), "on the same host");
+    let mut sent = 2;
+    while next(&mut finder).await.is_some() {
+        finder.note(moved("h8:7002"));
+        sent += 1;
+        assert!(sent < 10, "it goes on for ever");
+    }
+}
+
+/// What a sentinel says that knows the master.
+const MASTER: &[u8] = b"*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7000\r\n";
+
+#[tokio::test]
+async fn the_first_sentinel_that_answers_names_the_master() {
+    let gone = ReservedPort::take().expect("a port");
+    let (silent, ignorant, sentinel) = (stranger(&[]).await, stranger(&[b"*-1\r\n"]).await, stranger(&[MASTER]).await);
+    let url = format!("redis+sentinel://{},{ignorant},{silent},{sentinel}/orders", gone.address());
+    let mut finder = finder(&url, 0);
+    let until = clock().now().saturating_add(std::time::Duration::from_secs(2));
+    let (server, _) = soon("the master", finder.next(until)).await.expect("the last one answers");
+    assert_eq!(server, Server { name: "127.0.0.1".to_owned(), port: 7000 });
+    let named = soon("the master", master_by_sentinels(&config(&url), &*clock(), until)).await;
+    assert_eq!(named.expect("the last one answers"), Some(server));
+    let plain = master_by_sentinels(&config("redis://h1"), &*clock(), until).await;
+    assert_eq!(plain.expect("nobody is asked"), None);
+}
+
+#[tokio::test]
+async fn an_unknown_master_and_sentinels_that_are_none_are_told_in_one_line() {
+    let gone = ReservedPort::take().expect("a port");
+    let (ignorant, redis) = (stranger(&[b"*-1\r\n"]).await, stranger(&[b"-ERR unknown command 'SENTINEL'\r\n"]).await);
+    for (address, kind, words) in [
+        (gone.address(), ErrorKind::ConnectionLost, "sentinel: cannot be reached"),
+        (ignorant, ErrorKind::InvalidConfig, "no master `orders`"),
+        (redis, ErrorKind::InvalidConfig, "no sentinel"),
+        (stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await, ErrorKind::Backend, "does not speak as Redis"),
+        (stranger(&[b"-NOAUTH Authentication required.\r\n"]).await, ErrorKind::Refused, "asks for a password"),
+    ] {
+        let mut finder = finder(&format!("redis+sentinel://{address}/orders"), 0);
+        assert_eq!(next(&mut finder).await, None);
+        let error = finder.trouble().into_core(Operation::Connect, false);
+        let told = format!("{error:#}");
+        eprintln!("{told}");
+        assert_eq!(error.kind(), kind, "{told}");
+        assert!(told.contains(words) && told.contains(&address.to_string()) && !told.contains('\n'), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_sentinel_that_asks_for_a_password_is_given_that_of_the_servers() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut heard, mut is_known) = ([0; 4096], false);
+            while let Ok(length @ 1..) = stream.read(&mut heard).await {
+                let says: &[u8] = match str::from_utf8(&heard[..length]).expect("text") {
+                    text if text.contains("AUTH") => {
+                        is_known = text.contains("s3cret");
+                        b"+OK\r\n"
+                    }
+                    _ if is_known => MASTER,
+                    _ => b"-NOAUTH Authentication required.\r\n",
+                };
+                let _ = stream.write_all(says).await;
+            }
+        }
+    });
+    let mut finder = finder(&format!("redis+sentinel://:s3cret@{address}/orders"), 0);
+    assert_eq!(next(&mut finder).await.as_deref(), Some("127.0.0.1:7000"));
+}

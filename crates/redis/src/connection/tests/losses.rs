@@ -1,0 +1,155 @@
+//! The end of a connection: every flight ends, and says truly whether it may have had an effect.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::connection::tests::server::Server;
+use redis::cmd;
+
+use crate::connection::tests::support::{NOTHING, SOON, ask, can_run, deadline, open, soon, words};
+use crate::connection::{Connection, Effect, FailureKind, Flight, Script};
+
+/// How many flights wait when the connection is lost, and how long each is: more than the machine's buffers take.
+const FLIGHTS: usize = 2_000;
+const FLIGHT_BYTES: usize = 16 << 10;
+
+/// A flight that adds its number to a set.
+fn add(number: usize) -> Flight {
+    let mut command = cmd("SADD");
+    command.arg("set").arg(format!("{number:0>FLIGHT_BYTES$}"));
+    Flight::new().command(command)
+}
+
+/// Waits until the machine's buffers take no more.
+async fn stalled(connection: &Connection) {
+    let mut before = connection.meter.written();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let written = connection.meter.written();
+        if written == before && written > 0 {
+            return;
+        }
+        before = written;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_have_had_one() {
+    if !can_run() {
+        return;
+    }
+    let mut server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    for number in 0..10 {
+        soon("an answer", connection.flight(add(number))).await.expect("an answer");
+    }
+    server.pause().expect("it stands still");
+    let flights: Vec<_> = (10..FLIGHTS).map(|number| (number, connection.flight(add(number)))).collect();
+    soon("full buffers", stalled(&connection)).await;
+    connection.shut();
+    let mut harmless = BTreeSet::new();
+    for (number, flight) in flights {
+        let failure = soon("the failure", flight).await.expect_err("the connection is lost");
+        assert_eq!(failure.kind, FailureKind::Broken, "{failure}");
+        if failure.effect == Effect::None {
+            harmless.insert(number);
+        }
+    }
+    soon("the end of the connection", connection.over()).await;
+    assert!(!harmless.is_empty() && harmless.len() < FLIGHTS - 10, "{} of {FLIGHTS} had no effect", harmless.len());
+    let after = soon("a late flight", connection.flight(add(FLIGHTS))).await.expect_err("the connection is over");
+    assert_eq!(after.effect, Effect::None);
+    server.resume().expect("it goes on");
+    let onlooker = open(server.address()).await;
+    // It executes what had come in, until it finds that the connection has ended.
+    let ended = async || {
+        let list: String = redis::from_redis_value(ask(&onlooker, "CLIENT LIST").await).expect("a text");
+        (list.lines().count() == 1).then_some(())
+    };
+    lockkeeper_faults::wait::until("the end of the other connection", SOON, ended).await.expect("it ends");
+    let executed: Vec<String> = redis::from_redis_value(ask(&onlooker, "SMEMBERS set").await).expect("texts");
+    let executed: BTreeSet<usize> = executed.iter().map(|number| number.parse().expect("a number")).collect();
+    let false_ones: Vec<_> = executed.intersection(&harmless).collect();
+    assert!(false_ones.is_empty(), "they are said to have had no effect, and were executed: {false_ones:?}");
+    eprintln!("{} without effect, {} executed of {FLIGHTS}", harmless.len(), executed.len());
+}
+
+#[tokio::test]
+async fn a_killed_server_ends_all_that_waits_at_once() {
+    if !can_run() {
+        return;
+    }
+    let mut server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    server.pause().expect("it stands still");
+    let flights: Vec<_> = (0..1_000).map(|_| connection.flight(Flight::new().command(words("INCR key")))).collect();
+    // The driver writes them all before the server ends.
+    let written = async || (connection.meter.written() == connection.line.lock().unwrap().queued_bytes).then_some(());
+    lockkeeper_faults::wait::until("the writing", SOON, written).await.expect("all is written");
+    server.kill();
+    for flight in flights {
+        let failure = soon("the failure", flight).await.expect_err("the server is gone");
+        assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown));
+        assert!(failure.is_passing() && failure.needs_another());
+    }
+    soon("the end of the connection", connection.over()).await;
+}
+
+#[tokio::test]
+async fn a_flight_with_a_deadline_is_late_and_goes_on() {
+    if !can_run() {
+        return;
+    }
+    let mut server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    server.pause().expect("it stands still");
+    let soon_late = crate::connection::share(deadline().saturating_sub(SOON), deadline(), 100);
+    let flight = connection.flight_until(Flight::new().command(words("INCR key")), soon_late);
+    let failure = soon("the deadline", flight).await.expect_err("it is late");
+    assert_eq!((failure.kind, failure.effect), (FailureKind::Deadline, Effect::Unknown));
+    server.resume().expect("it goes on");
+    assert_eq!(ask(&connection, "GET key").await, redis::Value::BulkString(b"1".to_vec()));
+}
+
+#[tokio::test]
+async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happened() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (connection, other) = (open(server.address()).await, open(server.address()).await);
+    let [kept, lost] = ["kept", "lost"].map(|name| Script::new(name, format!("return redis.call('INCR', '{name}')")));
+    let loaded = Flight::new().load(&kept).load(&lost);
+    soon("the load", connection.flight(loaded)).await.expect("the scripts are there");
+    ask(&other, "SCRIPT FLUSH").await;
+    let told = connection.wait_for(b"lost").expect("a wait");
+    let flight = connection.flight(Flight::new().script(&lost, &["lost"], &NOTHING).tracked_get(&told));
+    let failure = soon("the failure", flight).await.expect_err("the script is not there");
+    assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None), "{failure}");
+    soon("the end of the connection", connection.over()).await;
+
+    let connection = open(server.address()).await;
+    let flight = Flight::new().load(&kept).script(&kept, &["kept"], &NOTHING).script(&lost, &["lost"], &NOTHING);
+    let failure = soon("the failure", connection.flight(flight)).await.expect_err("one script is not there");
+    assert_eq!(failure.effect, Effect::Unknown, "the other script was executed");
+    assert_eq!(ask(&other, "GET kept").await, redis::Value::BulkString(b"1".to_vec()));
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_it_is_shut_or_dropped() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let [shut, dropped, onlooker] =
+        [open(server.address()).await, open(server.address()).await, open(server.address()).await];
+    shut.shut();
+    soon("the end of the connection", shut.over()).await;
+    drop(dropped);
+    let alone = async || {
+        let list: String = redis::from_redis_value(ask(&onlooker, "CLIENT LIST").await).expect("a text");
+        assert!(list.contains("name=lockkeeper"), "{list}");
+        (list.lines().count() == 1).then_some(())
+    };
+    lockkeeper_faults::wait::until("the end of the others", SOON, alone).await.expect("they end");
+}

@@ -1,0 +1,73 @@
+//! What the tests share: servers, connections and scripts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::connection::tests::server;
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use redis::{Cmd, Value, cmd};
+
+use crate::connection::{Connection, Failure, Flight, answer};
+use crate::url::{Access, Address, Config, Server};
+
+/// How long anything may take that should take no time.
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
+pub(super) fn can_run() -> bool {
+    server::availability().or_skip(thread::current().name().expect("the harness names the thread of a test"))
+}
+
+/// What a script takes that takes nothing but its keys.
+pub(super) const NOTHING: [&str; 0] = [];
+
+pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
+}
+
+pub(super) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+/// A deadline that only what hangs can meet.
+pub(super) fn deadline() -> BootInstant {
+    SystemClock.now().saturating_add(SOON)
+}
+
+pub(super) fn config(url: &str) -> Config {
+    Config::from_url(&url.parse().expect("a URL")).expect("a good URL")
+}
+
+pub(super) fn server_at(address: SocketAddr) -> Server {
+    Server { name: address.ip().to_string(), port: address.port() }
+}
+
+pub(super) async fn open(address: SocketAddr) -> Connection {
+    Connection::open(&server_at(address), &Access::default(), &clock(), deadline()).await.expect("a connection")
+}
+
+/// Opens a connection to the first server of a URL.
+pub(super) async fn open_url(url: &str) -> Result<Connection, Failure> {
+    let config = config(url);
+    let (Address::Servers(servers) | Address::Sentinels { sentinels: servers, .. }) = &config.address;
+    let deadline = clock().now().saturating_add(config.connect_timeout);
+    Connection::open(&servers[0], &config.access, &clock(), deadline).await
+}
+
+/// A command of words.
+pub(super) fn words(text: &str) -> Cmd {
+    let mut words = text.split(' ');
+    let mut command = cmd(words.next().expect("a name"));
+    words.for_each(|word| {
+        command.arg(word);
+    });
+    command
+}
+
+/// Sends one command, and returns its answer.
+pub(super) async fn ask(connection: &Connection, command: &str) -> Value {
+    let mut answers = soon(command, connection.flight(Flight::new().command(words(command)))).await.expect(command);
+    answer(answers.pop().expect("one answer"), command).expect(command)
+}

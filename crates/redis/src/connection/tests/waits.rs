@@ -1,0 +1,126 @@
+//! A wait is told of each change after its read, whoever made it, and of the end of its connection.
+
+use crate::connection::tests::server::Server;
+
+use crate::connection::tests::support::{NOTHING, ask, can_run, open, soon, words};
+use crate::connection::{Connection, Flight, Script, Told, Tracked, Wake};
+
+/// How often a key is read and deleted at the same time.
+const RACES: u32 = 20_000;
+
+async fn track(connection: &Connection, key: &str) -> (Option<Vec<u8>>, Told) {
+    let Tracked { value, told } = soon("the read", connection.track(key.as_bytes())).await.expect("the read");
+    (value, told)
+}
+
+#[tokio::test]
+async fn a_key_that_another_deletes_wakes_the_wait_and_one_that_is_not_there_wakes_it_when_it_comes() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (connection, other) = (open(server.address()).await, open(server.address()).await);
+    ask(&other, "SET key value").await;
+    let (value, told) = track(&connection, "key").await;
+    assert_eq!(value.as_deref(), Some(b"value".as_slice()));
+    ask(&other, "DEL key").await;
+    assert_eq!(soon("the deletion", told).await, Wake::Changed);
+    let (value, told) = track(&connection, "key").await;
+    assert_eq!(value, None);
+    ask(&other, "SET key value").await;
+    assert_eq!(soon("the key", told).await, Wake::Changed);
+}
+
+#[tokio::test]
+async fn a_key_that_a_script_of_the_same_connection_deletes_wakes_the_wait() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    let bury = Script::new("bury", "return redis.call('DEL', KEYS[1])");
+    ask(&connection, "SET key value").await;
+    let (_, told) = track(&connection, "key").await;
+    let flight = Flight::new().load(&bury).script(&bury, &["key"], &NOTHING);
+    soon("the script", connection.flight(flight)).await.expect("an answer");
+    assert_eq!(soon("the deletion", told).await, Wake::Changed);
+}
+
+#[tokio::test]
+async fn the_end_of_everything_wakes_all_waits() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (connection, other) = (open(server.address()).await, open(server.address()).await);
+    let mut waits = Vec::new();
+    for key in ["one", "two", "three"] {
+        ask(&connection, &format!("SET {key} value")).await;
+        waits.push(track(&connection, key).await.1);
+    }
+    ask(&other, "FLUSHALL").await;
+    for told in waits {
+        assert_eq!(soon("the end of everything", told).await, Wake::Changed);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_runs_out_wakes_the_wait() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    ask(&connection, "SET key value PX 100").await;
+    let (_, told) = track(&connection, "key").await;
+    assert_eq!(soon("the end of the key", told).await, Wake::Changed);
+}
+
+#[tokio::test]
+async fn the_end_of_the_connection_wakes_the_wait_and_says_so() {
+    if !can_run() {
+        return;
+    }
+    let mut server = Server::standalone().await.expect("a server");
+    let connection = open(server.address()).await;
+    let (_, told) = track(&connection, "key").await;
+    server.kill();
+    assert_eq!(soon("the end of the connection", told).await, Wake::ConnectionOver);
+    soon("the end of the connection", connection.over()).await;
+    assert!(connection.is_over());
+    let late = connection.wait_for(b"key").expect("a wait");
+    assert_eq!(soon("the end of the connection", late).await, Wake::ConnectionOver);
+}
+
+/// The read and the deletion reach the server in either order: the read finds nothing, or the wait is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_deletion_that_races_a_read_is_lost() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (connection, other) = (open(server.address()).await, open(server.address()).await);
+    let (mut gone, mut told_of) = (0, 0);
+    for race in 0..RACES {
+        ask(&other, "SET key value").await;
+        let delete = || other.flight(Flight::new().command(words("DEL key")));
+        let (deletion, read) = match race % 2 {
+            0 => (delete(), connection.track(b"key")),
+            _ => {
+                let read = connection.track(b"key");
+                (delete(), read)
+            }
+        };
+        let Tracked { value, told } = soon("the read", read).await.expect("the read");
+        match value {
+            None => gone += 1,
+            Some(_) => {
+                assert_eq!(soon(&format!("the deletion of race {race}"), told).await, Wake::Changed);
+                told_of += 1;
+            }
+        }
+        soon("the deletion", deletion).await.expect("the deletion");
+    }
+    eprintln!("{RACES} races: gone before the read {gone}, told {told_of}");
+    assert!(gone > 0 && told_of > 0, "both orders came up: {gone} and {told_of}");
+}
