@@ -150,7 +150,7 @@ pub struct Config {
 impl Config {
     /// Reads a `redis:` URL: `redis://[[user]:password@]host[:port][,…][/database][?key=value…]`.
     ///
-    /// Of several hosts the first that is a master is used; of a cluster any of them leads to the one with the keys. The
+    /// Of several hosts one that is a master is used; of a cluster any of them leads to the one with the keys. The
     /// settings: `base` (what all keys carry in their hash tag, and so one slot of a cluster has them all;
     /// `lockkeeper`), `session_timeout` (20 s; from 2 s to a day), `connect_timeout` (10 s), `operation_timeout` (how
     /// long one request may take; the session timeout), `replicas` (how many replicas must have each join and each

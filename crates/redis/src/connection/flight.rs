@@ -30,7 +30,7 @@ pub(super) enum Part {
     Command,
     /// A script.
     Script,
-    /// What makes the next read a tracked one: it has no answer of its own.
+    /// What makes the next read a tracked one: its answer is given to none.
     Preparation,
 }
 

@@ -1,7 +1,7 @@
 //! Waits for the server to tell that a key has changed since it was read.
 //!
-//! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it may
-//! be told of a change before the read as well, and whoever waits looks again. The server tells of a key once for each
+//! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it
+//! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
 //! read; each wait has its own read.
 
 use std::collections::{BTreeMap, HashMap};

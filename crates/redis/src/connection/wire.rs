@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Registers a wait for a change of a key, which is then to be read by a flight
-    /// ([`tracked_get`](Flight::tracked_get)). Told is what changes after that read; a change before it may be told too.
+    /// ([`tracked_get`](Flight::tracked_get)). A change after that read is told; one before it may be told too.
     pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
         self.waits.register(key)
     }

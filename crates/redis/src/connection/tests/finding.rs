@@ -7,8 +7,9 @@ use lockkeeper_faults::ports::ReservedPort;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::connection::tests::server::Server as RealServer;
 use crate::connection::tests::strangers::stranger;
-use crate::connection::tests::support::{clock, config, deadline, soon};
+use crate::connection::tests::support::{can_run, clock, config, deadline, open_url, soon};
 use crate::connection::{Effect, Failure, FailureKind, Finder, answer, master_by_sentinels};
 use crate::url::Server;
 
@@ -83,7 +84,33 @@ async fn the_first_sentinel_that_answers_names_the_master() {
     let named = soon("the master", master_by_sentinels(&config(&url), &*clock(), until)).await;
     assert_eq!(named.expect("the last one answers"), Some(server));
     let plain = master_by_sentinels(&config("redis://h1"), &*clock(), until).await;
-    assert_eq!(plain.expect("nobody is asked"), None);
+    assert_eq!(plain.expect("no sentinel is named"), None);
+}
+
+#[tokio::test]
+async fn a_sentinel_names_the_master_it_watches_and_is_no_server_itself() {
+    if !can_run() {
+        return;
+    }
+    let master = RealServer::standalone().await.expect("a server");
+    let sentinel = RealServer::sentinel_of(master.address()).await.expect("a sentinel");
+    let mut finder = finder(&format!("redis+sentinel://{}/orders", sentinel.address()), 0);
+    assert_eq!(next(&mut finder).await, Some(master.address().to_string()));
+    let other = format!("redis+sentinel://{}/other", sentinel.address());
+    let asked = soon("the answer", master_by_sentinels(&config(&other), &*clock(), deadline())).await;
+    assert_eq!(asked.expect_err("it is unknown").kind, FailureKind::Settings);
+    let failure = soon("the failure", open_url(&format!("redis://{}", sentinel.address()))).await;
+    let failure = failure.map(drop).expect_err("it has no keys");
+    assert!(failure.kind == FailureKind::Settings && failure.to_string().contains("redis+sentinel:"), "{failure}");
+    let failure = soon("the failure", next_of(&format!("redis+sentinel://{}/orders", master.address()))).await;
+    assert!(failure.to_string().contains("no sentinel"), "{failure}");
+}
+
+/// Why a round finds nothing.
+async fn next_of(url: &str) -> Failure {
+    let mut finder = finder(url, 0);
+    assert_eq!(next(&mut finder).await, None);
+    finder.trouble()
 }
 
 #[tokio::test]

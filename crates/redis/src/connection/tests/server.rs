@@ -44,11 +44,24 @@ impl Server {
         .await
     }
 
+    /// A sentinel that knows a server as the master `orders`.
+    pub(super) async fn sentinel_of(master: SocketAddr) -> Result<Self> {
+        let port = master.port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("sentinel.conf");
+        std::fs::write(&config, format!("sentinel monitor orders 127.0.0.1 {port} 1\n")).expect("a file");
+        Self::start(|port| {
+            let config = config.display().to_string();
+            vec![config, "--sentinel".to_owned(), "--port".to_owned(), port]
+        })
+        .await
+    }
+
     async fn start(settings: impl FnOnce(String) -> Vec<String>) -> Result<Self> {
         let port = ReservedPort::take()?;
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = process::command("redis-server");
-        command.args(["--bind", "127.0.0.1", "--save", ""]).args(settings(port.number().to_string()));
+        command.args(settings(port.number().to_string())).args(["--bind", "127.0.0.1", "--save", ""]);
         command.current_dir(folder.path()).stdout(Stdio::null());
         let server = Self { process: Process::start(command)?, port, _folder: folder };
         let serving = async || TcpStream::connect(server.address()).await.ok();

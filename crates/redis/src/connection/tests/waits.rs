@@ -1,4 +1,4 @@
-//! A wait is told of each change after its read, whoever made it, and of the end of its connection.
+//! A wait is told of each change after its read, by whichever connection, and of the end of its connection.
 
 use crate::connection::tests::server::Server;
 
