@@ -1,8 +1,8 @@
-//! Test support that is never shipped: real ZooKeeper and etcd servers, real Curator and kazoo, and what can go wrong
-//! between them.
+//! Test support that is never shipped: real ZooKeeper, etcd and Redis servers, real Curator and kazoo, and what can go
+//! wrong between them.
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
-//!   as a cluster.
+//!   as a cluster; [`redis`] starts Redis.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
@@ -29,6 +29,7 @@ pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod python;
+pub mod redis;
 pub mod skip;
 pub mod wait;
 pub mod zookeeper;

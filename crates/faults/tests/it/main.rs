@@ -4,4 +4,5 @@ mod etcd;
 mod peers;
 #[path = "../raw/mod.rs"]
 mod raw;
+mod redis;
 mod smoke;

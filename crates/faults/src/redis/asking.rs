@@ -1,0 +1,54 @@
+//! Asks a server over its socket in the file system, where only operators of this machine come.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
+
+use crate::{Error, Result};
+
+/// How long a connection, and then an answer, may take.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The way in of an operator: the socket.
+#[derive(Clone, Debug)]
+pub(super) struct Operator {
+    pub(super) socket: PathBuf,
+}
+
+impl Operator {
+    /// Sends one command over a new connection; returns the answer.
+    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
+        let failed = |error| Error::new(format!("{}: {}: {error}", self.socket.display(), words.join(" ")));
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let address = ConnectionAddr::Unix(self.socket.clone());
+        let place = address.into_connection_info().map_err(failed)?.set_redis_settings(settings);
+        let waits = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(ANSWERED_WITHIN))
+            .set_response_timeout(Some(ANSWERED_WITHIN));
+        let client = Client::open(place).map_err(failed)?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&waits).await.map_err(failed)?;
+        let mut command = redis::Cmd::new();
+        words.iter().for_each(|word| {
+            command.arg(*word);
+        });
+        command.query_async(&mut connection).await.map_err(failed)
+    }
+}
+
+/// The field of this name in an answer to `INFO`.
+pub(super) fn field(info: &str, name: &str) -> Option<String> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(|value| value.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let info = "# Memory\r\nused_memory_human:1M\r\nused_memory:1048576\r\n";
+        assert_eq!(["used_memory", "used"].map(|name| field(info, name)), [Some("1048576".to_owned()), None]);
+    }
+}
