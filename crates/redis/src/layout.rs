@@ -42,11 +42,6 @@ impl Layout {
         &self.base
     }
 
-    /// Names the keys that a user must be allowed to read and write.
-    pub(crate) fn rights(&self) -> String {
-        format!("all keys `{}*`", self.base)
-    }
-
     /// The key that is there while a session is.
     pub(crate) fn alive(&self, session: SessionId) -> String {
         format!("{}:a:{session}", self.base)

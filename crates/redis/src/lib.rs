@@ -2,13 +2,23 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod answers;
+mod backend;
 mod connection;
 mod layout;
+mod look;
+mod queue;
 mod script;
+mod session;
+#[cfg(feature = "testing")]
+mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
 
+pub use backend::RedisBackend;
+#[cfg(feature = "testing")]
+pub use testing::Testing;
 pub use url::{
     BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT,
 };

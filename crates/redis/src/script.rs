@@ -3,6 +3,8 @@
 
 use std::sync::LazyLock;
 
+use crate::connection;
+
 /// What all scripts begin with.
 const COMMON: &str = include_str!("script/common.lua");
 
@@ -15,34 +17,40 @@ pub(crate) enum Script {
     Join,
     Leave,
     Look,
-    Why,
     Request,
     SetValue,
     Close,
     Names,
 }
 
-/// All of them, in the order of their declaration, without their common beginning.
-const BODIES: [&str; 11] = [
-    include_str!("script/open.lua"),
-    include_str!("script/attach.lua"),
-    include_str!("script/renew.lua"),
-    include_str!("script/join.lua"),
-    include_str!("script/leave.lua"),
-    include_str!("script/look.lua"),
-    include_str!("script/why.lua"),
-    include_str!("script/request.lua"),
-    include_str!("script/set_value.lua"),
-    include_str!("script/close.lua"),
-    include_str!("script/names.lua"),
+/// All of them, in the order of their declaration: their names, and their texts without the common beginning.
+const BODIES: [(&str, &str); 10] = [
+    ("open", include_str!("script/open.lua")),
+    ("attach", include_str!("script/attach.lua")),
+    ("renew", include_str!("script/renew.lua")),
+    ("join", include_str!("script/join.lua")),
+    ("leave", include_str!("script/leave.lua")),
+    ("look", include_str!("script/look.lua")),
+    ("request", include_str!("script/request.lua")),
+    ("set_value", include_str!("script/set_value.lua")),
+    ("close", include_str!("script/close.lua")),
+    ("names", include_str!("script/names.lua")),
 ];
 
-static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| BODIES.iter().map(|body| format!("{COMMON}\n{body}")).collect());
+static ALL: LazyLock<Vec<connection::Script>> = LazyLock::new(|| {
+    let script = |(name, body): &(&'static str, &str)| connection::Script::new(name, format!("{COMMON}\n{body}"));
+    BODIES.iter().map(script).collect()
+});
 
 impl Script {
-    /// Returns the whole text.
-    pub(crate) fn text(self) -> &'static str {
-        &TEXTS[self as usize]
+    /// Returns what is sent of it.
+    pub(crate) fn get(self) -> &'static connection::Script {
+        &ALL[self as usize]
+    }
+
+    /// Returns all of them, for a connection that is to know them.
+    pub(crate) fn all() -> &'static [connection::Script] {
+        &ALL
     }
 }
 

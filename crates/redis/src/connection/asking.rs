@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 
 /// A flight under way.
-pub(super) struct Asking<A: Send + 'static> {
+pub(crate) struct Asking<A: Send + 'static> {
     state: State<A>,
     /// Where it goes on if it is given up.
     runtime: Handle,
@@ -25,7 +25,7 @@ enum State<A> {
 
 impl<A: Send + 'static> Asking<A> {
     /// Begins: the future is polled once, so that what it sends is queued before this returns.
-    pub(super) fn begin(asking: impl Future<Output = A> + Send + 'static, runtime: Handle) -> Self {
+    pub(crate) fn begin(asking: impl Future<Output = A> + Send + 'static, runtime: Handle) -> Self {
         // Without a budget, which would let the first poll end before anything was queued.
         let mut asking: BoxFuture<A> = Box::pin(unconstrained(asking));
         let state = match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

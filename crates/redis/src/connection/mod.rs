@@ -18,6 +18,7 @@ mod tracking;
 mod wire;
 
 pub(crate) use answer::answer;
+pub(crate) use asking::Asking;
 pub(crate) use failure::{Effect, Failure, FailureKind};
 pub(crate) use find::{Finder, master_by_sentinels};
 pub(crate) use flight::{Flight, Script};

@@ -86,7 +86,7 @@ fn texts(value: &Value) -> Vec<String> {
 
 impl Runs {
     fn run(&mut self, script: Script, arguments: &[&str]) -> RedisResult<Value> {
-        redis::cmd("EVAL").arg(script.text()).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
+        redis::cmd("EVAL").arg(&script.get().source).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
     }
 
     fn answer(&mut self, script: Script, arguments: &[&str]) -> Vec<String> {

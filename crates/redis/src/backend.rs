@@ -1,0 +1,174 @@
+//! The backend: it opens sessions, and looks at queues without joining them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
+    ServiceUrl, Session, StoppedHolder,
+};
+
+use crate::layout::Layout;
+use crate::look::Onlooker;
+use crate::queue::{self, Onlooking, RedisSession};
+use crate::session::{Core, Opening, open};
+#[cfg(feature = "testing")]
+use crate::testing::Testing;
+use crate::url::Config;
+
+const CAPABILITIES: Capabilities =
+    Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+        .on_condition(CONDITIONS);
+
+/// What the exclusion rests on.
+const CONDITIONS: &[&str] = &[
+    "no replica is promoted that has not heard of a grant: replication is asynchronous",
+    "a server that restarts still has its data: `appendonly yes` and `appendfsync always`",
+    "the server evicts none of our keys: its `maxmemory-policy` is not `allkeys-…`",
+    "the server's clock jumps forward at most once within a session timeout",
+    "the clock of the holder's machine goes on while the machine stands still",
+    "no operator deletes the keys of a holder while locks are held",
+];
+
+/// Locks on one Redis or Valkey service.
+///
+/// ```
+/// use lockkeeper_core::Backend;
+/// use lockkeeper_recipes::Keeper;
+/// use lockkeeper_redis::RedisBackend;
+///
+/// let backend = RedisBackend::open(&"redis://h1?session_timeout=20s".parse()?)?;
+/// assert_eq!(backend.capabilities().backend, "redis");
+/// let keeper = Keeper::new(std::sync::Arc::new(backend));
+/// # let _ = keeper;
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+pub struct RedisBackend {
+    config: Arc<Config>,
+    layout: Layout,
+    clock: Arc<dyn Clock>,
+    onlooker: Arc<Onlooker>,
+    /// The server that the next session tries first.
+    next_server: AtomicUsize,
+    /// The session that was opened last.
+    latest: Arc<Mutex<Latest>>,
+    #[cfg(feature = "testing")]
+    testing: Testing,
+}
+
+/// What is known of the last attempt to reach the service.
+#[derive(Debug, Default)]
+struct Latest {
+    session: Weak<Core>,
+    trouble: Option<Error>,
+}
+
+impl RedisBackend {
+    /// Takes the service that a `redis:` URL names. No connection is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong.
+    pub fn open(url: &ServiceUrl) -> Result<Self> {
+        Ok(Self::with(Config::from_url(url)?, Arc::new(SystemClock)))
+    }
+
+    /// Takes a service by another clock, which should be the keeper's too.
+    pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
+        let config = Arc::new(config);
+        let onlooker = Arc::new(Onlooker::new(config.clone(), clock.clone()));
+        Self {
+            layout: Layout::new(&config.base),
+            config,
+            clock,
+            onlooker,
+            next_server: AtomicUsize::new(0),
+            latest: Arc::default(),
+            #[cfg(feature = "testing")]
+            testing: Testing::default(),
+        }
+    }
+
+    /// Returns the means to do harm to this client.
+    #[cfg(feature = "testing")]
+    pub fn testing(&self) -> Testing {
+        self.testing.clone()
+    }
+}
+
+impl Backend for RedisBackend {
+    fn service(&self) -> String {
+        self.config.service.clone()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let opening = Opening {
+            config: self.config.clone(),
+            clock: self.clock.clone(),
+            first_server: self.next_server.fetch_add(1, Ordering::Relaxed),
+            #[cfg(feature = "testing")]
+            testing: self.testing.clone(),
+        };
+        let (onlooker, latest) = (self.onlooker.clone(), self.latest.clone());
+        Box::pin(async move {
+            let opened = open(opening).await;
+            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.trouble = opened.as_ref().err().cloned();
+            let core = opened?;
+            latest.session = Arc::downgrade(&core);
+            drop(latest);
+            onlooker.lend(&core);
+            #[cfg(feature = "testing")]
+            core.testing.note_session(core.id.to_string());
+            Ok(Arc::new(RedisSession::new(core)) as Arc<dyn Session>)
+        })
+    }
+
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        let (layout, name) = (self.layout.clone(), queue.clone());
+        let look = self.onlooker.clone().look(move |lookout, deadline| {
+            let (layout, name) = (layout.clone(), name.clone());
+            Box::pin(async move {
+                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                queue::inspect(&looking, &name).await
+            })
+        });
+        let name = queue.clone();
+        Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        let (layout, prefix) = (self.layout.clone(), prefix.to_owned());
+        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+            let (layout, prefix) = (layout.clone(), prefix.clone());
+            Box::pin(async move {
+                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                queue::names(&looking, &prefix).await
+            })
+        }))
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = latest.session.upgrade().and_then(|core| core.trouble());
+        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
+        of_session.or_else(|| latest.trouble.clone())
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close();
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl fmt::Debug for RedisBackend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("RedisBackend").field(&self.config).finish()
+    }
+}

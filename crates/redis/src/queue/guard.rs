@@ -1,0 +1,139 @@
+//! Watches our own contenders, and finds out why one is gone.
+//!
+//! The join reads a contender's record at once, so that the server tells of its end from its first moment. A task reads
+//! it again after each change, and over each new connection.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{LossReason, Operation};
+use redis::Value;
+
+use crate::answers::{only, text};
+use crate::connection::{Failure, Flight, Told, Wake, answer};
+use crate::queue::inner::Inner;
+use crate::queue::place::Place;
+use crate::queue::record::Stored;
+use crate::queue::withdraw;
+use crate::session::Link;
+
+/// Takes in which contenders renewals found to be gone, until the session is over.
+pub(super) async fn run(inner: Arc<Inner>) {
+    let mut told = inner.core.roll.told();
+    loop {
+        let gone = tokio::select! {
+            biased;
+            _ = inner.core.ended() => return,
+            gone = told.recv() => gone,
+        };
+        let Some(ticket) = gone else { return };
+        let place = inner.entries().of_ticket(ticket).cloned();
+        if let Some(place) = place {
+            inner.found_gone(&place);
+        }
+    }
+}
+
+/// Watches one place until it is gone: first by a wait that was registered before its record was read.
+async fn watch(inner: Arc<Inner>, place: Arc<Place>, mut told: Option<Told>) {
+    loop {
+        if let Some(told) = told.take() {
+            // After the end of a connection all is read over the next one.
+            let _: Wake = told.await;
+        }
+        if !place.bond.stands() {
+            return;
+        }
+        let Some(link) = inner.core.next_link().await else { return };
+        match read(&inner, &link, &place).await {
+            Ok(Some(next)) => told = Some(next),
+            Ok(None) => {
+                inner.found_gone(&place);
+                return;
+            }
+            Err(failure) => inner.core.pause_after(&link, &failure).await,
+        }
+    }
+}
+
+/// Reads a place's record; `None` if that is gone.
+async fn read(inner: &Inner, link: &Arc<Link>, place: &Place) -> Result<Option<Told>, Failure> {
+    let told = link.connection.wait_for(inner.core.layout.contender(place.member.ticket).as_bytes())?;
+    let answers = inner.core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?;
+    Ok(note(place, answer(only(answers)?, "GET")?)?.then_some(told))
+}
+
+/// Notes what is stored of a place now; returns whether it is there.
+pub(super) fn note(place: &Place, record: Value) -> Result<bool, Failure> {
+    let bytes = match record {
+        Value::Nil => return Ok(false),
+        Value::BulkString(bytes) => bytes,
+        _ => return Err(Failure::unexpected()),
+    };
+    if let Some(revocation) = Stored::read(&bytes).and_then(|stored| stored.revocation()) {
+        place.bond.revoke(revocation);
+    }
+    Ok(true)
+}
+
+impl Inner {
+    /// Has a place watched from now on.
+    pub(super) fn watch(self: &Arc<Self>, place: &Arc<Place>, told: Option<Told>) {
+        // The task holds the place, and ends with its withdrawal.
+        let watching = self.core.runtime.spawn(watch(self.clone(), place.clone(), told));
+        place.watch_by(Some(watching.abort_handle()));
+        if place.bond.is_left() {
+            place.watch_by(None);
+        }
+    }
+
+    /// Notes that a contender of ours is gone, and finds out why.
+    pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
+        if place.bond.remove() {
+            self.core.runtime.spawn(explain(self.clone(), place.clone()));
+        }
+    }
+}
+
+async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
+    let reason = tokio::select! {
+        biased;
+        reason = inner.core.bond().lost() => reason,
+        reason = find_out(&inner, &place) => reason,
+    };
+    inner.core.roll.remove(place.member.ticket);
+    if reason == LossReason::Expired {
+        inner.core.expire();
+    }
+    place.bond.explain(reason);
+    #[cfg(feature = "testing")]
+    if inner.core.bond().liveness().is_held() {
+        inner.core.testing.note_removal();
+    }
+}
+
+/// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
+/// was removed.
+async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
+    let leaving = withdraw::leaving(inner, &place.queue, place.member.ticket, Some(&place.member));
+    let mut call = inner.core.call(leaving);
+    loop {
+        let failure = match inner.core.final_answer(&mut call).await.and_then(|(_, answer)| text(answer)) {
+            Ok(why) => return reason(&why),
+            Err(failure) => failure,
+        };
+        if !failure.is_passing() {
+            tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
+            return LossReason::Removed;
+        }
+        inner.core.again(&mut call, &failure).await;
+    }
+}
+
+/// Reads the word of a script for why a contender is gone. One that is there in part was deleted by hand.
+pub(super) fn reason(why: &str) -> LossReason {
+    match why {
+        "broken" => LossReason::Broken,
+        "gone" => LossReason::Expired,
+        _ => LossReason::Removed,
+    }
+}

@@ -1,0 +1,114 @@
+//! What the parts of a session's queues share: the session below, and our own entries.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::{BoxFuture, ContenderId, Error, Operation, QueueName, Result};
+use redis::Value;
+
+use crate::answers::only;
+use crate::connection::{Failure, FailureKind, Flight, answer};
+use crate::queue::entries::Entries;
+use crate::queue::place::Place;
+use crate::script::Script;
+use crate::session::{Core, Link, Make};
+
+/// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
+const LOOK_ATTEMPTS_MAX: u32 = 4;
+
+/// What the parts of a session's queues share. Holding it does not keep the session alive.
+pub(super) struct Inner {
+    pub(super) core: Arc<Core>,
+    entries: Mutex<Entries>,
+}
+
+/// What a look shows, and the connection over which it was answered.
+pub(super) type Looked<T> = (Arc<Link>, T);
+
+impl Inner {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core, entries: Mutex::default() }
+    }
+
+    /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.
+    pub(super) fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the place of a contender of ours.
+    pub(super) fn place_of(&self, queue: &QueueName, id: &ContenderId) -> Option<Arc<Place>> {
+        self.entries().find(queue, id).cloned()
+    }
+
+    /// Refuses a call under a session that is lost.
+    pub(super) fn check(&self, operation: Operation, queue: &QueueName) -> Result<()> {
+        self.core.check(operation).map_err(|error| error.at(queue))
+    }
+
+    pub(super) fn fail(&self, failure: Failure, operation: Operation, is_write: bool, queue: &QueueName) -> Error {
+        self.core.fail(failure, operation, is_write).at(queue)
+    }
+
+    pub(super) fn over(&self, operation: Operation, queue: &QueueName) -> Error {
+        self.core.over(operation).at(queue)
+    }
+
+    /// Makes the call of one script.
+    pub(super) fn run(&self, script: Script, arguments: Vec<Vec<u8>>, operation: Operation) -> Make<Looked<Value>> {
+        // A call does not keep the session's parts for longer than they live.
+        let core = Arc::downgrade(&self.core);
+        Arc::new(move |link: &Arc<Link>| {
+            let Some(core) = core.upgrade() else {
+                return Box::pin(std::future::ready(Err(crate::session::session_gone())));
+            };
+            let flight = Flight::new().script(script.get(), &[core.layout.base()], &arguments[..]);
+            let (asking, link) = (core.fly(link, flight, operation), link.clone());
+            Box::pin(async move { Ok((link, answer(only(asking.await?)?, script.get().name)?)) })
+        })
+    }
+
+    /// Calls what only looks: now, and again over the next connections if that fails in passing.
+    pub(super) fn look<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
+        let mut call = self.core.call(make);
+        let (inner, deadline) = (self.clone(), self.core.deadline());
+        Box::pin(async move {
+            let mut attempt = 1;
+            loop {
+                match inner.core.answer(&mut call, deadline).await {
+                    Err(failure)
+                        if failure.is_passing()
+                            && failure.kind != FailureKind::Deadline
+                            && attempt < LOOK_ATTEMPTS_MAX =>
+                    {
+                        attempt += 1;
+                        inner.core.again(&mut call, &failure).await;
+                    }
+                    answer => return answer,
+                }
+            }
+        })
+    }
+
+    /// Calls what changes something, once.
+    pub(super) fn write<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
+        let mut call = self.core.call(make);
+        let (inner, deadline) = (self.clone(), self.core.deadline());
+        Box::pin(async move { inner.core.answer(&mut call, deadline).await })
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Inner").field(&self.core).finish()
+    }
+}
+
+/// An answer that is there at once: the refusal of a call.
+pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+/// The arguments of a script.
+pub(super) fn arguments<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
+    texts.into_iter().map(|text| text.as_bytes().to_vec()).collect()
+}

@@ -1,0 +1,22 @@
+//! The queues, as locks see them: what a session does in them, and looks without a session.
+//!
+//! It decides nothing: which contender may go, the recipes know. How a session lives, `session` knows.
+
+mod change;
+mod departure;
+mod entries;
+mod guard;
+mod inner;
+mod inspect;
+mod join;
+mod place;
+mod record;
+mod request;
+mod session;
+mod standing;
+mod value;
+mod view;
+mod withdraw;
+
+pub(crate) use self::inspect::{Onlooking, inspect, names};
+pub(crate) use self::session::RedisSession;

@@ -1,0 +1,106 @@
+//! The values of queues: one small hash each, compared and set.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+};
+use redis::{Cmd, Value as Answer, cmd};
+
+use crate::answers::{list, only, text};
+use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
+use crate::layout::part_letter;
+use crate::queue::inner::{Inner, refuse};
+use crate::script::Script;
+use crate::session::{Link, Make, session_gone};
+
+/// Reads a value by its key.
+pub(super) fn get(key: &str) -> Cmd {
+    let mut get = cmd("HMGET");
+    get.arg(key).arg(&["version", "bytes"]);
+    get
+}
+
+/// Reads what is stored of a value.
+pub(super) fn read_answer(answer: Answer) -> Result<Option<Value>, Failure> {
+    let [version, bytes] = <[Answer; 2]>::try_from(list(answer)?).map_err(|_| Failure::unexpected())?;
+    match (version, bytes) {
+        (Answer::Nil, _) => Ok(None),
+        (version, Answer::BulkString(bytes)) => {
+            let version = ValueVersion(text(version)?.parse().map_err(|_| Failure::unexpected())?);
+            Ok(Some(Value { version, bytes: bytes.into() }))
+        }
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Reads the value of a queue.
+pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+    if let Err(error) = inner.check(Operation::Value, queue) {
+        return refuse(error);
+    }
+    let (core, key) = (inner.core.clone(), inner.core.layout.value(queue));
+    let make: Make<Option<Value>> = Arc::new(move |link: &Arc<Link>| {
+        let asking = core.fly(link, Flight::new().command(get(&key)), Operation::Value);
+        Box::pin(async move { read_answer(answer(only(asking.await?)?, "HMGET")?) })
+    });
+    let looking = inner.look(make);
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Box::pin(async move { looking.await.map_err(|failure| inner.fail(failure, Operation::Value, false, &queue)) })
+}
+
+/// Writes the value of a queue, or removes it, if it is as expected. It names the connection's epoch, as a join does: a
+/// write that was not answered never takes effect behind one that comes after it over the next connection.
+pub(super) fn write(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> BoxFuture<Result<Option<ValueVersion>>> {
+    if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+        let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
+        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+    }
+    if let Err(error) = inner.check(Operation::Value, queue) {
+        return refuse(error);
+    }
+    let writing = inner.write(making(inner, queue, expected, value));
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Box::pin(async move { writing.await.map_err(|failure| inner.fail(failure, Operation::Value, true, &queue)) })
+}
+
+fn making(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> Make<Option<ValueVersion>> {
+    let (core, part, name) = (inner.core.clone(), part_letter(queue.part()), queue.encoded());
+    let expected = match expected {
+        Expected::Any => "any".to_owned(),
+        Expected::Absent => "absent".to_owned(),
+        Expected::Version(version) => version.0.to_string(),
+    };
+    Arc::new(move |link: &Arc<Link>| {
+        let (session, epoch) = (core.id.to_string(), link.number.to_string());
+        let texts = [&*session, &*epoch, part, &*name, &*expected, if value.is_some() { "set" } else { "remove" }];
+        let mut arguments: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        arguments.extend(value.as_deref());
+        let flight = Flight::new().script(Script::SetValue.get(), &[core.layout.base()], arguments);
+        let (asking, link) = (core.fly(link, flight, Operation::Value), link.clone());
+        Box::pin(async move {
+            let mut answer = list(answer(only(asking.await?)?, "set_value")?)?.into_iter();
+            let mut next = || text(answer.next().ok_or_else(Failure::unexpected)?);
+            match next()?.as_str() {
+                "ok" => Ok(Some(ValueVersion(next()?.parse().map_err(|_| Failure::unexpected())?))),
+                "no" => Ok(None),
+                "gone" => Err(session_gone()),
+                _ => {
+                    // Another connection of the session has taken over.
+                    link.shut();
+                    Err(Failure::new(FailureKind::Broken, Effect::None, "another connection has the session"))
+                }
+            }
+        })
+    })
+}

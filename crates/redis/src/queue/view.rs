@@ -1,0 +1,109 @@
+//! Looks at queues, and what is done with what they show.
+
+use std::sync::Arc;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, ConnectionNumber, ContenderId, Extent, Operation, QueueName, QueueView};
+use redis::Value;
+
+use crate::answers::{list, number, text};
+use crate::connection::Failure;
+use crate::layout::{Member, mode_of, part_letter};
+use crate::queue::entries::Coverage;
+use crate::queue::inner::{Inner, Looked, arguments};
+use crate::script::Script;
+use crate::session::Make;
+
+/// Reads a view as the scripts answer it. What is no contender is passed over.
+pub(super) fn read(connection: ConnectionNumber, answer: Value) -> Result<QueueView, Failure> {
+    let mut answer = list(answer)?.into_iter();
+    let mut next = || answer.next().ok_or_else(Failure::unexpected);
+    let (omitted, elsewhere) = (number(&next()?)?, text(next()?)?);
+    let mut members = Vec::with_capacity(answer.len());
+    for member in answer {
+        members.extend(Member::parse(&text(member)?));
+    }
+    members.sort_unstable_by_key(|member| (member.place(), member.ticket));
+    let contenders: Vec<_> = members.iter().map(Member::contender).collect();
+    let mut view = QueueView::new(connection, contenders);
+    view.omitted = usize::try_from(omitted).map_err(|_| Failure::unexpected())?;
+    view.elsewhere = mode_of(&elsewhere);
+    Ok(view)
+}
+
+impl Inner {
+    /// Makes a look at a queue.
+    pub(super) fn looking(&self, queue: &QueueName, extent: Extent<'_>, operation: Operation) -> Make<Looked<Value>> {
+        let (place, extent) = match extent {
+            Extent::Whole => ("", "whole"),
+            // Only contenders of ours have places in the order.
+            Extent::Around(Some(place)) if Member::of(place).is_some() => (place.as_str(), "around"),
+            Extent::Around(_) => ("", "around"),
+        };
+        let arguments = arguments([part_letter(queue.part()), &queue.encoded(), place, extent]);
+        self.run(Script::Look, arguments, operation)
+    }
+
+    /// Looks at a queue, now.
+    pub(super) fn view(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        operation: Operation,
+        extent: Extent<'_>,
+    ) -> BoxFuture<Result<QueueView, Failure>> {
+        let coverage = Coverage::of(extent);
+        let asked_at = self.core.clock.now();
+        let looking = self.look(self.looking(queue, extent, operation));
+        let (inner, queue) = (self.clone(), queue.clone());
+        Box::pin(async move {
+            let (link, answer) = looking.await?;
+            let view = read(link.connection_number(), answer)?;
+            inner.settle(&queue, &view, &coverage, asked_at).await;
+            Ok(view)
+        })
+    }
+
+    /// Notes which of our own contenders are gone by a view, and waits until it is known why.
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        view: &QueueView,
+        coverage: &Coverage,
+        asked_at: BootInstant,
+    ) {
+        self.note_missing(queue, view, coverage, asked_at);
+        let unexplained = self.entries().unexplained(queue);
+        for place in unexplained {
+            place.bond.explained().await;
+        }
+    }
+
+    /// Notes which of our own contenders are gone by a view that was asked for at this moment, so that no other caller
+    /// of this process is granted their place before their own callers know.
+    pub(super) fn note_missing(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        view: &QueueView,
+        coverage: &Coverage,
+        asked_at: BootInstant,
+    ) {
+        let missing = self.entries().missing(queue, view, coverage, asked_at);
+        for place in missing {
+            self.found_gone(&place);
+        }
+    }
+}
+
+impl Coverage {
+    pub(super) fn of(extent: Extent<'_>) -> Self {
+        match extent {
+            Extent::Whole => Self::Whole,
+            Extent::Around(Some(place)) => Self::One(place.clone()),
+            Extent::Around(None) => Self::Nothing,
+        }
+    }
+
+    pub(super) fn one(place: &ContenderId) -> Self {
+        Self::One(place.clone())
+    }
+}

@@ -1,0 +1,19 @@
+//! A session: its record in the service, renewed over one connection after the other, and until when it is believed.
+//!
+//! What locks do under it, `queue` knows; how a connection works, `connection`.
+
+mod belief;
+mod core;
+mod driver;
+mod link;
+mod open;
+mod outbox;
+mod renewal;
+mod restore;
+mod roll;
+
+pub(crate) use self::core::{Core, Ending, session_gone};
+pub(crate) use self::link::Link;
+pub(crate) use self::open::{Opening, open};
+pub(crate) use self::outbox::{Call, Make};
+pub(crate) use self::restore::teach;

@@ -1,0 +1,97 @@
+//! Keeps a session alive over one connection, and removes what dead ones have left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Operation, Ticket};
+use redis::Value;
+
+use crate::answers::{list, number, only, text};
+use crate::connection::{Connection, Effect, Failure, Flight, Wake, answer, late};
+use crate::script::Script;
+use crate::session::core::{Core, session_gone};
+use crate::session::link::Link;
+
+/// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.
+const BURIAL_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a renewal was answered.
+struct Renewed {
+    /// By how much the service's clock goes on at most at once.
+    guard: Duration,
+    /// Whether the dead have left more.
+    has_more_dead: bool,
+}
+
+/// Renews until the connection fails, or the service has ended the session: then the failure's kind is
+/// [`FailureKind::SessionGone`](crate::connection::FailureKind::SessionGone).
+pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
+    loop {
+        let sent_at = core.clock.now();
+        let pause = match renew(core, link, sent_at).await {
+            Ok(Renewed { has_more_dead: true, .. }) => BURIAL_PAUSE,
+            Ok(Renewed { guard, .. }) => core.timing.interval_under(guard),
+            // The server turns us away for now; the session may still be renewed in time.
+            Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
+                core.set_trouble(Some(failure));
+                core.timing.interval() / 4
+            }
+            Err(failure) => return failure,
+        };
+        tokio::select! {
+            biased;
+            () = core.urge.notified() => {}
+            () = core.clock.sleep_until(sent_at.saturating_add(pause)) => {}
+        }
+    }
+}
+
+async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Result<Renewed, Failure> {
+    let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
+    arguments.extend(core.roll.next().into_iter().flatten());
+    let flight = Flight::new().script(Script::Renew.get(), &[core.layout.base()], arguments);
+    let asking = core.fly(link, flight, Operation::Connect);
+    let answers = tokio::select! {
+        biased;
+        answers = asking => answers?,
+        () = late(&*core.clock, sent_at.saturating_add(core.timing.patience())) => {
+            return Err(Failure::broken(Effect::Unknown));
+        }
+    };
+    let mut answer = list(answer(only(answers)?, "renew")?)?.into_iter();
+    let mut next = || answer.next().ok_or_else(Failure::unexpected);
+    if text(next()?)? == "gone" {
+        return Err(session_gone());
+    }
+    let (guard_ms, has_more_dead) = (number(&next()?)?, number(&next()?)? != 0);
+    core.renewed(sent_at);
+    core.set_trouble(None);
+    for gone in answer {
+        if let Some(ticket) = Ticket::parse(&text(gone)?) {
+            core.roll.tell(ticket);
+        }
+    }
+    Ok(Renewed { guard: Duration::from_millis(guard_ms), has_more_dead })
+}
+
+/// Waits until the service says that the session is over: the key that is there while the session is was deleted.
+/// Returns at any failure too.
+pub(super) async fn until_gone(core: &Core, connection: &Connection) -> Failure {
+    loop {
+        match watch_once(core, connection).await {
+            Ok(Wake::Changed) => {}
+            Ok(Wake::ConnectionOver) => return Failure::broken(Effect::None),
+            Err(failure) => return failure,
+        }
+    }
+}
+
+async fn watch_once(core: &Core, connection: &Connection) -> Result<Wake, Failure> {
+    let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
+    let answers = connection.flight(Flight::new().tracked_get(&told)).await?;
+    match answer(only(answers)?, "GET")? {
+        Value::Nil => Err(session_gone()),
+        _ => Ok(told.await),
+    }
+}

@@ -1,0 +1,49 @@
+//! Begins the use of a connection: the server gets to know the scripts, and the session's new epoch.
+
+use std::sync::Arc;
+
+use lockkeeper_core::clock::BootInstant;
+use redis::Value;
+
+use crate::answers::{list, text};
+use crate::connection::{Connection, Effect, Failure, FailureKind, Flight, answer};
+use crate::script::Script;
+use crate::session::core::{Core, session_gone};
+use crate::session::link::Link;
+
+/// Begins a flight by which the server gets to know the scripts.
+pub(crate) fn teach() -> Flight {
+    Script::all().iter().fold(Flight::new(), Flight::load)
+}
+
+/// Reads the answers to such a flight; returns that to the script behind.
+pub(super) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failure> {
+    let last = answers.pop().ok_or_else(Failure::unexpected)?;
+    for loaded in answers {
+        answer(loaded, "SCRIPT LOAD")?;
+    }
+    answer(last, what)
+}
+
+/// Takes a session over to another connection. From then on no join of an older one takes effect.
+pub(super) async fn restore(
+    core: &Core,
+    connection: Connection,
+    number: u64,
+    deadline: BootInstant,
+) -> Result<Arc<Link>, Failure> {
+    let sent_at = core.clock.now();
+    let timeout = core.timing.timeout.as_millis().to_string();
+    let arguments = [core.id.to_string(), timeout, number.to_string()];
+    let flight = teach().script(Script::Attach.get(), &[core.layout.base()], &arguments[..]);
+    let answers = connection.flight_until(flight, deadline).await?;
+    let mut answer = list(taught(answers, "attach")?)?.into_iter();
+    match text(answer.next().ok_or_else(Failure::unexpected)?)?.as_str() {
+        "ok" => {
+            core.renewed(sent_at);
+            Ok(Arc::new(Link::new(connection, number)))
+        }
+        "gone" => Err(session_gone()),
+        _ => Err(Failure::new(FailureKind::Broken, Effect::None, "a later connection has the session")),
+    }
+}

@@ -1,0 +1,71 @@
+//! Means for tests to do harm to one client of the service. Only with the feature `testing`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::Operation;
+
+/// Does harm to one client, and tells tests what they cannot see from outside. Its clones are the same.
+#[derive(Clone, Default)]
+pub struct Testing {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    to_lose: Mutex<Vec<Operation>>,
+    session: Mutex<String>,
+    removals: AtomicU64,
+    losses: AtomicU64,
+}
+
+impl Testing {
+    /// Loses the next answer to a request of this kind after it took effect, and the connection with it.
+    pub fn lose_reply(&self, operation: Operation) {
+        locked(&self.shared.to_lose).push(operation);
+    }
+
+    /// Returns the number of the session that was opened last, as keys have it; empty if there was none.
+    pub fn session(&self) -> String {
+        locked(&self.shared.session).clone()
+    }
+
+    /// Counts the contenders of this client that were found to be gone from a session that stands.
+    pub fn removals(&self) -> u64 {
+        self.shared.removals.load(Ordering::SeqCst)
+    }
+
+    /// Counts the sessions of this client that it knows to be lost.
+    pub fn losses(&self) -> u64 {
+        self.shared.losses.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_loss(&self) {
+        self.shared.losses.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn loses(&self, operation: Operation) -> bool {
+        let mut to_lose = locked(&self.shared.to_lose);
+        let found = to_lose.iter().position(|lost| *lost == operation);
+        found.map(|at| to_lose.remove(at)).is_some()
+    }
+
+    pub(crate) fn note_session(&self, session: String) {
+        *locked(&self.shared.session) = session;
+    }
+
+    pub(crate) fn note_removal(&self) {
+        self.shared.removals.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Testing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Testing")
+    }
+}

@@ -1,0 +1,214 @@
+//! The fixture of the conformance suite: a real server for each case, and a proxy for each client.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_conformance as suite;
+use lockkeeper_conformance::{Fault, FaultKind, Fixture};
+use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, ErrorKind, Operation, Result, Session};
+use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_redis::{Config, RedisBackend, Testing};
+
+use crate::server::Server;
+
+/// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How much later than its time a session may end: a sixth of the timeout until the next renewal of another one, and a
+/// second for a busy machine.
+const SESSION_LATE_MAX: Duration = Duration::from_millis(1_700);
+
+/// How long a client may take to be told of its contender's end.
+const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
+
+const BASE: &str = "{lockkeeper}";
+
+/// One case's server.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisFixture {
+    server: Arc<Mutex<Server>>,
+    address: SocketAddr,
+    clients: Arc<Mutex<Vec<Way>>>,
+    /// One harm at a time, where others are held back meanwhile.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
+    survivor: Arc<tokio::sync::OnceCell<(RedisBackend, Arc<dyn Session>)>>,
+}
+
+/// How one client reaches the service, and what it lets tests know.
+#[derive(Clone, Debug)]
+struct Way {
+    proxy: Arc<Proxy>,
+    testing: Testing,
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
+}
+
+impl RedisFixture {
+    pub(crate) fn new(server: Server) -> Self {
+        let address = server.address();
+        let (server, clients) = (Arc::new(Mutex::new(server)), Arc::default());
+        Self { server, address, clients, turn: Arc::default(), survivor: Arc::default() }
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn others_than(&self, way: &Way) -> Vec<Way> {
+        self.ways().into_iter().filter(|other| !Arc::ptr_eq(&other.proxy, &way.proxy)).collect()
+    }
+
+    /// Does something to the server, on a thread that may block.
+    fn on_server<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        let server = self.server.clone();
+        let acting =
+            tokio::task::spawn_blocking(move || act(&mut server.lock().unwrap_or_else(PoisonError::into_inner)));
+        Box::pin(async move { acting.await.map_err(failed) })
+    }
+
+    /// Does what an operator does, past all clients.
+    async fn operate<T: redis::FromRedisValue + Send + 'static>(&self, command: redis::Cmd) -> Result<T> {
+        self.on_server(move |server| command.query(&mut server.connect())).await?.map_err(failed)
+    }
+}
+
+impl Fixture for RedisFixture {
+    fn client(&self) -> BoxFuture<Result<Arc<dyn suite::Client>>> {
+        let fixture = self.clone();
+        Box::pin(async move {
+            let proxy = Arc::new(Proxy::of_bytes(fixture.address).await.map_err(failed)?);
+            let url = format!("redis://{}?session_timeout={}s", proxy.address(), SESSION_TIMEOUT.as_secs());
+            let backend = Arc::new(RedisBackend::with(Config::from_url(&url.parse()?)?, Arc::new(SystemClock)));
+            let way = Way { proxy, testing: backend.testing() };
+            fixture.clients.lock().unwrap_or_else(PoisonError::into_inner).push(way.clone());
+            Ok(Arc::new(RedisClient { fixture, way, backend }) as Arc<dyn suite::Client>)
+        })
+    }
+
+    fn can_inflict(&self, _kind: FaultKind) -> bool {
+        true
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        Some(SESSION_TIMEOUT + SESSION_LATE_MAX)
+    }
+
+    /// The contenders and values, by the server's own account.
+    fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
+        let fixture = self.clone();
+        Box::pin(async move {
+            let survivor = async || {
+                let url = format!("redis://{}?session_timeout=2s", fixture.address);
+                let backend = RedisBackend::open(&url.parse()?)?;
+                let session = backend.session().await?;
+                Ok::<_, Error>((backend, session))
+            };
+            fixture.survivor.get_or_try_init(survivor).await?;
+            let mut keys = redis::cmd("KEYS");
+            keys.arg("*");
+            let stored: Vec<String> = fixture.operate(keys).await?;
+            let is_left = |key: &String| match key.strip_prefix(BASE) {
+                Some(rest) => {
+                    let is_value = rest.starts_with(":v:") && !rest.starts_with(":v:p:");
+                    rest.starts_with(":q:") || rest.starts_with(":c:") || is_value || rest == ":n"
+                }
+                None => true,
+            };
+            Ok(stored.into_iter().filter(is_left).collect())
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct RedisClient {
+    fixture: RedisFixture,
+    way: Way,
+    backend: Arc<RedisBackend>,
+}
+
+impl RedisClient {
+    /// Has the service end the session. A session that runs out at its timeout is known to its owner before the service
+    /// ends it; here the owner is told first, and then the others.
+    async fn expire(self) -> Result<()> {
+        let _turn = self.fixture.turn.lock().await;
+        let session = self.way.testing.session();
+        let losses = self.way.testing.losses();
+        let others = self.fixture.others_than(&self.way);
+        others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
+        let mut end = redis::cmd("ZADD");
+        end.arg(format!("{BASE}:ss")).arg("XX").arg("CH").arg(0).arg(&session);
+        if self.fixture.operate::<u64>(end).await? == 1 {
+            let mut tell = redis::cmd("DEL");
+            tell.arg(format!("{BASE}:a:{session}"));
+            let _: u64 = self.fixture.operate(tell).await?;
+            // A client that stands still is told later.
+            let is_told = || self.way.testing.losses() > losses;
+            let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
+        }
+        others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Pass));
+        Ok(())
+    }
+
+    /// Deletes a contender's record. Its owner and those behind it are told in no certain order; here the owner is told
+    /// first, unless its runtime stands still.
+    async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
+        let _turn = self.fixture.turn.lock().await;
+        let fields: Vec<_> = contender.as_str().split(':').collect();
+        let (ticket, session) = (fields[2], fields[3]);
+        let owner = self.fixture.ways().into_iter().find(|way| way.testing.session() == session);
+        let owner = owner.expect("one of the clients owns it");
+        let others = self.fixture.others_than(&owner);
+        others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
+        let removals = owner.testing.removals();
+        let mut delete = redis::cmd("DEL");
+        delete.arg(format!("{BASE}:c:{ticket}"));
+        let deleted: u64 = self.fixture.operate(delete).await?;
+        assert_eq!(deleted, 1, "{contender} is there");
+        let told = tokio::time::timeout(TOLD_TIME_MAX, until(|| owner.testing.removals() > removals)).await;
+        assert!(told.is_ok() || stands_still, "the owner of {contender} was not told within {TOLD_TIME_MAX:?}");
+        others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Pass));
+        Ok(())
+    }
+}
+
+/// Waits until something is seen.
+async fn until(mut is_seen: impl FnMut() -> bool) {
+    while !is_seen() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+impl suite::Client for RedisClient {
+    fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
+        match fault {
+            Fault::ExpireSession => return Box::pin(self.clone().expire()),
+            Fault::Cut => self.way.proxy.blackhole(),
+            // Whether anything was lost or not, what comes next goes over another connection.
+            Fault::Heal => {
+                self.way.proxy.heal();
+                self.way.proxy.reset();
+            }
+            Fault::Pause => return self.fixture.on_server(|server| server.signal("-STOP")),
+            Fault::Resume => return self.fixture.on_server(|server| server.signal("-CONT")),
+            Fault::LoseReply(operation) => self.way.testing.lose_reply(operation),
+            Fault::RemoveContender { contender, stands_still, .. } => {
+                return Box::pin(self.clone().remove(contender, stands_still));
+            }
+            Fault::Wipe => return self.fixture.on_server(Server::wipe),
+            Fault::Restart => return self.fixture.on_server(Server::restart),
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
