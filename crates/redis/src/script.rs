@@ -48,6 +48,12 @@ impl Script {
         &ALL[self as usize]
     }
 
+    /// Returns its whole text.
+    #[cfg(test)]
+    fn text(self) -> String {
+        format!("{COMMON}\n{}", BODIES[self as usize].1)
+    }
+
     /// Returns all of them, for a connection that is to know them.
     pub(crate) fn all() -> &'static [connection::Script] {
         &ALL

@@ -144,8 +144,9 @@ mod tests {
     fn what_is_stored_of_an_entry_is_shown() {
         let owner = Owner::new("web-3", 4_121, "backup.sh");
         let lifetime = Lifetime::Persistent { reason: "two\nlines".into() };
-        let entry = Entry::new(Ticket::from_bits(1), Mode::Mutex, Arc::new(owner.clone()));
-        let record = Record::of(&Entry { lifetime, ..entry }, Duration::from_millis(1_234)).to_text();
+        let mut entry = Entry::new(Ticket::from_bits(1), Mode::Mutex, Arc::new(owner.clone()));
+        entry.lifetime = lifetime;
+        let record = Record::of(&entry, Duration::from_millis(1_234)).to_text();
         let revocation = Revocation::new(Some("please\nnow".to_owned()), Some(Duration::from_secs(2)));
         let info = described(&format!("0000000001 l door member\n{}\n{record}", request_text(&revocation)));
         assert_eq!((info.owner, info.since_unix), (Some(owner), Some(Duration::from_millis(1_234))));

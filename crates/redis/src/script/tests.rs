@@ -1,8 +1,6 @@
 //! The scripts in a real server, against the model and against what no model shows: memory, time and pieces.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
+use lockkeeper_faults::redis::Server;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use redis::{Connection, RedisResult, Value};
@@ -16,49 +14,22 @@ const LOCK: &str = "door";
 const TIMEOUT_MS: u64 = 10_500;
 const GUARD_MS: u64 = 2_500;
 
-/// A server without persistence, reached by a socket in its own folder.
-struct Server {
-    process: Child,
-    folder: tempfile::TempDir,
+/// How many cases the model is played with: some thousands of calls.
+const CASES: u32 = 64;
+
+/// Starts a server without persistence; `None` where there is none to start: then the test is skipped.
+fn start() -> Option<Server> {
+    let name = std::thread::current().name().expect("the harness names the thread of a test").to_owned();
+    if !lockkeeper_faults::redis::availability().or_skip(&name) {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    Some(runtime.block_on(Server::standalone()).expect("a server"))
 }
 
-impl Server {
-    /// `None` where there is no `redis-server`: then the test is skipped.
-    fn start(settings: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let socket = folder.path().join("socket");
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
-        command.args(settings).current_dir(folder.path()).stdout(Stdio::null());
-        let process = match command.spawn() {
-            Ok(process) => process,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("skipped: there is no redis-server");
-                return None;
-            }
-            Err(error) => panic!("redis-server: {error}"),
-        };
-        Some(Self { process, folder })
-    }
-
-    fn connect(&self) -> Connection {
-        let url = format!("redis+unix://{}", self.folder.path().join("socket").display());
-        let begun = Instant::now();
-        loop {
-            match redis::Client::open(url.as_str()).expect("a URL").get_connection() {
-                Ok(connection) => return connection,
-                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "no connection: {error}"),
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn connect(server: &Server) -> Connection {
+    let client = redis::Client::open(format!("redis://{}", server.address())).expect("a URL");
+    client.get_connection().expect("a connection")
 }
 
 /// Runs scripts over one connection.
@@ -86,7 +57,7 @@ fn texts(value: &Value) -> Vec<String> {
 
 impl Runs {
     fn run(&mut self, script: Script, arguments: &[&str]) -> RedisResult<Value> {
-        redis::cmd("EVAL").arg(&script.get().source).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
+        redis::cmd("EVAL").arg(script.text()).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
     }
 
     fn answer(&mut self, script: Script, arguments: &[&str]) -> Vec<String> {
@@ -270,12 +241,12 @@ fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
 
 #[test]
 fn whatever_is_called_in_any_order_the_line_is_that_of_the_model() {
-    let Some(server) = Server::start(&[]) else { return };
-    let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };
+    let Some(server) = start() else { return };
+    let config = ProptestConfig { source_file: Some(file!()), cases: CASES, ..ProptestConfig::default() };
     let steps = proptest::collection::vec(step(), 0..60);
     let outcome = proptest::test_runner::TestRunner::new(config).run(&steps, |steps| {
         let (mut model, mut made) = (Model::default(), Made::new());
-        let mut runs = Runs(server.connect());
+        let mut runs = Runs(connect(&server));
         runs.command("FLUSHALL", &[]);
         runs.open(9);
         for step in &steps {
@@ -288,8 +259,8 @@ fn whatever_is_called_in_any_order_the_line_is_that_of_the_model() {
 
 #[test]
 fn what_a_line_leaves_behind_is_nothing() {
-    let Some(server) = Server::start(&[]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     let before = runs.keys();
     let (_, members, view) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
@@ -303,8 +274,8 @@ fn what_a_line_leaves_behind_is_nothing() {
 
 #[test]
 fn a_join_that_is_sent_again_takes_no_second_place() {
-    let Some(server) = Server::start(&[]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     let first = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
     assert_eq!(runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer"), first);
@@ -314,8 +285,8 @@ fn a_join_that_is_sent_again_takes_no_second_place() {
 #[test]
 fn no_jump_of_the_servers_clock_ends_a_session() {
     const HOUR_MS: u64 = 3_600_000;
-    let Some(server) = Server::start(&[]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     let before = runs.now_ms();
     runs.pass(HOUR_MS);
@@ -338,8 +309,8 @@ fn no_jump_of_the_servers_clock_ends_a_session() {
 #[test]
 fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
     const ENTRIES: usize = 1_000;
-    let Some(server) = Server::start(&[]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     runs.open(1);
     let many: Vec<_> = (1..=ENTRIES as u128).map(mutex).collect();
@@ -364,10 +335,11 @@ fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
 
 #[test]
 fn holders_renew_and_leave_where_the_servers_memory_is_full_and_joins_say_so() {
-    let Some(server) = Server::start(&["--maxmemory-policy", "noeviction"]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     let (_, members, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    runs.command("CONFIG", &["SET", "maxmemory-policy", "noeviction"]);
     runs.command("CONFIG", &["SET", "maxmemory", "1"]);
     let refused = runs.join(0, 1, &[mutex(2)]).expect_err("there is no room");
     assert_eq!(refused.code(), Some("OOM"), "{refused}");
@@ -380,8 +352,8 @@ fn holders_renew_and_leave_where_the_servers_memory_is_full_and_joins_say_so() {
 
 #[test]
 fn tokens_grow_over_the_loss_of_all_data() {
-    let Some(server) = Server::start(&[]) else { return };
-    let mut runs = Runs(server.connect());
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
     runs.open(0);
     let (_, before, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
     runs.command("FLUSHALL", &[]);

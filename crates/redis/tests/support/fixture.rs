@@ -1,7 +1,7 @@
 //! The fixture of the conformance suite: a real server for each case, and a proxy for each client.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
@@ -9,9 +9,10 @@ use lockkeeper_conformance::{Fault, FaultKind, Fixture};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, ErrorKind, Operation, Result, Session};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_faults::redis::Server;
 use lockkeeper_redis::{Config, RedisBackend, Testing};
-
-use crate::server::Server;
+use redis::FromRedisValue;
+use tokio::sync::OwnedMutexGuard;
 
 /// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -28,9 +29,9 @@ const BASE: &str = "{lockkeeper}";
 /// One case's server.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisFixture {
-    server: Arc<Mutex<Server>>,
+    server: Arc<tokio::sync::Mutex<Server>>,
     address: SocketAddr,
-    clients: Arc<Mutex<Vec<Way>>>,
+    clients: Arc<std::sync::Mutex<Vec<Way>>>,
     /// One harm at a time, where others are held back meanwhile.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
@@ -44,14 +45,14 @@ struct Way {
     testing: Testing,
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
 }
 
 impl RedisFixture {
     pub(crate) fn new(server: Server) -> Self {
         let address = server.address();
-        let (server, clients) = (Arc::new(Mutex::new(server)), Arc::default());
+        let (server, clients) = (Arc::new(tokio::sync::Mutex::new(server)), Arc::default());
         Self { server, address, clients, turn: Arc::default(), survivor: Arc::default() }
     }
 
@@ -63,20 +64,25 @@ impl RedisFixture {
         self.ways().into_iter().filter(|other| !Arc::ptr_eq(&other.proxy, &way.proxy)).collect()
     }
 
-    /// Does something to the server, on a thread that may block.
-    fn on_server<T: Send + 'static>(
+    /// Does something to the server, whose harness stays on one thread.
+    fn on_server<T: Send + 'static, Done: Future<Output = lockkeeper_faults::Result<T>>>(
         &self,
-        act: impl FnOnce(&mut Server) -> T + Send + 'static,
+        act: impl FnOnce(OwnedMutexGuard<Server>) -> Done + Send + 'static,
     ) -> BoxFuture<Result<T>> {
-        let server = self.server.clone();
+        let (server, runtime) = (self.server.clone(), tokio::runtime::Handle::current());
         let acting =
-            tokio::task::spawn_blocking(move || act(&mut server.lock().unwrap_or_else(PoisonError::into_inner)));
-        Box::pin(async move { acting.await.map_err(failed) })
+            tokio::task::spawn_blocking(move || runtime.block_on(async { act(server.lock_owned().await).await }));
+        Box::pin(async move { acting.await.expect("no panic").map_err(failed) })
     }
 
     /// Does what an operator does, past all clients.
-    async fn operate<T: redis::FromRedisValue + Send + 'static>(&self, command: redis::Cmd) -> Result<T> {
-        self.on_server(move |server| command.query(&mut server.connect())).await?.map_err(failed)
+    async fn operate<T: FromRedisValue + Send + 'static>(&self, words: &[&str]) -> Result<T> {
+        let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        self.on_server(async move |server| {
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            server.ask(&words).await
+        })
+        .await
     }
 }
 
@@ -112,9 +118,7 @@ impl Fixture for RedisFixture {
                 Ok::<_, Error>((backend, session))
             };
             fixture.survivor.get_or_try_init(survivor).await?;
-            let mut keys = redis::cmd("KEYS");
-            keys.arg("*");
-            let stored: Vec<String> = fixture.operate(keys).await?;
+            let stored: Vec<String> = fixture.operate(&["KEYS", "*"]).await?;
             let is_left = |key: &String| match key.strip_prefix(BASE) {
                 Some(rest) => {
                     let is_value = rest.starts_with(":v:") && !rest.starts_with(":v:p:");
@@ -143,12 +147,9 @@ impl RedisClient {
         let losses = self.way.testing.losses();
         let others = self.fixture.others_than(&self.way);
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
-        let mut end = redis::cmd("ZADD");
-        end.arg(format!("{BASE}:ss")).arg("XX").arg("CH").arg(0).arg(&session);
-        if self.fixture.operate::<u64>(end).await? == 1 {
-            let mut tell = redis::cmd("DEL");
-            tell.arg(format!("{BASE}:a:{session}"));
-            let _: u64 = self.fixture.operate(tell).await?;
+        let ended: u64 = self.fixture.operate(&["ZADD", &format!("{BASE}:ss"), "XX", "CH", "0", &session]).await?;
+        if ended == 1 {
+            let _: u64 = self.fixture.operate(&["DEL", &format!("{BASE}:a:{session}")]).await?;
             // A client that stands still is told later.
             let is_told = || self.way.testing.losses() > losses;
             let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
@@ -168,9 +169,7 @@ impl RedisClient {
         let others = self.fixture.others_than(&owner);
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
         let removals = owner.testing.removals();
-        let mut delete = redis::cmd("DEL");
-        delete.arg(format!("{BASE}:c:{ticket}"));
-        let deleted: u64 = self.fixture.operate(delete).await?;
+        let deleted: u64 = self.fixture.operate(&["DEL", &format!("{BASE}:c:{ticket}")]).await?;
         assert_eq!(deleted, 1, "{contender} is there");
         let told = tokio::time::timeout(TOLD_TIME_MAX, until(|| owner.testing.removals() > removals)).await;
         assert!(told.is_ok() || stands_still, "the owner of {contender} was not told within {TOLD_TIME_MAX:?}");
@@ -200,14 +199,20 @@ impl suite::Client for RedisClient {
                 self.way.proxy.heal();
                 self.way.proxy.reset();
             }
-            Fault::Pause => return self.fixture.on_server(|server| server.signal("-STOP")),
-            Fault::Resume => return self.fixture.on_server(|server| server.signal("-CONT")),
+            Fault::Pause => return self.fixture.on_server(async |mut server| server.pause()),
+            Fault::Resume => return self.fixture.on_server(async |mut server| server.resume()),
             Fault::LoseReply(operation) => self.way.testing.lose_reply(operation),
             Fault::RemoveContender { contender, stands_still, .. } => {
                 return Box::pin(self.clone().remove(contender, stands_still));
             }
-            Fault::Wipe => return self.fixture.on_server(Server::wipe),
-            Fault::Restart => return self.fixture.on_server(Server::restart),
+            Fault::Wipe => return self.fixture.on_server(async |mut server| server.wipe().await),
+            // Without persistence its data is what it was told to save.
+            Fault::Restart => {
+                return self.fixture.on_server(async |mut server| {
+                    server.ask::<String>(&["SAVE"]).await?;
+                    server.restart().await
+                });
+            }
         }
         Box::pin(std::future::ready(Ok(())))
     }
