@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use redis::aio::MultiplexedConnection;
@@ -113,24 +114,33 @@ impl Finder {
     }
 }
 
-/// Returns the master that the first sentinel names which answers; `None` if the URL names no sentinels.
-pub(crate) async fn master_by_sentinels(
-    config: &Config,
-    clock: &dyn Clock,
-    deadline: BootInstant,
-) -> Result<Option<Server>, Failure> {
+/// Asks the sentinels from time to time, and returns once more of them name another master than this one: it may go on
+/// taking writes for seconds, which are then lost. It never returns if the URL names no sentinels.
+pub(crate) async fn until_replaced(config: &Config, clock: &dyn Clock, server: &Server, every: Duration) -> Failure {
     let Address::Sentinels { sentinels, master } = &config.address else {
-        return Ok(None);
+        return std::future::pending().await;
     };
-    let mut trouble = Failure::unexpected();
-    for (position, sentinel) in sentinels.iter().enumerate() {
-        let attempt_ends = share(clock.now(), deadline, sentinels.len() - position);
-        match ask(sentinel, master, &config.access, clock, attempt_ends).await {
-            Ok(server) => return Ok(Some(server)),
-            Err(failure) => trouble = failure.at(sentinel),
+    loop {
+        let next = clock.now().saturating_add(every);
+        clock.sleep_until(next).await;
+        let (mut same, mut other) = (0, None);
+        let deadline = next.saturating_add(every);
+        for (position, sentinel) in sentinels.iter().enumerate() {
+            let attempt_ends = share(clock.now(), deadline, sentinels.len() - position);
+            match ask(sentinel, master, &config.access, clock, attempt_ends).await {
+                Ok(named) if named == *server => same += 1,
+                Ok(named) => other = Some((named, other.map_or(1, |(_, count)| count + 1))),
+                // One that does not answer has no say.
+                Err(_) => {}
+            }
+        }
+        if let Some((named, count)) = other
+            && count > same
+        {
+            let message = format!("{count} of {} sentinels name another master, {named}", sentinels.len());
+            return Failure::new(FailureKind::NotMaster, Effect::None, message).at(server);
         }
     }
-    Err(trouble)
 }
 
 /// Asks one sentinel for the master. It is told who we are only if it asks.

@@ -20,7 +20,7 @@ mod wire;
 pub(crate) use answer::answer;
 pub(crate) use asking::Asking;
 pub(crate) use failure::{Effect, Failure, FailureKind};
-pub(crate) use find::{Finder, master_by_sentinels};
+pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::{Greeting, Version};
 pub(crate) use tracking::{Told, Wake};

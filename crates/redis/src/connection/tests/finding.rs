@@ -1,6 +1,7 @@
 //! Which server is tried next.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::{ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
@@ -10,8 +11,11 @@ use tokio::net::TcpListener;
 use crate::connection::tests::server::Server as RealServer;
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{can_run, clock, config, deadline, open_url, soon};
-use crate::connection::{Effect, Failure, FailureKind, Finder, answer, master_by_sentinels};
+use crate::connection::{Effect, Failure, FailureKind, Finder, answer, until_replaced};
 use crate::url::Server;
+
+/// How often sentinels are asked.
+const ROUND: Duration = Duration::from_millis(200);
 
 fn finder(url: &str, first: usize) -> Finder {
     Finder::new(Arc::new(config(url)), clock(), first)
@@ -78,13 +82,9 @@ async fn the_first_sentinel_that_answers_names_the_master() {
     let (silent, ignorant, sentinel) = (stranger(&[]).await, stranger(&[b"*-1\r\n"]).await, stranger(&[MASTER]).await);
     let url = format!("redis+sentinel://{},{ignorant},{silent},{sentinel}/orders", gone.address());
     let mut finder = finder(&url, 0);
-    let until = clock().now().saturating_add(std::time::Duration::from_secs(2));
+    let until = clock().now().saturating_add(Duration::from_secs(2));
     let (server, _) = soon("the master", finder.next(until)).await.expect("the last one answers");
     assert_eq!(server, Server { name: "127.0.0.1".to_owned(), port: 7000 });
-    let named = soon("the master", master_by_sentinels(&config(&url), &*clock(), until)).await;
-    assert_eq!(named.expect("the last one answers"), Some(server));
-    let plain = master_by_sentinels(&config("redis://h1"), &*clock(), until).await;
-    assert_eq!(plain.expect("no sentinel is named"), None);
 }
 
 #[tokio::test]
@@ -96,9 +96,8 @@ async fn a_sentinel_names_the_master_it_watches_and_is_no_server_itself() {
     let sentinel = RealServer::sentinel_of(master.address()).await.expect("a sentinel");
     let mut finder = finder(&format!("redis+sentinel://{}/orders", sentinel.address()), 0);
     assert_eq!(next(&mut finder).await, Some(master.address().to_string()));
-    let other = format!("redis+sentinel://{}/other", sentinel.address());
-    let asked = soon("the answer", master_by_sentinels(&config(&other), &*clock(), deadline())).await;
-    assert_eq!(asked.expect_err("it is unknown").kind, FailureKind::Settings);
+    let failure = soon("the failure", next_of(&format!("redis+sentinel://{}/other", sentinel.address()))).await;
+    assert_eq!(failure.kind, FailureKind::Settings, "{failure}");
     let failure = soon("the failure", open_url(&format!("redis://{}", sentinel.address()))).await;
     let failure = failure.map(drop).expect_err("it has no keys");
     assert!(failure.kind == FailureKind::Settings && failure.to_string().contains("redis+sentinel:"), "{failure}");
@@ -111,6 +110,32 @@ async fn next_of(url: &str) -> Failure {
     let mut finder = finder(url, 0);
     assert_eq!(next(&mut finder).await, None);
     finder.trouble()
+}
+
+/// What a sentinel says that knows another master.
+const OTHER: &[u8] = b"*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n";
+
+#[tokio::test]
+async fn a_master_is_replaced_once_more_sentinels_name_another_one_than_name_it() {
+    let (same, other, silent) = (stranger(&[MASTER]).await, stranger(&[OTHER]).await, stranger(&[]).await);
+    let server = Server { name: "127.0.0.1".to_owned(), port: 7000 };
+    for (sentinels, is_replaced) in [
+        (vec![other], true),
+        (vec![same, other, other, silent], true),
+        (vec![same, other], false),
+        (vec![same], false),
+        (vec![silent], false),
+    ] {
+        let named: Vec<_> = sentinels.iter().map(ToString::to_string).collect();
+        let config = config(&format!("redis+sentinel://{}/orders", named.join(",")));
+        let clock = clock();
+        let replaced = until_replaced(&config, &*clock, &server, ROUND);
+        let replaced = tokio::time::timeout(ROUND * 4, replaced).await;
+        assert_eq!(replaced.is_ok(), is_replaced, "{sentinels:?}");
+        if let Ok(failure) = replaced {
+            assert!(failure.needs_another() && failure.to_string().contains("127.0.0.1:7001"), "{failure}");
+        }
+    }
 }
 
 #[tokio::test]
