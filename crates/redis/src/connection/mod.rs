@@ -24,4 +24,4 @@ pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::{Greeting, Version};
 pub(crate) use tracking::{Told, Wake};
-pub(crate) use wire::{Connection, Tracked, late, share};
+pub(crate) use wire::{Connection, late};

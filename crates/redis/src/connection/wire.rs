@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::connection::answer::{answer, lacks_script};
+use crate::connection::answer::lacks_script;
 use crate::connection::asking::Asking;
 use crate::connection::failure::{Effect, Failure, FailureKind};
 use crate::connection::flight::{Flight, Part};
@@ -43,13 +43,6 @@ pub(crate) struct Connection {
     pub(super) runtime: Handle,
     /// How many flights wait for their answers.
     pub(super) flights: Arc<AtomicUsize>,
-}
-
-/// What a key had, and what tells when that changes.
-#[derive(Debug)]
-pub(crate) struct Tracked {
-    pub(crate) value: Option<Vec<u8>>,
-    pub(crate) told: Told,
 }
 
 /// Where flights stand in line for the driver.
@@ -114,23 +107,6 @@ impl Connection {
     /// ([`tracked_get`](Flight::tracked_get)). A change after that read is told; one before it may be told too.
     pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
         self.waits.register(key)
-    }
-
-    /// Reads a key that has text or bytes, and returns what tells when that changes.
-    pub(crate) fn track(&self, key: &[u8]) -> BoxFuture<Result<Tracked, Failure>> {
-        let told = match self.wait_for(key) {
-            Ok(told) => told,
-            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
-        };
-        let asking = self.flight(Flight::new().tracked_get(&told));
-        Box::pin(async move {
-            let value = asking.await?.pop().ok_or_else(Failure::unexpected)?;
-            match answer(value, "GET")? {
-                Value::Nil => Ok(Tracked { value: None, told }),
-                Value::BulkString(bytes) => Ok(Tracked { value: Some(bytes), told }),
-                _ => Err(Failure::unexpected()),
-            }
-        })
     }
 
     /// Returns the server.

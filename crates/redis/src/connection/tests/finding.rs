@@ -8,7 +8,7 @@ use lockkeeper_faults::ports::ReservedPort;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::connection::tests::server::Server as RealServer;
+use crate::connection::tests::server::Special;
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{can_run, clock, config, deadline, open_url, soon};
 use crate::connection::{Effect, Failure, FailureKind, Finder, answer, until_replaced};
@@ -92,8 +92,8 @@ async fn a_sentinel_names_the_master_it_watches_and_is_no_server_itself() {
     if !can_run() {
         return;
     }
-    let master = RealServer::standalone().await.expect("a server");
-    let sentinel = RealServer::sentinel_of(master.address()).await.expect("a sentinel");
+    let master = lockkeeper_faults::redis::Server::standalone().await.expect("a server");
+    let sentinel = Special::sentinel_of(master.address()).await.expect("a sentinel");
     let mut finder = finder(&format!("redis+sentinel://{}/orders", sentinel.address()), 0);
     assert_eq!(next(&mut finder).await, Some(master.address().to_string()));
     let failure = soon("the failure", next_of(&format!("redis+sentinel://{}/other", sentinel.address()))).await;

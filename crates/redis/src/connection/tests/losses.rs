@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::connection::tests::server::Server;
+use lockkeeper_faults::redis::Server;
 use redis::cmd;
 
 use crate::connection::tests::support::{NOTHING, SOON, ask, can_run, deadline, open, soon, words};
@@ -103,7 +103,7 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
     let mut server = Server::standalone().await.expect("a server");
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
-    let soon_late = crate::connection::share(deadline().saturating_sub(SOON), deadline(), 100);
+    let soon_late = crate::connection::wire::share(deadline().saturating_sub(SOON), deadline(), 100);
     let flight = connection.flight_until(Flight::new().command(words("INCR key")), soon_late);
     let failure = soon("the deadline", flight).await.expect_err("it is late");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Deadline, Effect::Unknown));

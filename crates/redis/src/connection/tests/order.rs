@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use lockkeeper_faults::redis::Server;
 use redis::{Value, cmd};
 
-use crate::connection::tests::server::Server;
 use crate::connection::tests::support::{ask, can_run, open, soon, words};
 use crate::connection::{Flight, Script, answer};
 

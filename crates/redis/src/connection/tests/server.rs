@@ -1,36 +1,24 @@
-//! A redis-server of a test: on a free port, without persistence, gone with the test.
+//! A redis-server that speaks TLS, and one that is a sentinel: on a free port, without persistence, gone with the test.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
 
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::process::{self, Process};
-use lockkeeper_faults::{Availability, Result, wait};
+use lockkeeper_faults::{Result, wait};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::connection::tests::support::SOON;
 
-pub(super) fn availability() -> Availability {
-    let asked = process::command("redis-server").arg("--version").stdout(Stdio::null()).status();
-    match asked.is_ok_and(|status| status.success()) {
-        true => Availability::Present,
-        false => Availability::Missing("redis-server does not run (Debian: redis-server)".to_owned()),
-    }
-}
-
-/// A server that stands alone.
-pub(super) struct Server {
-    process: Process,
+/// A server that speaks TLS, or a sentinel.
+pub(super) struct Special {
+    _process: Process,
     port: ReservedPort,
     _folder: TempDir,
 }
 
-impl Server {
-    pub(super) async fn standalone() -> Result<Self> {
-        Self::start(|port| vec!["--port".to_owned(), port]).await
-    }
-
+impl Special {
     /// One that speaks TLS alone, and asks clients for a certificate.
     #[cfg(feature = "tls")]
     pub(super) async fn over_tls(authority: &lockkeeper_faults::etcd::Authority) -> Result<Self> {
@@ -63,7 +51,7 @@ impl Server {
         let mut command = process::command("redis-server");
         command.args(settings(port.number().to_string())).args(["--bind", "127.0.0.1", "--save", ""]);
         command.current_dir(folder.path()).stdout(Stdio::null());
-        let server = Self { process: Process::start(command)?, port, _folder: folder };
+        let server = Self { _process: Process::start(command)?, port, _folder: folder };
         let serving = async || TcpStream::connect(server.address()).await.ok();
         wait::until("the start of redis-server", SOON, serving).await?;
         Ok(server)
@@ -71,17 +59,5 @@ impl Server {
 
     pub(super) fn address(&self) -> SocketAddr {
         self.port.address()
-    }
-
-    pub(super) fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    pub(super) fn pause(&mut self) -> Result<()> {
-        self.process.pause()
-    }
-
-    pub(super) fn resume(&mut self) -> Result<()> {
-        self.process.resume()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::connection::tests::server::Server;
 use lockkeeper_core::{Advice, ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
+use lockkeeper_faults::redis::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::connection::tests::server;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use redis::{Cmd, Value, cmd};
 
@@ -17,7 +16,8 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run() -> bool {
-    server::availability().or_skip(thread::current().name().expect("the harness names the thread of a test"))
+    lockkeeper_faults::redis::availability()
+        .or_skip(thread::current().name().expect("the harness names the thread of a test"))
 }
 
 /// What a script takes that takes nothing but its keys.

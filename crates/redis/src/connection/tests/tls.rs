@@ -1,8 +1,9 @@
 //! TLS: a server that asks for a certificate, and clients that have one, or another authority's, or none.
 
-use crate::connection::tests::server::Server;
+use crate::connection::tests::server::Special;
 use lockkeeper_core::{Advice, ErrorKind, Operation};
 use lockkeeper_faults::etcd::Authority;
+use lockkeeper_faults::redis::Server;
 
 use crate::connection::tests::support::{ask, can_run, open_url, soon};
 
@@ -16,7 +17,7 @@ async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_
     }
     let authority = || Authority::new(NAME).expect("an authority");
     let (ours, other) = (authority(), authority());
-    let secured = Server::over_tls(&ours).await.expect("a server");
+    let secured = Special::over_tls(&ours).await.expect("a server");
     let plain = Server::standalone().await.expect("a server");
     let url = |address, authority: &Authority, name: &str| {
         format!("redis+tls://{address}?connect_timeout=2s&server_name={name}&ca={}", authority.file("ca").display())

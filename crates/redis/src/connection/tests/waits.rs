@@ -1,16 +1,25 @@
 //! A wait is told of each change after its read, by whichever connection, and of the end of its connection.
 
-use crate::connection::tests::server::Server;
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::redis::Server;
+use redis::Value;
 
 use crate::connection::tests::support::{NOTHING, ask, can_run, open, soon, words};
-use crate::connection::{Connection, Flight, Script, Told, Tracked, Wake};
+use crate::connection::{Connection, Failure, Flight, Script, Told, Wake};
 
 /// How often a key is read and deleted at the same time.
 const RACES: u32 = 20_000;
 
-async fn track(connection: &Connection, key: &str) -> (Option<Vec<u8>>, Told) {
-    let Tracked { value, told } = soon("the read", connection.track(key.as_bytes())).await.expect("the read");
-    (value, told)
+/// Queues a read of a key, with a wait for its change.
+fn reading(connection: &Connection, key: &str) -> (BoxFuture<Result<Vec<Value>, Failure>>, Told) {
+    let told = connection.wait_for(key.as_bytes()).expect("a wait");
+    (connection.flight(Flight::new().tracked_get(&told)), told)
+}
+
+async fn track(connection: &Connection, key: &str) -> (Value, Told) {
+    let (read, told) = reading(connection, key);
+    let mut answers = soon("the read", read).await.expect("the read");
+    (answers.pop().expect("an answer"), told)
 }
 
 #[tokio::test]
@@ -22,11 +31,11 @@ async fn a_key_that_another_deletes_wakes_the_wait_and_one_that_is_not_there_wak
     let (connection, other) = (open(server.address()).await, open(server.address()).await);
     ask(&other, "SET key value").await;
     let (value, told) = track(&connection, "key").await;
-    assert_eq!(value.as_deref(), Some(b"value".as_slice()));
+    assert_eq!(value, Value::BulkString(b"value".to_vec()));
     ask(&other, "DEL key").await;
     assert_eq!(soon("the deletion", told).await, Wake::Changed);
     let (value, told) = track(&connection, "key").await;
-    assert_eq!(value, None);
+    assert_eq!(value, Value::Nil);
     ask(&other, "SET key value").await;
     assert_eq!(soon("the key", told).await, Wake::Changed);
 }
@@ -104,17 +113,16 @@ async fn no_deletion_that_races_a_read_is_lost() {
     for race in 0..RACES {
         ask(&other, "SET key value").await;
         let delete = || other.flight(Flight::new().command(words("DEL key")));
-        let (deletion, read) = match race % 2 {
-            0 => (delete(), connection.track(b"key")),
+        let (deletion, (read, told)) = match race % 2 {
+            0 => (delete(), reading(&connection, "key")),
             _ => {
-                let read = connection.track(b"key");
+                let read = reading(&connection, "key");
                 (delete(), read)
             }
         };
-        let Tracked { value, told } = soon("the read", read).await.expect("the read");
-        match value {
-            None => gone += 1,
-            Some(_) => {
+        match soon("the read", read).await.expect("the read")[..] {
+            [Value::Nil] => gone += 1,
+            _ => {
                 assert_eq!(soon(&format!("the deletion of race {race}"), told).await, Wake::Changed);
                 told_of += 1;
             }
