@@ -55,6 +55,8 @@ pub(crate) enum FailureKind {
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     pub(crate) effect: Effect,
+    /// Which server it was, if that is known.
+    server: Option<Server>,
     message: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// Where the keys lie, if the server has said that it is elsewhere.
@@ -63,7 +65,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, effect: Effect, message: impl Into<String>) -> Self {
-        Self { kind, effect, message: message.into(), source: None, moved_to: None }
+        Self { kind, effect, server: None, message: message.into(), source: None, moved_to: None }
     }
 
     pub(crate) fn broken(effect: Effect) -> Self {
@@ -127,9 +129,9 @@ impl Failure {
         self
     }
 
-    /// Adds which server it was.
+    /// Adds which server it was, unless that is known.
     pub(crate) fn at(mut self, server: &Server) -> Self {
-        self.message = format!("{server}: {}", self.message);
+        self.server.get_or_insert_with(|| server.clone());
         self
     }
 
@@ -164,10 +166,11 @@ impl Failure {
         let may_have_happened = is_write && self.effect == Effect::Unknown;
         let can_succeed =
             self.is_passing() || matches!(self.kind, FailureKind::SessionGone | FailureKind::Full | FailureKind::Limit);
+        let message = self.to_string();
         let error = match (may_have_happened, can_succeed) {
-            (true, _) => Error::unknown(kind, operation, self.message),
-            (false, true) => Error::transient(kind, operation, self.message),
-            (false, false) => Error::permanent(kind, operation, self.message),
+            (true, _) => Error::unknown(kind, operation, message),
+            (false, true) => Error::transient(kind, operation, message),
+            (false, false) => Error::permanent(kind, operation, message),
         };
         match self.source {
             Some(source) => error.caused_by(Cause(source)),
@@ -176,8 +179,12 @@ impl Failure {
     }
 }
 
+/// `h1:6379: the server is loading its data`
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(server) = &self.server {
+            write!(formatter, "{server}: ")?;
+        }
         formatter.write_str(&self.message)
     }
 }

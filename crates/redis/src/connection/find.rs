@@ -80,7 +80,7 @@ impl Finder {
                     self.last = Some(server.clone());
                     return Some((server, attempt_ends));
                 }
-                Err(failure) => self.note(failure),
+                Err(failure) => self.judge(failure),
             }
         }
     }
@@ -94,6 +94,15 @@ impl Finder {
             let name = if moved_to.name.is_empty() { &last.name } else { &moved_to.name };
             self.moved_to = Some(Server { name: name.clone(), port: moved_to.port });
         }
+        let failure = match &self.last {
+            Some(last) => failure.at(last),
+            None => failure,
+        };
+        self.judge(failure);
+    }
+
+    /// Takes a failure for what is told of the round, unless one is known that tells more.
+    fn judge(&mut self, failure: Failure) {
         // What does not pass by itself is what a user has to know.
         let is_worse = self.trouble.as_ref().is_none_or(|trouble| trouble.is_passing());
         if is_worse {

@@ -9,7 +9,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason};
 
 use crate::answers::number;
-use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight};
+use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight, until_replaced};
 use crate::script::Script;
 use crate::session::core::{Core, Ending};
 use crate::session::link::Link;
@@ -63,6 +63,9 @@ impl Driver {
             _ = core.bond().lost() => return ControlFlow::Break(()),
             () = link.connection.over() => Failure::broken(Effect::None),
             failure = renewal::until_gone(core, &link.connection) => failure,
+            failure = until_replaced(&core.config, &*core.clock, link.connection.server(), core.timing.interval()) => {
+                failure
+            }
             failure = renewal::run(core, link) => failure,
         };
         if failure.kind == FailureKind::SessionGone {

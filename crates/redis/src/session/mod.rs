@@ -16,4 +16,4 @@ pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::outbox::{Call, Make};
-pub(crate) use self::restore::teach;
+pub(crate) use self::restore::{taught, teach};

@@ -17,7 +17,7 @@ pub(crate) fn teach() -> Flight {
 }
 
 /// Reads the answers to such a flight; returns that to the script behind.
-pub(super) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failure> {
+pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failure> {
     let last = answers.pop().ok_or_else(Failure::unexpected)?;
     for loaded in answers {
         answer(loaded, "SCRIPT LOAD")?;

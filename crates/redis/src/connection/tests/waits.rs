@@ -8,7 +8,7 @@ use crate::connection::tests::support::{NOTHING, ask, can_run, open, soon, words
 use crate::connection::{Connection, Failure, Flight, Script, Told, Wake};
 
 /// How often a key is read and deleted at the same time.
-const RACES: u32 = 20_000;
+const RACES: u32 = 5_000;
 
 /// Queues a read of a key, with a wait for its change.
 fn reading(connection: &Connection, key: &str) -> (BoxFuture<Result<Vec<Value>, Failure>>, Told) {
