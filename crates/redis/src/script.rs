@@ -1,5 +1,5 @@
-//! The scripts that run in the server, each with the common beginning joined to it. What each takes and answers, its own
-//! file says.
+//! The scripts that run in the server, each with the common beginning joined to it. What each takes and answers, its
+//! own file says.
 
 use std::sync::LazyLock;
 

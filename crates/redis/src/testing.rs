@@ -1,7 +1,7 @@
 //! Means for tests to do harm to one client of the service. Only with the feature `testing`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::Operation;
@@ -18,12 +18,22 @@ struct Shared {
     session: Mutex<String>,
     removals: AtomicU64,
     losses: AtomicU64,
+    ignores_epochs: AtomicBool,
 }
 
 impl Testing {
     /// Loses the next answer to a request of this kind after it took effect, and the connection with it.
     pub fn lose_reply(&self, operation: Operation) {
         locked(&self.shared.to_lose).push(operation);
+    }
+
+    /// Plants a bug: from now on a join over an old connection takes effect, however late it comes.
+    pub fn ignore_epochs(&self) {
+        self.shared.ignores_epochs.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn ignores_epochs(&self) -> bool {
+        self.shared.ignores_epochs.load(Ordering::SeqCst)
     }
 
     /// Returns the number of the session that was opened last, as keys have it; empty if there was none.

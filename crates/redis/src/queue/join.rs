@@ -153,7 +153,7 @@ impl Sending {
 
     fn fly(&self, link: &Arc<Link>) -> Result<BoxFuture<Result<Joined, Failure>>, Failure> {
         let core = self.core.clone();
-        let (session, epoch) = (core.id.to_string(), link.number.to_string());
+        let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&self.arguments).collect();
         let mut flight = Flight::new().script(Script::Join.get(), &[core.layout.base()], arguments);
         let mut watches = Vec::with_capacity(self.tickets.len());

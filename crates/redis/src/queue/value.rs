@@ -82,7 +82,7 @@ fn making(
         Expected::Version(version) => version.0.to_string(),
     };
     Arc::new(move |link: &Arc<Link>| {
-        let (session, epoch) = (core.id.to_string(), link.number.to_string());
+        let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let texts = [&*session, &*epoch, part, &*name, &*expected, if value.is_some() { "set" } else { "remove" }];
         let mut arguments: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
         arguments.extend(value.as_deref());

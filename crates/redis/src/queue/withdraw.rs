@@ -1,7 +1,7 @@
 //! Leaving: a removal that goes on until it is certain.
 //!
-//! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the next
-//! connection, whose epoch lets no older join take effect any more.
+//! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
+//! next connection, whose epoch lets no older join take effect any more.
 
 use std::sync::Arc;
 use std::time::Duration;

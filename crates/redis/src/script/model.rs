@@ -1,5 +1,5 @@
-//! A model of what the scripts keep, against which they are tested: sessions, one lock's line, and which contenders were
-//! broken. It has no clock; the test tells it the service's.
+//! A model of what the scripts keep, against which they are tested: sessions, one lock's line, and which contenders
+//! were broken. It has no clock; the test tells it the service's.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Until when a session may be believed: a rule of events and times, without a clock or a connection.
 //!
-//! The service's clock goes on with the server's, but by no more than a bound between two calls of any client: the least
-//! guard of all sessions. So a jump of the server's clock moves the end of a session by no more than its own guard, and
+//! The service's clock goes on with the server's, but by no more than a bound between two calls of any client: the
+//! least guard of all sessions. So a jump of the server's clock moves the end of a session by no more than its own guard, and
 //! belief ends earlier by that. Each answered call that renews the session counts from the moment before it was sent.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const INTERVAL_DIVISOR: u32 = 6;
 /// … but at least this often, since an old renewal is of little use to a caller that asks how long it still holds.
 const INTERVAL_MAX: Duration = Duration::from_secs(3);
 
-/// By how much the service's clock may go on at once, beyond the time between two renewals: a renewal may come so late …
+/// By how much the service's clock may go on at once, beyond the time between two renewals: one may come so late …
 const GUARD_MAX: Duration = Duration::from_secs(1);
 
 /// … or this part of the timeout, if that is less.

@@ -248,6 +248,16 @@ impl Core {
         })
     }
 
+    /// The epoch of a connection with this number: joins of a lower one have no effect any more.
+    #[cfg_attr(not(feature = "testing"), expect(clippy::unused_self, reason = "tests can plant a bug here"))]
+    pub(crate) fn epoch(&self, number: u64) -> String {
+        #[cfg(feature = "testing")]
+        if self.testing.ignores_epochs() {
+            return "1".to_owned();
+        }
+        number.to_string()
+    }
+
     /// When a request that is made now must be answered.
     pub(crate) fn deadline(&self) -> BootInstant {
         self.clock.now().saturating_add(self.config.operation_timeout)

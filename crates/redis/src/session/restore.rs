@@ -34,7 +34,7 @@ pub(super) async fn restore(
 ) -> Result<Arc<Link>, Failure> {
     let sent_at = core.clock.now();
     let timeout = core.timing.timeout.as_millis().to_string();
-    let arguments = [core.id.to_string(), timeout, number.to_string()];
+    let arguments = [core.id.to_string(), timeout, core.epoch(number)];
     let flight = teach().script(Script::Attach.get(), &[core.layout.base()], &arguments[..]);
     let answers = connection.flight_until(flight, deadline).await?;
     let mut answer = list(taught(answers, "attach")?)?.into_iter();
