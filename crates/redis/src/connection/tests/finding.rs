@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use lockkeeper_core::{ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
+use lockkeeper_faults::wait;
+use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::connection::tests::server::Special;
 use crate::connection::tests::strangers::stranger;
-use crate::connection::tests::support::{can_run, clock, config, deadline, open_url, soon};
-use crate::connection::{Effect, Failure, FailureKind, Finder, answer, until_replaced};
+use crate::connection::tests::support::{SOON, ask, can_run, clock, config, deadline, open, open_url, soon, words};
+use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight, answer, until_replaced};
 use crate::url::Server;
 
 /// How often sentinels are asked.
@@ -181,4 +183,41 @@ async fn a_sentinel_that_asks_for_a_password_is_given_that_of_the_servers() {
     });
     let mut finder = finder(&format!("redis+sentinel://:s3cret@{address}/orders"), 0);
     assert_eq!(next(&mut finder).await.as_deref(), Some("127.0.0.1:7000"));
+}
+
+/// Asks for a key of the default base.
+async fn probe(connection: &Connection) -> Result<Value, Failure> {
+    let flight = Flight::new().command(words("HGET {lockkeeper} tok"));
+    let mut answers = soon("the answer", connection.flight(flight)).await?;
+    answer(answers.pop().expect("one answer"), "HGET")
+}
+
+#[tokio::test]
+async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
+    if !can_run() {
+        return;
+    }
+    let started = async || Special::of_cluster().await.expect("a server");
+    let (other, keeper) = (started().await, started().await);
+    let [of_other, of_keeper] = [open(other.address()).await, open(keeper.address()).await];
+    let slot: u16 = redis::from_redis_value(ask(&of_keeper, "CLUSTER KEYSLOT {lockkeeper}").await).expect("a number");
+    ask(&of_keeper, &format!("CLUSTER ADDSLOTS {slot}")).await;
+    ask(&of_other, &format!("CLUSTER ADDSLOTSRANGE 0 {} {} 16383", slot - 1, slot + 1)).await;
+    let down = probe(&of_other).await.expect_err("it does not know where the keys lie");
+    assert!(down.kind == FailureKind::Unavailable && down.to_string().contains("cluster is down"), "{down}");
+    ask(&of_other, &format!("CLUSTER MEET 127.0.0.1 {} {}", keeper.address().port(), keeper.bus_port())).await;
+    let url = format!("redis://{}", other.address());
+    let found = async || {
+        let mut finder = finder(&url, 0);
+        while let Some((server, until)) = finder.next(deadline()).await {
+            let opened = Connection::open(&server, &config(&url).access, &clock(), until).await;
+            match probe(&opened.expect("a connection")).await {
+                Ok(_) => return Some(server.port),
+                Err(failure) => finder.note(failure),
+            }
+        }
+        None
+    };
+    let port = wait::until("the way to the keys", SOON, found).await.expect("they know one another");
+    assert_eq!(port, keeper.address().port());
 }

@@ -1,6 +1,8 @@
-//! A redis-server that speaks TLS, and one that is a sentinel: on a free port, without persistence, gone with the test.
+//! A redis-server that speaks TLS, one that is a sentinel, and one of a cluster: on a free port, without persistence,
+//! gone with the test.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 
 use lockkeeper_faults::ports::ReservedPort;
@@ -11,10 +13,12 @@ use tokio::net::TcpStream;
 
 use crate::connection::tests::support::SOON;
 
-/// A server that speaks TLS, or a sentinel.
+/// A server that speaks TLS, or is a sentinel or of a cluster.
 pub(super) struct Special {
     _process: Process,
     port: ReservedPort,
+    /// Where servers of a cluster talk to one another.
+    bus: ReservedPort,
     _folder: TempDir,
 }
 
@@ -24,8 +28,8 @@ impl Special {
     pub(super) async fn over_tls(authority: &lockkeeper_faults::etcd::Authority) -> Result<Self> {
         let file = |name| authority.file(name).display().to_string();
         let papers = [("cert", "server"), ("key", "server-key"), ("ca-cert", "ca")];
-        Self::start(|port| {
-            let mut settings = ["--port", "0", "--tls-port", &port].map(str::to_owned).to_vec();
+        Self::start(|_, port, _| {
+            let mut settings = ["--port", "0", "--tls-port", port].map(str::to_owned).to_vec();
             settings.extend(papers.iter().flat_map(|(setting, name)| [format!("--tls-{setting}-file"), file(name)]));
             settings
         })
@@ -34,27 +38,39 @@ impl Special {
 
     /// A sentinel that knows a server as the master `orders`.
     pub(super) async fn sentinel_of(master: SocketAddr) -> Result<Self> {
-        let port = master.port();
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = folder.path().join("sentinel.conf");
-        std::fs::write(&config, format!("sentinel monitor orders 127.0.0.1 {port} 1\n")).expect("a file");
-        Self::start(|port| {
-            let config = config.display().to_string();
-            vec![config, "--sentinel".to_owned(), "--port".to_owned(), port]
+        Self::start(|folder, port, _| {
+            let config = folder.join("sentinel.conf");
+            std::fs::write(&config, format!("sentinel monitor orders 127.0.0.1 {} 1\n", master.port()))
+                .expect("a file");
+            [&config.display().to_string(), "--sentinel", "--port", port].map(str::to_owned).to_vec()
         })
         .await
     }
 
-    async fn start(settings: impl FnOnce(String) -> Vec<String>) -> Result<Self> {
-        let port = ReservedPort::take()?;
+    /// A server of a cluster, which knows no other and has no keys.
+    pub(super) async fn of_cluster() -> Result<Self> {
+        Self::start(|_, port, bus| {
+            ["--port", port, "--cluster-enabled", "yes", "--cluster-port", bus].map(str::to_owned).to_vec()
+        })
+        .await
+    }
+
+    /// Starts one with what the settings say for its folder, its port and its port of a cluster.
+    async fn start(settings: impl FnOnce(&Path, &str, &str) -> Vec<String>) -> Result<Self> {
+        let (port, bus) = (ReservedPort::take()?, ReservedPort::take()?);
         let folder = tempfile::tempdir().expect("a folder");
+        let settings = settings(folder.path(), &port.number().to_string(), &bus.number().to_string());
         let mut command = process::command("redis-server");
-        command.args(settings(port.number().to_string())).args(["--bind", "127.0.0.1", "--save", ""]);
+        command.args(settings).args(["--bind", "127.0.0.1", "--save", ""]);
         command.current_dir(folder.path()).stdout(Stdio::null());
-        let server = Self { _process: Process::start(command)?, port, _folder: folder };
+        let server = Self { _process: Process::start(command)?, port, bus, _folder: folder };
         let serving = async || TcpStream::connect(server.address()).await.ok();
         wait::until("the start of redis-server", SOON, serving).await?;
         Ok(server)
+    }
+
+    pub(super) fn bus_port(&self) -> u16 {
+        self.bus.number()
     }
 
     pub(super) fn address(&self) -> SocketAddr {
