@@ -39,7 +39,11 @@ struct Need {
 
 /// The packages that bring a daemon, and its unit. The tests start their own servers on free ports, so one that is
 /// installed here is neither started nor left enabled.
-const DAEMONS: &[(&str, &str)] = &[("etcd-server", "etcd.service")];
+const DAEMONS: &[(&str, &str)] = &[
+    ("etcd-server", "etcd.service"),
+    ("redis-server", "redis-server.service"),
+    ("redis-sentinel", "redis-sentinel.service"),
+];
 
 /// What `invoke-rc.d` asks whether it may start a daemon; it is there only while packages are installed, unless the
 /// machine has one.
@@ -78,6 +82,9 @@ const NEEDS: &[Need] = &[
     },
     Need { package: "etcd-server", why: "etcd, started by the tests themselves", signs: &["etcd"] },
     Need { package: "etcd-client", why: "etcdctl, to operate etcd with", signs: &["etcdctl"] },
+    Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
+    Need { package: "redis-sentinel", why: "sentinels, to replace a master of Redis", signs: &["redis-sentinel"] },
+    Need { package: "faketime", why: "to move the clock of a Redis that runs", signs: &["faketime"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",
