@@ -21,6 +21,31 @@ pub(super) fn lacks_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
+/// Names the command, where the server names only the line of a script at which the user lacked the right.
+pub(super) fn with_command(value: Value, source: &str) -> Value {
+    let Value::ServerError(error) = &value else {
+        return value;
+    };
+    let Some(command) = error.details().and_then(|detail| denied_command(detail, source)) else {
+        return value;
+    };
+    let detail = format!("this user has no permissions to run the '{command}' command");
+    let named = redis::make_extension_error("NOPERM".to_owned(), Some(detail)).into_server_errors();
+    named.and_then(|errors| errors.first().cloned()).map_or(value, |(_, error)| Value::ServerError(error))
+}
+
+/// Finds the command in the line of a script that a refusal names.
+fn denied_command(detail: &str, source: &str) -> Option<String> {
+    if !detail.contains("can't run this command") {
+        return None;
+    }
+    let (_, line) = detail.rsplit_once("user_script:")?;
+    let line = line.trim_start().split(|letter: char| !letter.is_ascii_digit()).next()?;
+    let line = source.lines().nth(line.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let (_, call) = line.split_once("call('")?;
+    call.split_once('\'').map(|(command, _)| command.to_lowercase())
+}
+
 /// Judges a refusal.
 pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
     let detail = one_line(error.details().unwrap_or_default());
@@ -175,6 +200,24 @@ mod tests {
         let moving = "ERR Script attempted to access a non local key in a cluster node script: 3f, on @user_script:1.";
         let moving = refused(moving, "join");
         assert_eq!((moving.kind, moving.effect), (FailureKind::Unavailable, Effect::Unknown));
+    }
+
+    #[test]
+    fn a_right_that_is_missing_inside_a_script_is_told_by_its_command() {
+        let source = "local now = 1\nreturn redis.call('ZADD', KEYS[1], now, ARGV[1])";
+        for text in [
+            "ERR The user executing the script can't run this command or subcommand script: 3f, on @user_script:2.",
+            "ERR Error running script (call to f_3f): @user_script:2: @user_script: 2: -NOPERM The user executing the \
+             script can't run this command or subcommand",
+        ] {
+            let value = parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("an answer");
+            let failure = answer(with_command(value, source), "join").expect_err("it is a refusal");
+            assert_eq!(failure.kind, FailureKind::Refused, "{text}");
+            assert!(failure.to_string().contains("'zadd'"), "{failure}");
+        }
+        let elsewhere = "ERR The user executing the script can't run this command script: 3f, on @user_script:9.";
+        let value = parse_redis_value(format!("-{elsewhere}\r\n").as_bytes()).expect("an answer");
+        assert_eq!(with_command(value.clone(), source), value);
     }
 
     #[test]

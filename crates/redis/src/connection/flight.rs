@@ -1,5 +1,7 @@
 //! What is sent together: commands, scripts and tracked reads, whose answers come in the same order.
 
+use std::sync::Arc;
+
 use redis::{Cmd, Pipeline, ToRedisArgs, cmd};
 use sha1::{Digest, Sha1};
 
@@ -10,26 +12,26 @@ use crate::connection::tracking::Told;
 pub(crate) struct Script {
     /// What it is called where it is spoken of.
     pub(crate) name: &'static str,
-    source: String,
+    source: Arc<str>,
     /// By what the server knows it.
     sha: String,
 }
 
 impl Script {
     pub(crate) fn new(name: &'static str, source: impl Into<String>) -> Self {
-        let source = source.into();
+        let source: String = source.into();
         let sha = Sha1::digest(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { name, source, sha }
+        Self { name, source: source.into(), sha }
     }
 }
 
 /// What one of the server's answers belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Part {
     /// A command that changes nothing.
     Command,
-    /// A script.
-    Script,
+    /// A script, by its source.
+    Script(Arc<str>),
     /// What makes the next read a tracked one: its answer is given to none.
     Preparation,
 }
@@ -53,7 +55,7 @@ impl Flight {
     /// Gives a script to the server, which then knows it until it restarts or an operator removes it.
     pub(crate) fn load(self, script: &Script) -> Self {
         let mut command = cmd("SCRIPT");
-        command.arg("LOAD").arg(&script.source);
+        command.arg("LOAD").arg(&*script.source);
         self.command(command)
     }
 
@@ -61,7 +63,7 @@ impl Flight {
     pub(crate) fn script(mut self, script: &Script, keys: &[&str], arguments: impl ToRedisArgs) -> Self {
         let mut command = cmd("EVALSHA");
         command.arg(&script.sha).arg(keys.len()).arg(keys).arg(arguments);
-        self.push(command, Part::Script);
+        self.push(command, Part::Script(script.source.clone()));
         self
     }
 

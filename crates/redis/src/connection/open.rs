@@ -138,13 +138,16 @@ async fn introduce(
     let mut introduction = pipe();
     introduction.cmd("CLIENT").arg("SETNAME").arg(NAME);
     introduction.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
+    // A user may lack the right to this alone, and would then wait in vain.
+    introduction.cmd("CLIENT").arg("CACHING").arg("YES");
     introduction.cmd(HELLO);
     let answers = connection.send_packed_commands(&introduction, 0, introduction.len()).await;
     let answers = answers.map_err(|error| hinted(Failure::of_transport(error, Effect::None), meter, access))?;
-    let [named, tracked, greeted] = <[_; 3]>::try_from(answers).map_err(|_| Failure::unexpected())?;
+    let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let greeting = Greeting::of(&answer(greeted, HELLO)?)?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;
+    answer(cached, "CLIENT CACHING")?;
     Ok(greeting)
 }
 

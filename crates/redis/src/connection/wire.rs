@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::connection::answer::lacks_script;
+use crate::connection::answer::{lacks_script, with_command};
 use crate::connection::asking::Asking;
 use crate::connection::failure::{Effect, Failure, FailureKind};
 use crate::connection::flight::{Flight, Part};
@@ -144,7 +144,7 @@ fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
     }
     let lost = answers.iter().filter(|answer| lacks_script(answer)).count();
     if lost > 0 {
-        let scripts = parts.iter().filter(|&&part| part == Part::Script).count();
+        let scripts = parts.iter().filter(|part| matches!(part, Part::Script(_))).count();
         let effect = if lost == scripts { Effect::None } else { Effect::Unknown };
         return Err(Failure::new(FailureKind::Broken, effect, SCRIPTS_LOST));
     }
@@ -153,7 +153,8 @@ fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
     for (part, answer) in parts.iter().zip(answers) {
         match part {
             Part::Preparation => refused = matches!(answer, Value::ServerError(_)).then_some(answer),
-            Part::Command | Part::Script => sorted.push(refused.take().unwrap_or(answer)),
+            Part::Command => sorted.push(refused.take().unwrap_or(answer)),
+            Part::Script(source) => sorted.push(with_command(answer, source)),
         }
     }
     Ok(sorted)

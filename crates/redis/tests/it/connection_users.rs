@@ -1,0 +1,123 @@
+//! Users: one of the least rights locks, and one that lacks a right is told which.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_core::{Advice, Error, ErrorKind};
+use lockkeeper_faults::redis::Server;
+use lockkeeper_recipes::Keeper;
+use lockkeeper_redis::RedisBackend;
+
+use crate::support::{can_run, soon};
+
+/// The commands that a user needs for locks.
+const RIGHTS: [&str; 26] = [
+    "hello",
+    "auth",
+    "evalsha",
+    "script|load",
+    "client|setname",
+    "client|tracking",
+    "client|caching",
+    "wait",
+    "time",
+    "get",
+    "set",
+    "del",
+    "exists",
+    "pexpire",
+    "hget",
+    "hmget",
+    "hset",
+    "hdel",
+    "zadd",
+    "zrem",
+    "zscore",
+    "zcard",
+    "zcount",
+    "zrange",
+    "zrangebyscore",
+    "zrangebylex",
+];
+
+/// Makes a user of these rights to the keys of a base.
+async fn make_user(server: &Server, name: &str, base: &str, rights: &[&str]) {
+    let (password, keys) = (format!(">{name}-s3cret"), format!("~{{{base}}}*"));
+    let rights: Vec<_> = rights.iter().map(|right| format!("+{right}")).collect();
+    let mut words = vec!["ACL", "SETUSER", name, "reset", "on", &password, "resetchannels", &keys, "-@all"];
+    words.extend(rights.iter().map(String::as_str));
+    server.ask::<String>(&words).await.expect("a user");
+}
+
+fn keeper(address: SocketAddr, user: &str) -> Keeper {
+    let url = format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=5s");
+    Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
+}
+
+/// Why a user cannot lock.
+async fn refusal(address: SocketAddr, user: &str) -> Option<Error> {
+    let keeper = keeper(address, user);
+    let lock = keeper.mutex("door").expect("a name");
+    let error = match soon("the lock", lock.try_lock()).await {
+        Ok(guard) => soon("the release", guard.expect("it is free").release()).await.err(),
+        Err(error) => Some(error),
+    };
+    // What a refused user has left, the service would keep for the session's time.
+    let _ = soon("the end", keeper.close()).await;
+    error
+}
+
+#[tokio::test]
+async fn a_user_of_the_least_rights_locks_waits_and_looks() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    make_user(&server, "ann", "lockkeeper", &RIGHTS).await;
+    let (one, other) = (keeper(server.address(), "ann"), keeper(server.address(), "ann"));
+    let guard = soon("the grant", one.mutex("door").expect("a name").lock()).await.expect("the lock is granted");
+    let waiting = other.mutex("door").expect("a name");
+    let waiting = tokio::spawn(async move { waiting.lock().await });
+    let queued = async || (one.contenders("door").await.expect("a look").len() == 2).then_some(());
+    lockkeeper_faults::wait::until("the second contender", crate::support::SOON, queued).await.expect("it waits");
+    assert_eq!(soon("the names", one.queues("")).await.expect("a look").len(), 1);
+    soon("the release", guard.release()).await.expect("it is given back");
+    let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");
+    soon("the release", next.release()).await.expect("it is given back");
+    for keeper in [one, other] {
+        soon("the end", keeper.close()).await.expect("the end");
+    }
+}
+
+#[tokio::test]
+async fn a_user_that_lacks_a_right_is_told_which() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let address = server.address();
+    for missing in ["evalsha", "script|load", "client|setname", "client|tracking", "client|caching", "time", "zadd"] {
+        let rights: Vec<_> = RIGHTS.iter().copied().filter(|&right| right != missing).collect();
+        make_user(&server, "bob", "lockkeeper", &rights).await;
+        let error = refusal(address, "bob").await.unwrap_or_else(|| panic!("without {missing} it locks"));
+        let told = format!("{error:#}");
+        eprintln!("{told}");
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{missing}: {told}");
+        assert!(told.contains(&format!("'{missing}'")) && told.contains(&address.to_string()), "{missing}: {told}");
+        assert!(!told.contains("s3cret") && !told.contains('\n'), "{told}");
+        server.ask::<String>(&["FLUSHALL"]).await.expect("it is empty again");
+    }
+}
+
+#[tokio::test]
+async fn a_user_of_other_keys_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    make_user(&server, "cid", "elsewhere", &RIGHTS).await;
+    let error = refusal(server.address(), "cid").await.expect("it may not use these keys");
+    let told = format!("{error:#}");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{told}");
+    assert!(told.contains("keys") && !told.contains('\n'), "{told}");
+}
