@@ -32,7 +32,8 @@ const READ_WITHIN: Duration = Duration::from_millis(100);
 /// A connection to one server. Dropping it closes it.
 pub(crate) struct Connection {
     pub(super) server: Server,
-    pub(super) greeting: Greeting,
+    /// What the server says of itself.
+    pub(crate) greeting: Greeting,
     pub(super) line: Mutex<Line>,
     pub(super) meter: Arc<Meter>,
     pub(super) waits: Arc<Registry>,
@@ -112,11 +113,6 @@ impl Connection {
     /// Returns the server.
     pub(crate) const fn server(&self) -> &Server {
         &self.server
-    }
-
-    /// Returns what the server says of itself.
-    pub(crate) const fn greeting(&self) -> &Greeting {
-        &self.greeting
     }
 
     /// Whether it has ended.
@@ -220,6 +216,7 @@ pub(crate) fn share(now: BootInstant, deadline: BootInstant, attempts_left: usiz
 
 impl fmt::Debug for Connection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Connection").field(&self.server).field(&self.is_over()).finish()
+        let Self { server, greeting, .. } = self;
+        formatter.debug_tuple("Connection").field(server).field(greeting).field(&self.is_over()).finish()
     }
 }

@@ -98,7 +98,7 @@ async fn users_are_told_what_they_lack() {
     ask(&operator, "ACL SETUSER cid on nopass allkeys +@all -client|setname").await;
     ask(&operator, "ACL SETUSER default on >hidden").await;
     let ours = open_url(&format!("redis://ann:s3cret@{address}")).await.expect("ann may do all");
-    assert_eq!(ours.greeting().software, "redis");
+    assert_eq!(ours.greeting.software, "redis");
     assert_eq!(ask(&ours, "ACL WHOAMI").await, redis::Value::BulkString(b"ann".to_vec()));
     open_url(&format!("redis://:hidden@{address}")).await.expect("the default user");
     for (user, words) in [
