@@ -77,7 +77,7 @@ const NEEDS: &[Need] = &[
     },
     Need {
         package: "python3-pip",
-        why: "to install kazoo, its own tests and a newer etcd in the target directory",
+        why: "to install kazoo, its own tests, and other releases of servers in the target directory",
         signs: &["python3", "pip3"],
     },
     Need { package: "etcd-server", why: "etcd, started by the tests themselves", signs: &["etcd"] },
@@ -85,6 +85,9 @@ const NEEDS: &[Need] = &[
     Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
     Need { package: "redis-sentinel", why: "sentinels, to replace a master of Redis", signs: &["redis-sentinel"] },
     Need { package: "faketime", why: "to move the clock of a Redis that runs", signs: &["faketime"] },
+    Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
+    Need { package: "redis-sentinel", why: "what watches Redis, started likewise", signs: &["redis-sentinel"] },
+    Need { package: "faketime", why: "to move the clock of a running Redis", signs: &["faketime"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",

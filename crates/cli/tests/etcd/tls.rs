@@ -1,6 +1,7 @@
 //! Commands that show a certificate.
 
-use lockkeeper_faults::etcd::{Authority, Server};
+use lockkeeper_faults::authority::Authority;
+use lockkeeper_faults::etcd::Server;
 
 use crate::access::{SETTINGS, fifty_count};
 use crate::site::can_start;

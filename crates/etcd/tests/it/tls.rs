@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Error, ErrorKind};
 use lockkeeper_etcd::EtcdBackend;
-use lockkeeper_faults::etcd::{Authority, Server};
+use lockkeeper_faults::authority::Authority;
+use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
 
 use crate::support::{can_run, soon};

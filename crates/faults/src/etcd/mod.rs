@@ -9,18 +9,15 @@
 //! die with the test.
 
 mod asking;
-mod authority;
 mod cluster;
 mod release;
 mod server;
 mod setup;
 mod snapshot;
 
-pub use authority::Authority;
 pub use cluster::Cluster;
 pub use release::Release;
 pub use server::Server;
-pub use setup::Papers;
 
 use crate::{Availability, process};
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio::time;
 
-use super::setup::{ALONE, Papers, Place, Setup};
+use super::setup::{ALONE, Place, Setup};
 use super::{Release, asking};
+use crate::authority::Papers;
 use crate::process::Process;
 use crate::scratch::Scratch;
 use crate::{Error, Result, wait};

@@ -1,10 +1,11 @@
 //! What a server is started with: its release, its addresses, its peers and its papers.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::Release;
+use crate::authority::Papers;
 use crate::ports::ReservedPort;
 use crate::{Result, process};
 
@@ -21,17 +22,6 @@ pub(super) const ALONE: Pace = Pace { heartbeat: 20, election: 200 };
 
 /// etcd's own.
 pub(super) const USUAL: Pace = Pace { heartbeat: 100, election: 1_000 };
-
-/// What a server shows to its clients, and what they must show to it: files in PEM form.
-#[derive(Clone, Debug)]
-pub struct Papers {
-    /// The server's certificate.
-    pub cert: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// The authority that vouches for clients.
-    pub ca: PathBuf,
-}
 
 /// Where a server is reached.
 #[derive(Debug)]

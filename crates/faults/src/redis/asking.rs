@@ -10,17 +10,24 @@ use crate::{Error, Result};
 /// How long a connection, and then an answer, may take.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The way in of an operator: the socket.
+/// The way in of an operator: the socket, and the password if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct Operator {
     pub(super) socket: PathBuf,
+    pub(super) password: Option<String>,
 }
 
 impl Operator {
     /// Sends one command over a new connection; returns the answer.
-    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
-        let failed = |error| Error::new(format!("{}: {}: {error}", self.socket.display(), words.join(" ")));
-        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> Result<T> {
+        let failed = |error| {
+            let said = words.iter().map(|word| String::from_utf8_lossy(word.as_ref())).collect::<Vec<_>>().join(" ");
+            Error::new(format!("{}: {said}: {error}", self.socket.display()))
+        };
+        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
         let address = ConnectionAddr::Unix(self.socket.clone());
         let place = address.into_connection_info().map_err(failed)?.set_redis_settings(settings);
         let waits = AsyncConnectionConfig::new()
@@ -30,7 +37,7 @@ impl Operator {
         let mut connection = client.get_multiplexed_async_connection_with_config(&waits).await.map_err(failed)?;
         let mut command = redis::Cmd::new();
         words.iter().for_each(|word| {
-            command.arg(*word);
+            command.arg(word.as_ref());
         });
         command.query_async(&mut connection).await.map_err(failed)
     }

@@ -1,19 +1,35 @@
-//! Real Redis: one server alone.
+//! Real Redis: one server alone, with replicas, with sentinels, or a cluster; Debian's, or an older one and Valkey from
+//! PyPI.
 //!
-//! - [`Server`]: kill, stop, restart, pause, wipe.
+//! - [`Setup`]: what a server is started with; [`Release`]: which server.
+//! - [`Server`]: kill, stop, restart, pause, wipe, promote, move its clock.
 //! - [`Server::ask`]: sends it a command, as an operator would, past every client under test.
 //!
 //! Servers listen on loopback, keep their data in a temporary folder, and die with the test.
 
 mod asking;
+mod clock;
+mod release;
 mod server;
 mod setup;
 
+pub use release::Release;
 pub use server::Server;
+pub use setup::{Flush, Setup};
 
 use crate::{Availability, process};
 
 /// Whether Debian's servers can be started here.
 pub fn availability() -> Availability {
-    process::availability().and(|| Availability::of_programs(&["redis-server"], "redis-server"))
+    availability_of(Release::Debian)
+}
+
+/// Whether servers of a release can be started here.
+pub fn availability_of(release: Release) -> Availability {
+    process::availability().and(|| release.availability())
+}
+
+/// Whether a server's [clock can be moved](Server::move_clock) here.
+pub fn clock_availability() -> Availability {
+    Availability::of_programs(&["faketime"], "faketime")
 }

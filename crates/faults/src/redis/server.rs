@@ -7,9 +7,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use redis::FromRedisValue;
+use tokio::time::Instant;
 
 use super::asking::{self, Operator};
-use super::setup::{DATA, SOCKET, Setup};
+use super::clock::{self, Leftovers};
+use super::setup::{DATA, Place, SOCKET, Setup};
+use crate::ports::ReservedPort;
 use crate::process::Process;
 use crate::scratch::Scratch;
 use crate::{Error, Result, wait};
@@ -20,6 +23,9 @@ pub(super) const SERVING_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
+/// How far the time that a server tells may be from the expected one, since both are whole seconds.
+const CLOCK_TOLERANCE_S: u64 = 1;
+
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
 
@@ -28,7 +34,15 @@ const LOG_TAIL_BYTES: usize = 2_000;
 pub struct Server {
     folder: Scratch,
     setup: Setup,
-    process: Option<Process>,
+    place: Place,
+    running: Option<Running>,
+}
+
+/// The fields are dropped in this order.
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    _leftovers: Option<Leftovers>,
 }
 
 impl Server {
@@ -36,22 +50,42 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended or did not serve within a minute; the error ends with its log.
+    /// As [`Setup::start`].
     pub async fn standalone() -> Result<Self> {
-        let mut server = Self { folder: Scratch::in_memory()?, setup: Setup::new()?, process: None };
-        server.start()?;
-        server.serving().await?;
-        Ok(server)
+        Setup::new().start().await
+    }
+
+    /// Makes the folder of a server with its configuration, which the server itself may change later; starts nothing.
+    pub(super) fn prepare(setup: Setup) -> Result<Self> {
+        let (folder, place) = (setup.folder()?, setup.place()?);
+        let this = Self { folder, setup, place, running: None };
+        let file = this.configuration();
+        fs::write(&file, this.setup.configuration(&this.place, this.folder.path()))
+            .map_err(Error::io(file.display()))?;
+        if this.setup.has_clock {
+            clock::set(this.folder.path(), 0)?;
+        }
+        Ok(this)
+    }
+
+    /// What it was started with.
+    pub(super) fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
-        self.setup.port.address()
+        self.place.clients.address()
+    }
+
+    /// Where the other members of its cluster reach it.
+    pub(super) fn members_address(&self) -> Option<SocketAddr> {
+        self.place.members.as_ref().map(ReservedPort::address)
     }
 
     /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::id)
+        self.running.as_ref().map(|running| running.process.id())
     }
 
     /// Starts the process and does not wait; one that runs is left alone.
@@ -60,20 +94,22 @@ impl Server {
     ///
     /// It could not be started.
     pub fn start(&mut self) -> Result<()> {
-        if self.process.as_mut().is_some_and(Process::is_running) {
+        if self.is_running() {
             return Ok(());
         }
         let data = self.data_folder();
         fs::create_dir_all(&data).map_err(Error::io(data.display()))?;
         let log = || File::options().create(true).append(true).open(self.log_path());
         let (out, err) = (log(), log());
-        let mut command = self.setup.command(self.folder.path());
+        let mut command = self.setup.command(self.folder.path(), &self.configuration())?;
         command
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(out.map_err(Error::io("the server's log"))?)
             .stderr(err.map_err(Error::io("the server's log"))?);
-        self.process = Some(Process::start(command)?);
+        let process = Process::start(command)?;
+        let leftovers = self.setup.has_clock.then(|| Leftovers(process.id()));
+        self.running = Some(Running { process, _leftovers: leftovers });
         Ok(())
     }
 
@@ -85,7 +121,7 @@ impl Server {
     pub async fn serving(&mut self) -> Result<()> {
         let (address, operator) = (self.address(), self.operator());
         let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || {
-            if !self.process.as_mut().is_some_and(Process::is_running) {
+            if !self.is_running() {
                 return Some(false);
             }
             operator.ask::<String>(&["PING"]).await.ok().map(|_| true)
@@ -104,7 +140,7 @@ impl Server {
     /// # Errors
     ///
     /// There was no answer within ten seconds, it was an error, or is not of this type.
-    pub async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
+    pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> Result<T> {
         self.operator().ask(words).await
     }
 
@@ -119,19 +155,69 @@ impl Server {
         found.ok_or_else(|| Error::new(format!("{} tells no {field}", self.address())))
     }
 
+    /// Waits until this replica follows its master.
+    ///
+    /// # Errors
+    ///
+    /// It does not within a minute; the error ends with its log.
+    pub async fn replicating(&self) -> Result<()> {
+        wait::until(&format!("{} replicating", self.address()), SERVING_WITHIN, async || {
+            (self.info("master_link_status").await.ok()? == "up").then_some(())
+        })
+        .await
+        .map_err(|error| Error::new(format!("{error}:\n{}", self.log_tail())))
+    }
+
+    /// Makes this replica a master, for its next starts too.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn promote(&self) -> Result<()> {
+        self.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await?;
+        self.ask(&["CONFIG", "REWRITE"]).await
+    }
+
+    /// Moves its clock to this many seconds ahead of the machine's (behind it, if negative), and waits until it tells
+    /// that time. Its timers go on as before.
+    ///
+    /// # Errors
+    ///
+    /// It was set up without a [movable clock](Setup::movable_clock); or does not tell the new time within a minute.
+    pub async fn move_clock(&self, ahead_s: i64) -> Result<()> {
+        let (before, start) = (self.time_s().await?, Instant::now());
+        let was = clock::ahead_s(self.folder.path())?;
+        clock::set(self.folder.path(), ahead_s)?;
+        wait::until(&format!("{} moving its clock", self.address()), SERVING_WITHIN, async || {
+            let expected = before + ahead_s - was + i64::try_from(start.elapsed().as_secs()).ok()?;
+            (self.time_s().await.ok()?.abs_diff(expected) <= CLOCK_TOLERANCE_S).then_some(())
+        })
+        .await
+    }
+
+    /// The time of its clock, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn time_s(&self) -> Result<i64> {
+        let (seconds, _microseconds): (i64, i64) = self.ask(&["TIME"]).await?;
+        Ok(seconds)
+    }
+
     /// Kills it (SIGKILL); what it has on the disk stays for [`start`](Self::start).
     pub fn kill(&mut self) {
-        self.process = None;
+        self.running = None;
     }
 
     /// Ends it as an operator would (SIGTERM), and kills it if it takes longer than ten seconds; what it has on the
     /// disk stays.
     pub async fn stop(&mut self) {
-        if let Some(mut process) = self.process.take()
-            && process.terminate().is_ok()
+        if let Some(mut running) = self.running.take()
+            && running.process.terminate().is_ok()
         {
             // Dropping the process kills one that did not end in time.
-            let _ = process.exited(STOPPED_WITHIN).await;
+            let _ = running.process.exited(STOPPED_WITHIN).await;
         }
     }
 
@@ -179,11 +265,20 @@ impl Server {
 
     fn running(&mut self) -> Result<&mut Process> {
         let address = self.address();
-        self.process.as_mut().ok_or_else(|| Error::new(format!("{address} does not run")))
+        let running = self.running.as_mut().map(|running| &mut running.process);
+        running.ok_or_else(|| Error::new(format!("{address} does not run")))
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|running| running.process.is_running())
     }
 
     fn operator(&self) -> Operator {
-        Operator { socket: self.folder.path().join(SOCKET) }
+        Operator { socket: self.folder.path().join(SOCKET), password: self.setup.password.clone() }
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.path().join("redis.conf")
     }
 
     fn data_folder(&self) -> PathBuf {

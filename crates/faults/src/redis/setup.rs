@@ -1,9 +1,12 @@
-//! What a server is started with: its address and its settings.
+//! What a server is started with, as lines of its configuration.
 
 use std::path::Path;
 use std::process::Command;
 
+use super::{Release, Server, clock};
+use crate::authority::Papers;
 use crate::ports::ReservedPort;
+use crate::scratch::Scratch;
 use crate::{Result, process};
 
 /// The socket of operators, in the server's folder.
@@ -12,28 +15,220 @@ pub(super) const SOCKET: &str = "operator";
 /// Where the data lies, in the server's folder.
 pub(super) const DATA: &str = "data";
 
-/// All that a server is started with, but for its data.
+/// How long a member of a cluster may be silent before the others take it for gone, in milliseconds.
+const CLUSTER_TIMEOUT_MS: u32 = 2_000;
+
+/// When a server that keeps a log of its writes makes the disk have them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flush {
+    /// Before it answers.
+    Always,
+    /// Once a second.
+    EverySecond,
+}
+
+/// Which program it runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Part {
+    Store,
+    Member,
+    Sentinel,
+}
+
+/// Where a server is reached: ports that stay ours while it is down.
 #[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) port: ReservedPort,
+pub(super) struct Place {
+    pub(super) clients: ReservedPort,
+    /// Where a member of a cluster is reached by the others.
+    pub(super) members: Option<ReservedPort>,
+}
+
+/// What a server is started with; without more words, Debian's, without persistence, in memory.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    release: Release,
+    part: Part,
+    flush: Option<Flush>,
+    on_disk: bool,
+    pub(super) has_clock: bool,
+    pub(super) password: Option<String>,
+    papers: Option<Papers>,
+    /// The rest of the configuration.
+    lines: Vec<String>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Setup {
     /// One that stands alone and keeps nothing.
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self { port: ReservedPort::take()? })
+    pub fn new() -> Self {
+        Self::of(Part::Store)
     }
 
-    /// The command that starts it in this folder.
-    pub(super) fn command(&self, folder: &Path) -> Command {
-        let mut command = process::command("redis-server");
-        command
-            .args(["--bind", "127.0.0.1", "--port", &self.port.number().to_string()])
-            .args(["--save", "", "--appendonly", "no"])
-            .arg("--unixsocket")
-            .arg(folder.join(SOCKET))
-            .arg("--dir")
-            .arg(folder.join(DATA));
-        command
+    /// A member of a cluster.
+    pub(super) fn member() -> Self {
+        Self::of(Part::Member)
+    }
+
+    /// A sentinel, with what it watches.
+    pub(super) fn sentinel(lines: impl IntoIterator<Item = String>) -> Self {
+        Self::of(Part::Sentinel).and(lines)
+    }
+
+    fn of(part: Part) -> Self {
+        Self {
+            release: Release::Debian,
+            part,
+            flush: None,
+            on_disk: false,
+            has_clock: false,
+            password: None,
+            papers: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Another release.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = release;
+        self
+    }
+
+    /// A log of all writes (AOF), from which it knows its data after a restart.
+    pub fn append_only(mut self, flush: Flush) -> Self {
+        self.flush = Some(flush);
+        self
+    }
+
+    /// Data on the disk, for measuring; else it stays in memory, where no write waits for a disk.
+    pub fn on_disk(mut self) -> Self {
+        self.on_disk = true;
+        self
+    }
+
+    /// How much memory it may use, and what it does when that is full (`noeviction`, `allkeys-lru`).
+    pub fn memory(self, bytes: u64, policy: &str) -> Self {
+        self.and([format!("maxmemory {bytes}"), format!("maxmemory-policy {policy}")])
+    }
+
+    /// A user, as a line of an ACL file says it without its first word: `lk on >secret ~* +@all`.
+    pub fn user(self, rules: &str) -> Self {
+        self.and([format!("user {rules}")])
+    }
+
+    /// The password that clients must give.
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self.and([format!("requirepass {password}")])
+    }
+
+    /// How many replicas must have been heard of within `lag_s` seconds for it to accept writes.
+    pub fn min_replicas(self, count: u32, lag_s: u32) -> Self {
+        self.and([format!("min-replicas-to-write {count}"), format!("min-replicas-max-lag {lag_s}")])
+    }
+
+    /// A replica of another server, until it is promoted.
+    pub fn replica_of(self, master: &Server) -> Self {
+        let password = master.setup().password.as_ref().map(|password| format!("masterauth {password}"));
+        let address = master.address();
+        self.and([format!("replicaof {} {}", address.ip(), address.port())]).and(password)
+    }
+
+    /// TLS instead of plain text; clients must show a certificate.
+    pub fn tls(mut self, papers: Papers) -> Self {
+        self.papers = Some(papers);
+        self
+    }
+
+    /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`](super::clock_availability).
+    pub fn movable_clock(mut self) -> Self {
+        self.has_clock = true;
+        self
+    }
+
+    /// Starts a server with this on a free port, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// It ended or did not serve within a minute; the error ends with its log.
+    pub async fn start(self) -> Result<Server> {
+        let mut server = Server::prepare(self)?;
+        server.start()?;
+        server.serving().await?;
+        Ok(server)
+    }
+
+    fn and(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.lines.extend(lines);
+        self
+    }
+
+    pub(super) fn folder(&self) -> Result<Scratch> {
+        if self.on_disk { Scratch::new() } else { Scratch::in_memory() }
+    }
+
+    pub(super) fn place(&self) -> Result<Place> {
+        let members = (self.part == Part::Member).then(ReservedPort::take).transpose()?;
+        Ok(Place { clients: ReservedPort::take()?, members })
+    }
+
+    /// The command that starts it with this configuration, in its folder.
+    pub(super) fn command(&self, folder: &Path, configuration: &Path) -> Result<Command> {
+        let program = match self.part {
+            Part::Sentinel => "redis-sentinel".into(),
+            Part::Store | Part::Member => self.release.server()?,
+        };
+        let mut command = match self.has_clock {
+            true => clock::command(folder, &program),
+            false => process::command(program),
+        };
+        command.arg(configuration);
+        Ok(command)
+    }
+
+    /// The text of its configuration.
+    pub(super) fn configuration(&self, place: &Place, folder: &Path) -> String {
+        let folder = folder.display();
+        let mut lines =
+            vec!["bind 127.0.0.1".to_owned(), format!("unixsocket {folder}/{SOCKET}"), format!("dir {folder}/{DATA}")];
+        let port = place.clients.number();
+        match &self.papers {
+            None => lines.push(format!("port {port}")),
+            Some(Papers { cert, key, ca }) => lines.extend([
+                "port 0".to_owned(),
+                format!("tls-port {port}"),
+                format!("tls-cert-file {}", cert.display()),
+                format!("tls-key-file {}", key.display()),
+                format!("tls-ca-cert-file {}", ca.display()),
+                "tls-auth-clients yes".to_owned(),
+            ]),
+        }
+        if self.part != Part::Sentinel {
+            // A replica is sent the data at once, not after the five seconds in which others may come.
+            lines.extend([r#"save """#, "repl-diskless-sync-delay 0"].map(str::to_owned));
+            lines.extend(self.persistence().map(str::to_owned));
+        }
+        if let Some(members) = &place.members {
+            lines.extend([
+                "cluster-enabled yes".to_owned(),
+                format!("cluster-config-file {folder}/nodes.conf"),
+                format!("cluster-node-timeout {CLUSTER_TIMEOUT_MS}"),
+                format!("cluster-port {}", members.number()),
+            ]);
+        }
+        lines.extend(self.lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+
+    fn persistence(&self) -> [&'static str; 2] {
+        match self.flush {
+            None => ["appendonly no", "appendfsync everysec"],
+            Some(Flush::Always) => ["appendonly yes", "appendfsync always"],
+            Some(Flush::EverySecond) => ["appendonly yes", "appendfsync everysec"],
+        }
     }
 }

@@ -1,22 +1,129 @@
-//! The harness of Redis against the real thing: each test needs Debian's packages, and skips by name without.
+//! The harness of Redis against the real thing: each test needs Debian's packages or PyPI, and skips by name without.
 
-use lockkeeper_faults::redis::{Server, availability};
+use std::time::Duration;
+
+use lockkeeper_faults::authority::Authority;
+use lockkeeper_faults::redis::{Flush, Release, Server, Setup, availability, availability_of, clock_availability};
+use lockkeeper_faults::wait;
+
+/// How long a master may take to count its replica.
+const COUNTED_WITHIN: Duration = Duration::from_secs(30);
+
+const HOUR_S: i64 = 3_600;
+
+async fn has_the_key(server: &Server) -> bool {
+    server.ask::<Option<String>>(&["GET", "key"]).await.expect("an answer").is_some()
+}
+
+async fn store_the_key(server: &Server) {
+    server.ask::<()>(&["SET", "key", "value"]).await.expect("stored");
+}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_persistence_starts_again_without_its_data() {
-    if !availability().or_skip("redis::a_server_without_persistence_starts_again_without_its_data") {
+async fn a_server_of_each_release_keeps_its_port_and_without_persistence_no_data() {
+    for release in Release::ALL {
+        if !availability_of(release)
+            .or_skip("redis::a_server_of_each_release_keeps_its_port_and_without_persistence_no_data")
+        {
+            return;
+        }
+        let mut server = Setup::new().release(release).start().await.expect("a server");
+        store_the_key(&server).await;
+        server.pause().expect("it runs");
+        server.resume().expect("it runs");
+        assert!(has_the_key(&server).await, "{release:?}");
+        server.kill();
+        server.start().expect("started");
+        server.serving().await.expect("it serves");
+        assert_eq!(server.info("tcp_port").await.expect("told"), server.address().port().to_string());
+        assert!(!has_the_key(&server).await, "{release:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_log_keeps_its_data_until_they_are_removed() {
+    if !availability().or_skip("redis::a_server_with_a_log_keeps_its_data_until_they_are_removed") {
         return;
     }
-    let mut server = Server::standalone().await.expect("a server");
-    server.ask::<()>(&["SET", "key", "value"]).await.expect("stored");
-    server.pause().expect("it runs");
-    server.resume().expect("it runs");
-    assert_eq!(server.ask::<String>(&["GET", "key"]).await.expect("an answer"), "value");
+    for setup in [Setup::new().append_only(Flush::Always), Setup::new().append_only(Flush::EverySecond).on_disk()] {
+        let mut server = setup.start().await.expect("a server");
+        store_the_key(&server).await;
+        server.restart().await.expect("it serves");
+        assert!(has_the_key(&server).await);
+        server.kill();
+        server.start().expect("started");
+        server.serving().await.expect("it serves");
+        assert!(has_the_key(&server).await);
+        server.wipe().await.expect("it serves");
+        assert!(!has_the_key(&server).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_users_and_a_password_are_set_up() {
+    if !availability().or_skip("redis::memory_users_and_a_password_are_set_up") {
+        return;
+    }
+    let setup = Setup::new().memory(5_000_000, "noeviction").user("lk on >key ~{a}* +get").password("secret");
+    let server = setup.start().await.expect("a server");
+    assert_eq!(server.info("maxmemory").await.expect("told"), "5000000");
+    assert_eq!(server.info("maxmemory_policy").await.expect("told"), "noeviction");
+    let users: Vec<String> = server.ask(&["ACL", "LIST"]).await.expect("told");
+    assert!(users.iter().any(|user| user.starts_with("user lk on ") && user.contains("~{a}*")), "{users:?}");
+    let allowed: String = server.ask(&["ACL", "DRYRUN", "lk", "SET", "{a}", "1"]).await.expect("told");
+    assert!(allowed.contains("no permissions"), "{allowed}");
+    assert!(users.iter().all(|user| !user.contains("nopass")), "{users:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_wants_its_replica_and_a_promoted_replica_stays_a_master() {
+    if !availability().or_skip("redis::a_master_wants_its_replica_and_a_promoted_replica_stays_a_master") {
+        return;
+    }
+    let setup = Setup::new().password("secret").min_replicas(1, 2);
+    let master = setup.start().await.expect("a server");
+    let refused = master.ask::<()>(&["SET", "key", "value"]).await.expect_err("it has no replica");
+    assert!(refused.to_string().contains("NOREPLICAS"), "{refused}");
+    let mut replica = Setup::new().replica_of(&master).start().await.expect("a server");
+    replica.replicating().await.expect("it follows");
+    // A master counts a replica from its first word on, which comes within a second.
+    let counted = async || (master.info("min_slaves_good_slaves").await.expect("told") == "1").then_some(());
+    wait::until("a counted replica", COUNTED_WITHIN, counted).await.expect("counted");
+    store_the_key(&master).await;
+    assert_eq!(master.ask::<i64>(&["WAIT", "1", "0"]).await.expect("an answer"), 1);
+    replica.promote().await.expect("promoted");
+    replica.restart().await.expect("it serves");
+    assert_eq!(replica.info("role").await.expect("told"), "master");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_papers_speaks_tls_only_and_its_operator_still_reaches_it() {
+    if !availability().or_skip("redis::a_server_with_papers_speaks_tls_only_and_its_operator_still_reaches_it") {
+        return;
+    }
+    let authority = Authority::new("server.example").expect("an authority");
+    let server = Setup::new().tls(authority.server_papers()).start().await.expect("a server");
+    let settings: Vec<String> = server.ask(&["CONFIG", "GET", "*port"]).await.expect("told");
     let port = server.address().port().to_string();
-    assert_eq!(server.info("tcp_port").await.expect("told"), port);
-    server.kill();
-    server.start().expect("started");
-    server.serving().await.expect("it serves");
-    assert_eq!(server.info("tcp_port").await.expect("told"), port);
-    assert_eq!(server.ask::<Option<String>>(&["GET", "key"]).await.expect("an answer"), None);
+    let of = |name: &str| settings.chunks(2).find(|pair| pair[0] == name).map(|pair| pair[1].as_str());
+    assert_eq!((of("port"), of("tls-port")), (Some("0"), Some(port.as_str())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_running_server_follows_its_clock_both_ways() {
+    let test = "redis::the_time_of_a_running_server_follows_its_clock_both_ways";
+    if !availability().and(clock_availability).or_skip(test) {
+        return;
+    }
+    let (usual, moved) = (Setup::new().start(), Setup::new().movable_clock().start());
+    let (usual, mut moved) = (usual.await.expect("a server"), moved.await.expect("a server"));
+    for ahead_s in [HOUR_S, -HOUR_S, 0] {
+        moved.move_clock(ahead_s).await.expect("moved");
+        let expected = usual.time_s().await.expect("told") + ahead_s;
+        assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{ahead_s} s");
+    }
+    moved.move_clock(HOUR_S).await.expect("moved");
+    moved.restart().await.expect("it serves");
+    let expected = usual.time_s().await.expect("told") + HOUR_S;
+    assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1);
 }

@@ -25,7 +25,7 @@ pub(super) struct Special {
 impl Special {
     /// One that speaks TLS alone, and asks clients for a certificate.
     #[cfg(feature = "tls")]
-    pub(super) async fn over_tls(authority: &lockkeeper_faults::etcd::Authority) -> Result<Self> {
+    pub(super) async fn over_tls(authority: &lockkeeper_faults::authority::Authority) -> Result<Self> {
         let file = |name| authority.file(name).display().to_string();
         let papers = [("cert", "server"), ("key", "server-key"), ("ca-cert", "ca")];
         Self::start(|_, port, _| {

@@ -2,7 +2,7 @@
 
 use crate::connection::tests::server::Special;
 use lockkeeper_core::{Advice, ErrorKind, Operation};
-use lockkeeper_faults::etcd::Authority;
+use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::redis::Server;
 
 use crate::connection::tests::support::{ask, can_run, open_url, soon};

@@ -5,12 +5,22 @@ use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
-use super::Papers;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
 /// The name in the client's certificate.
 const CLIENT: &str = "client.example";
+
+/// What a server shows to its clients, and what they must show to it: files in PEM form.
+#[derive(Clone, Debug)]
+pub struct Papers {
+    /// The server's certificate.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The authority that vouches for clients.
+    pub ca: PathBuf,
+}
 
 /// An authority, and what it has given out to one server and to one client: files in PEM form.
 #[derive(Debug)]

@@ -1,0 +1,55 @@
+//! A clock that can be moved under a running server, by Debian's `faketime`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Result, process};
+
+/// The library that answers for the clock, and the C library right behind it: jemalloc reads the clock before the first
+/// library is ready to answer, and waits for itself forever. So the server allocates by the C library.
+const LIBRARIES: &str = "LD_PRELOAD=/usr/$LIB/faketime/libfaketime.so.1 libc.so.6";
+
+/// Timers go on as they were, and each look at the clock reads the file.
+const SETTINGS: [&str; 2] = ["FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1"];
+
+/// The file that says how far the clock is from the machine's, in the server's folder.
+const FILE: &str = "clock";
+
+/// What the library leaves in memory when its process is killed, but for the process id at the end.
+const LEFT: [&str; 2] = ["/dev/shm/faketime_shm_", "/dev/shm/sem.faketime_sem_"];
+
+/// A command that runs a program with such a clock; the file must be there.
+pub(super) fn command(folder: &Path, program: &Path) -> Command {
+    let mut command = process::command("env");
+    let file = format!("FAKETIME_TIMESTAMP_FILE={}", folder.join(FILE).display());
+    command.arg(LIBRARIES).args(SETTINGS).arg(file).arg(program);
+    command
+}
+
+/// Says how far the clock is ahead of the machine's, in seconds. A reader sees the old distance or the new one.
+pub(super) fn set(folder: &Path, ahead_s: i64) -> Result<()> {
+    let (file, new) = (folder.join(FILE), folder.join("clock.new"));
+    let written = fs::write(&new, format!("{ahead_s:+}\n")).and_then(|()| fs::rename(&new, &file));
+    written.map_err(Error::io(file.display()))
+}
+
+/// How far the clock is ahead of the machine's, in seconds.
+pub(super) fn ahead_s(folder: &Path) -> Result<i64> {
+    let file = folder.join(FILE);
+    let text = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+    text.trim().parse().map_err(|error| Error::new(format!("{}: {error}", file.display())))
+}
+
+/// What the library keeps in memory for one process; dropping this after the process removes it.
+#[derive(Debug)]
+pub(super) struct Leftovers(pub(super) u32);
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        for path in LEFT.map(|start| PathBuf::from(format!("{start}{}", self.0))) {
+            // A process that ended as it was asked to has removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
