@@ -80,7 +80,7 @@ fn of_text(code: &str, detail: &str, what: &str) -> Failure {
     let has = |words: &str| detail.contains(words);
     let (kind, message) = if has("max number of clients") {
         (FailureKind::Unavailable, "the server has its greatest number of connections (`maxclients`)".to_owned())
-    } else if has("The user executing the script") {
+    } else if has("The user executing the script") || has("ACL failure in script") {
         (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}"))
     } else if has("non local key") {
         // What the script did with the keys that are still there stands.
@@ -200,6 +200,15 @@ mod tests {
         let moving = "ERR Script attempted to access a non local key in a cluster node script: 3f, on @user_script:1.";
         let moving = refused(moving, "join");
         assert_eq!((moving.kind, moving.effect), (FailureKind::Unavailable, Effect::Unknown));
+    }
+
+    #[test]
+    fn newer_servers_name_the_command_inside_a_script_themselves() {
+        let text = "ERR ACL failure in script: User bob has no permissions to run the 'time' command script: 3f, on \
+                    @user_script:47.";
+        let failure = refused(text, "open");
+        assert_eq!(failure.kind, FailureKind::Refused, "{failure}");
+        assert!(failure.to_string().contains("'time'"), "{failure}");
     }
 
     #[test]

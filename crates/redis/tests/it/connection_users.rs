@@ -103,7 +103,10 @@ async fn a_user_that_lacks_a_right_is_told_which() {
         let told = format!("{error:#}");
         eprintln!("{told}");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{missing}: {told}");
-        assert!(told.contains(&format!("'{missing}'")) && told.contains(&address.to_string()), "{missing}: {told}");
+        // Before Redis 7 a server names no subcommand.
+        let (command, _) = missing.split_once('|').unwrap_or((missing, ""));
+        let is_named = [missing, command].iter().any(|name| told.contains(&format!("'{name}'")));
+        assert!(is_named && told.contains(&address.to_string()), "{missing}: {told}");
         assert!(!told.contains("s3cret") && !told.contains('\n'), "{told}");
         server.ask::<String>(&["FLUSHALL"]).await.expect("it is empty again");
     }
@@ -119,5 +122,5 @@ async fn a_user_of_other_keys_is_refused() {
     let error = refusal(server.address(), "cid").await.expect("it may not use these keys");
     let told = format!("{error:#}");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{told}");
-    assert!(told.contains("keys") && !told.contains('\n'), "{told}");
+    assert!(told.contains("key") && !told.contains('\n'), "{told}");
 }
