@@ -19,7 +19,7 @@ pub(super) struct Operator {
 
 impl Operator {
     /// Sends one command over a new connection; returns the answer.
-    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> Result<T> {
+    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {
         let failed = |error| {
             let said = words.iter().map(|word| String::from_utf8_lossy(word.as_ref())).collect::<Vec<_>>().join(" ");
             Error::new(format!("{}: {said}: {error}", self.socket.display()))

@@ -4,16 +4,21 @@
 //! - [`Setup`]: what a server is started with; [`Release`]: which server.
 //! - [`Server`]: kill, stop, restart, pause, wipe, promote, move its clock.
 //! - [`Server::ask`]: sends it a command, as an operator would, past every client under test.
+//! - [`Sentinels`]: a master and its replicas, and who replaces it; [`Cluster`]: three masters, and slots that move.
 //!
 //! Servers listen on loopback, keep their data in a temporary folder, and die with the test.
 
 mod asking;
 mod clock;
+mod cluster;
 mod release;
+mod sentinels;
 mod server;
 mod setup;
 
+pub use cluster::Cluster;
 pub use release::Release;
+pub use sentinels::Sentinels;
 pub use server::Server;
 pub use setup::{Flush, Setup};
 
@@ -32,4 +37,9 @@ pub fn availability_of(release: Release) -> Availability {
 /// Whether a server's [clock can be moved](Server::move_clock) here.
 pub fn clock_availability() -> Availability {
     Availability::of_programs(&["faketime"], "faketime")
+}
+
+/// Whether [`Sentinels`] can be started here.
+pub fn sentinel_availability() -> Availability {
+    availability().and(|| Availability::of_programs(&["redis-sentinel"], "redis-sentinel"))
 }

@@ -140,7 +140,7 @@ impl Server {
     /// # Errors
     ///
     /// There was no answer within ten seconds, it was an error, or is not of this type.
-    pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> Result<T> {
+    pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {
         self.operator().ask(words).await
     }
 

@@ -3,11 +3,19 @@
 use std::time::Duration;
 
 use lockkeeper_faults::authority::Authority;
-use lockkeeper_faults::redis::{Flush, Release, Server, Setup, availability, availability_of, clock_availability};
+use lockkeeper_faults::redis::{
+    Cluster, Flush, Release, Sentinels, Server, Setup, availability, availability_of, clock_availability,
+    sentinel_availability,
+};
 use lockkeeper_faults::wait;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// How long a master may take to count its replica.
 const COUNTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long the sentinels may take to replace a master that was killed: three seconds are usual.
+const REPLACED_WITHIN: Duration = Duration::from_secs(60);
 
 const HOUR_S: i64 = 3_600;
 
@@ -97,8 +105,8 @@ async fn a_master_wants_its_replica_and_a_promoted_replica_stays_a_master() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_papers_speaks_tls_only_and_its_operator_still_reaches_it() {
-    if !availability().or_skip("redis::a_server_with_papers_speaks_tls_only_and_its_operator_still_reaches_it") {
+async fn a_server_with_papers_answers_no_plain_text_and_its_operator_still_reaches_it() {
+    if !availability().or_skip("redis::a_server_with_papers_answers_no_plain_text_and_its_operator_still_reaches_it") {
         return;
     }
     let authority = Authority::new("server.example").expect("an authority");
@@ -107,6 +115,12 @@ async fn a_server_with_papers_speaks_tls_only_and_its_operator_still_reaches_it(
     let port = server.address().port().to_string();
     let of = |name: &str| settings.chunks(2).find(|pair| pair[0] == name).map(|pair| pair[1].as_str());
     assert_eq!((of("port"), of("tls-port")), (Some("0"), Some(port.as_str())));
+    let mut plain = TcpStream::connect(server.address()).await.expect("connected");
+    plain.write_all(b"PING\r\n").await.expect("sent");
+    let mut answer = Vec::new();
+    // It may end the connection at once.
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"+"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,4 +140,42 @@ async fn the_time_of_a_running_server_follows_its_clock_both_ways() {
     moved.restart().await.expect("it serves");
     let expected = usual.time_s().await.expect("told") + HOUR_S;
     assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_replace_a_master_when_told_and_when_it_dies() {
+    if !sentinel_availability().or_skip("redis::sentinels_replace_a_master_when_told_and_when_it_dies") {
+        return;
+    }
+    let mut sentinels = Sentinels::start(2).await.expect("sentinels");
+    assert_eq!(sentinels.master().await.expect("a master"), 0);
+    store_the_key(&sentinels.servers()[0]).await;
+    let second = sentinels.failover().await.expect("another master");
+    assert_ne!(second, 0);
+    assert!(has_the_key(&sentinels.servers()[second]).await);
+    sentinels.server_mut(second).kill();
+    let third = sentinels.other_master(second, REPLACED_WITHIN).await.expect("another master");
+    assert_ne!(third, second);
+    store_the_key(&sentinels.servers()[third]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_moves_with_its_keys_and_the_old_owner_names_the_new_one() {
+    if !availability().or_skip("redis::a_slot_moves_with_its_keys_and_the_old_owner_names_the_new_one") {
+        return;
+    }
+    let cluster = Cluster::start().await.expect("a cluster");
+    let slot = cluster.slot_of("{a}").await.expect("told");
+    let from = cluster.owner(slot).await.expect("an owner");
+    let to = (from + 1) % cluster.servers().len();
+    let (old, new) = (&cluster.servers()[from], &cluster.servers()[to]);
+    for number in 0..150 {
+        old.ask::<()>(&["SET", &format!("{{a}}{number}"), "value"]).await.expect("stored");
+    }
+    cluster.move_slot(slot, to).await.expect("moved");
+    assert_eq!(cluster.owner(slot).await.expect("an owner"), to);
+    let keys: Vec<String> = new.ask(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"]).await.expect("told");
+    assert_eq!(keys.len(), 150);
+    let moved = old.ask::<String>(&["GET", "{a}1"]).await.expect_err("the slot has moved").to_string();
+    assert!(moved.contains(&format!("{slot} {}", new.address())), "{moved}");
 }

@@ -1,0 +1,153 @@
+//! Several masters that share the keys by their slots.
+
+use std::net::SocketAddr;
+
+use redis::Value;
+
+use super::server::SERVING_WITHIN;
+use super::{Server, Setup};
+use crate::{Error, Result, wait};
+
+/// How many masters there are: the fewest that a cluster is recommended with.
+const MASTERS: u16 = 3;
+
+/// How many slots there are, over all masters.
+const SLOTS: u16 = 16_384;
+
+/// How many keys of a slot move at once, and how long that may take, in milliseconds.
+const KEYS_AT_ONCE: &str = "100";
+const MOVED_WITHIN_MS: &str = "10000";
+
+/// How `CLUSTER SLOTS` tells a server: host, port, name, and more about it.
+type Owner = (String, u16, Value, Value);
+
+/// A cluster of three real masters without replicas, numbered from 0; dropping it kills them all.
+#[derive(Debug)]
+pub struct Cluster {
+    servers: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts three masters that share all slots, and waits until all take the cluster for whole.
+    ///
+    /// # Errors
+    ///
+    /// One of them ended, or that took more than a minute; the error ends with a log.
+    pub async fn start() -> Result<Self> {
+        let mut servers = Vec::new();
+        for index in 0..MASTERS {
+            let server = Setup::member().start().await?;
+            let share = |index: u16| u32::from(SLOTS) * u32::from(index) / u32::from(MASTERS);
+            let (first, last) = (share(index).to_string(), (share(index + 1) - 1).to_string());
+            server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
+            // Masters that have met with the same epoch first sort out whose is greater.
+            server.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]).await?;
+            servers.push(server);
+        }
+        for server in &servers[1..] {
+            let Some(members) = server.members_address() else { continue };
+            let (host, port) = (server.address().ip().to_string(), server.address().port().to_string());
+            servers[0].ask::<()>(&["CLUSTER", "MEET", &host, &port, &members.port().to_string()]).await?;
+        }
+        let mut this = Self { servers };
+        this.serving().await?;
+        Ok(this)
+    }
+
+    /// Waits until every server that runs serves, and takes the cluster for whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::serving`].
+    pub async fn serving(&mut self) -> Result<()> {
+        for server in self.servers.iter_mut().filter(|server| server.pid().is_some()) {
+            server.serving().await?;
+            let server = &*server;
+            wait::until(&format!("{} in a whole cluster", server.address()), SERVING_WITHIN, async || {
+                let state: String = server.ask(&["CLUSTER", "INFO"]).await.ok()?;
+                let whole = ["cluster_state:ok".to_owned(), format!("cluster_size:{MASTERS}")];
+                whole.iter().all(|line| state.lines().any(|said| said == line)).then_some(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// The servers, by index.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// One server, to kill or to pause.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn server_mut(&mut self, index: usize) -> &mut Server {
+        &mut self.servers[index]
+    }
+
+    /// Where clients connect, by index.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.servers.iter().map(Server::address).collect()
+    }
+
+    /// The slot of a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::ask`].
+    pub async fn slot_of(&self, key: &str) -> Result<u16> {
+        self.servers[0].ask(&["CLUSTER", "KEYSLOT", key]).await
+    }
+
+    /// The index of the server that has a slot, as the first server knows it.
+    ///
+    /// # Errors
+    ///
+    /// No server has it; else as [`Server::ask`].
+    pub async fn owner(&self, slot: u16) -> Result<usize> {
+        let shares: Vec<(u16, u16, Owner)> = self.servers[0].ask(&["CLUSTER", "SLOTS"]).await?;
+        let share = shares.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
+        let address = share.map(|(_, _, (host, port, ..))| format!("{host}:{port}"));
+        let index = self.servers.iter().position(|server| Some(server.address().to_string()) == address);
+        index.ok_or_else(|| Error::new(format!("no server has slot {slot}")))
+    }
+
+    /// Moves a slot with all its keys to another server, while clients go on: `ASK` for keys that have moved, `MOVED`
+    /// when all have.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::ask`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no server `to`.
+    pub async fn move_slot(&self, slot: u16, to: usize) -> Result<()> {
+        let (source, target, number) = (&self.servers[self.owner(slot).await?], &self.servers[to], slot.to_string());
+        let id = async |server: &Server| server.ask::<String>(&["CLUSTER", "MYID"]).await;
+        let (source_id, target_id) = (id(source).await?, id(target).await?);
+        if source_id == target_id {
+            return Ok(());
+        }
+        target.ask::<()>(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &source_id]).await?;
+        source.ask::<()>(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &target_id]).await?;
+        loop {
+            let keys: Vec<Vec<u8>> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &number, KEYS_AT_ONCE]).await?;
+            if keys.is_empty() {
+                break;
+            }
+            let (host, port) = (target.address().ip().to_string(), target.address().port().to_string());
+            let command =
+                ["MIGRATE", &host, &port, "", "0", MOVED_WITHIN_MS, "KEYS"].map(|word| word.as_bytes().to_vec());
+            source.ask::<()>(&[command.to_vec(), keys].concat()).await?;
+        }
+        // The target first: it must not learn from another that the slot is its own.
+        let others = self.servers.iter().enumerate().filter(|(index, _)| *index != to).map(|(_, server)| server);
+        for server in [target].into_iter().chain(others) {
+            server.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", &target_id]).await?;
+        }
+        Ok(())
+    }
+}
