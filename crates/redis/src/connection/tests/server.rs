@@ -1,5 +1,4 @@
-//! A redis-server that speaks TLS, one that is a sentinel, and one of a cluster: on a free port, without persistence,
-//! gone with the test.
+//! A redis-server that is a sentinel, and one of a cluster: on a free port, without persistence, gone with the test.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::connection::tests::support::SOON;
 
-/// A server that speaks TLS, or is a sentinel or of a cluster.
+/// A sentinel, or a server of a cluster.
 pub(super) struct Special {
     _process: Process,
     port: ReservedPort,
@@ -23,19 +22,6 @@ pub(super) struct Special {
 }
 
 impl Special {
-    /// One that speaks TLS alone, and asks clients for a certificate.
-    #[cfg(feature = "tls")]
-    pub(super) async fn over_tls(authority: &lockkeeper_faults::authority::Authority) -> Result<Self> {
-        let file = |name| authority.file(name).display().to_string();
-        let papers = [("cert", "server"), ("key", "server-key"), ("ca-cert", "ca")];
-        Self::start(|_, port, _| {
-            let mut settings = ["--port", "0", "--tls-port", port].map(str::to_owned).to_vec();
-            settings.extend(papers.iter().flat_map(|(setting, name)| [format!("--tls-{setting}-file"), file(name)]));
-            settings
-        })
-        .await
-    }
-
     /// A sentinel that knows a server as the master `orders`.
     pub(super) async fn sentinel_of(master: SocketAddr) -> Result<Self> {
         Self::start(|folder, port, _| {
