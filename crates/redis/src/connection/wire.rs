@@ -55,8 +55,8 @@ pub(super) struct Line {
 
 impl Connection {
     /// Queues a flight behind all that were queued before, and returns the answers: one for each command, script and
-    /// tracked read, where a refusal stands in its place (see [`answer`]). The server's future is not taken back by
-    /// dropping this one.
+    /// tracked read. A refusal stands in its place; [`answer`](super::answer::answer) judges it. Dropping the future
+    /// takes nothing back.
     ///
     /// A flight fails as a whole if the connection ends first, or if the server does not have one of its scripts.
     pub(crate) fn flight(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use lockkeeper_core::{ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
-use lockkeeper_faults::wait;
+use lockkeeper_faults::redis::{Cluster, Sentinels};
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::connection::tests::server::Special;
 use crate::connection::tests::strangers::stranger;
-use crate::connection::tests::support::{SOON, ask, can_run, clock, config, deadline, open, open_url, soon, words};
+use crate::connection::tests::support::{can_run, clock, config, deadline, open_url, server_at, soon, words};
 use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight, answer, until_replaced};
 use crate::url::Server;
 
@@ -90,21 +89,29 @@ async fn the_first_sentinel_that_answers_names_the_master() {
 }
 
 #[tokio::test]
-async fn a_sentinel_names_the_master_it_watches_and_is_no_server_itself() {
+async fn sentinels_name_the_master_they_watch_and_are_no_servers_themselves() {
     if !can_run() {
         return;
     }
-    let master = lockkeeper_faults::redis::Server::standalone().await.expect("a server");
-    let sentinel = Special::sentinel_of(master.address()).await.expect("a sentinel");
-    let mut finder = finder(&format!("redis+sentinel://{}/orders", sentinel.address()), 0);
-    assert_eq!(next(&mut finder).await, Some(master.address().to_string()));
-    let failure = soon("the failure", next_of(&format!("redis+sentinel://{}/other", sentinel.address()))).await;
+    let service = Sentinels::start(1).await.expect("sentinels");
+    let (sentinel, master) = (service.addresses()[0], service.servers()[0].address());
+    let service_of = |address| format!("redis+sentinel://{address}/{}", Sentinels::MASTER);
+    let mut finder = finder(&service_of(sentinel), 0);
+    assert_eq!(next(&mut finder).await, Some(master.to_string()));
+    let failure = soon("the failure", next_of(&format!("redis+sentinel://{sentinel}/other"))).await;
     assert_eq!(failure.kind, FailureKind::Settings, "{failure}");
-    let failure = soon("the failure", open_url(&format!("redis://{}", sentinel.address()))).await;
+    let failure = soon("the failure", open_url(&format!("redis://{sentinel}"))).await;
     let failure = failure.map(drop).expect_err("it has no keys");
     assert!(failure.kind == FailureKind::Settings && failure.to_string().contains("redis+sentinel:"), "{failure}");
-    let failure = soon("the failure", next_of(&format!("redis+sentinel://{}/orders", master.address()))).await;
+    let failure = soon("the failure", next_of(&service_of(master))).await;
     assert!(failure.to_string().contains("no sentinel"), "{failure}");
+
+    let (config, clock, server) = (config(&service_of(sentinel)), clock(), server_at(master));
+    let replaced = tokio::spawn(async move { until_replaced(&config, &*clock, &server, ROUND).await });
+    let promoted = service.failover().await.expect("a failover");
+    let failure = soon("the end of the old master", replaced).await.expect("a task");
+    let promoted = service.servers()[promoted].address().to_string();
+    assert!(failure.needs_another() && failure.to_string().contains(&promoted), "{failure}");
 }
 
 /// Why a round finds nothing.
@@ -197,27 +204,19 @@ async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
     if !can_run() {
         return;
     }
-    let started = async || Special::of_cluster().await.expect("a server");
-    let (other, keeper) = (started().await, started().await);
-    let [of_other, of_keeper] = [open(other.address()).await, open(keeper.address()).await];
-    let slot: u16 = redis::from_redis_value(ask(&of_keeper, "CLUSTER KEYSLOT {lockkeeper}").await).expect("a number");
-    ask(&of_keeper, &format!("CLUSTER ADDSLOTS {slot}")).await;
-    ask(&of_other, &format!("CLUSTER ADDSLOTSRANGE 0 {} {} 16383", slot - 1, slot + 1)).await;
-    let down = probe(&of_other).await.expect_err("it does not know where the keys lie");
-    assert!(down.kind == FailureKind::Unavailable && down.to_string().contains("cluster is down"), "{down}");
-    ask(&of_other, &format!("CLUSTER MEET 127.0.0.1 {} {}", keeper.address().port(), keeper.bus_port())).await;
-    let url = format!("redis://{}", other.address());
-    let found = async || {
+    let cluster = Cluster::start().await.expect("a cluster");
+    let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
+    let owner = server_at(cluster.servers()[cluster.owner(slot).await.expect("it is served")].address());
+    for address in cluster.addresses() {
+        let url = format!("redis://{address}");
         let mut finder = finder(&url, 0);
-        while let Some((server, until)) = finder.next(deadline()).await {
+        loop {
+            let (server, until) = finder.next(deadline()).await.expect("the way leads to the keys");
             let opened = Connection::open(&server, &config(&url).access, &clock(), until).await;
             match probe(&opened.expect("a connection")).await {
-                Ok(_) => return Some(server.port),
+                Ok(_) => break assert_eq!(server, owner),
                 Err(failure) => finder.note(failure),
             }
         }
-        None
-    };
-    let port = wait::until("the way to the keys", SOON, found).await.expect("they know one another");
-    assert_eq!(port, keeper.address().port());
+    }
 }

@@ -3,7 +3,6 @@
 mod finding;
 mod losses;
 mod order;
-mod server;
 mod strangers;
 mod support;
 #[cfg(feature = "tls")]
