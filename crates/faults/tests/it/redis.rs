@@ -124,22 +124,36 @@ async fn a_server_with_papers_answers_no_plain_text_and_its_operator_still_reach
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_of_a_running_server_follows_its_clock_both_ways() {
-    let test = "redis::the_time_of_a_running_server_follows_its_clock_both_ways";
-    if !availability().and(clock_availability).or_skip(test) {
+async fn the_time_of_a_running_server_of_each_release_follows_its_clock_both_ways() {
+    let test = "redis::the_time_of_a_running_server_of_each_release_follows_its_clock_both_ways";
+    for release in Release::ALL {
+        if !availability_of(release).and(clock_availability).or_skip(test) {
+            return;
+        }
+        let (usual, moved) = (Setup::new().start(), Setup::new().release(release).movable_clock().start());
+        let (usual, mut moved) = (usual.await.expect("a server"), moved.await.expect("a server"));
+        for ahead_s in [HOUR_S, -HOUR_S, 0] {
+            moved.move_clock(ahead_s).await.expect("moved");
+            let expected = usual.time_s().await.expect("told") + ahead_s;
+            assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{release:?}: {ahead_s} s");
+        }
+        // An expiry goes by that clock.
+        moved.ask::<()>(&["SET", "key", "value", "EX", "1800"]).await.expect("stored");
+        moved.move_clock(HOUR_S).await.expect("moved");
+        assert!(!has_the_key(&moved).await, "{release:?}");
+        moved.restart().await.expect("it serves");
+        let expected = usual.time_s().await.expect("told") + HOUR_S;
+        assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{release:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_start_says_why() {
+    if !availability().or_skip("redis::a_server_that_cannot_start_says_why") {
         return;
     }
-    let (usual, moved) = (Setup::new().start(), Setup::new().movable_clock().start());
-    let (usual, mut moved) = (usual.await.expect("a server"), moved.await.expect("a server"));
-    for ahead_s in [HOUR_S, -HOUR_S, 0] {
-        moved.move_clock(ahead_s).await.expect("moved");
-        let expected = usual.time_s().await.expect("told") + ahead_s;
-        assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{ahead_s} s");
-    }
-    moved.move_clock(HOUR_S).await.expect("moved");
-    moved.restart().await.expect("it serves");
-    let expected = usual.time_s().await.expect("told") + HOUR_S;
-    assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1);
+    let error = Setup::new().memory(1, "no-such-policy").start().await.expect_err("no such policy").to_string();
+    assert!(error.contains("has ended") && error.contains("no-such-policy"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
