@@ -18,8 +18,10 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "leftovers", krate: "cli" },
     LongTest { name: "endings", krate: "zookeeper" },
     LongTest { name: "late_joins", krate: "etcd" },
+    LongTest { name: "late_joins", krate: "redis" },
     LongTest { name: "etcdctl", krate: "etcd" },
     LongTest { name: "waits", krate: "etcd" },
+    LongTest { name: "waits", krate: "redis" },
     LongTest { name: "conformance_distro", krate: "etcd" },
     LongTest { name: "crowd", krate: "etcd" },
     LongTest { name: "crowd", krate: "zookeeper" },
@@ -27,6 +29,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },
     LongTest { name: "faults", krate: "etcd" },
+    LongTest { name: "faults", krate: "redis" },
     LongTest { name: "kill_stress", krate: "cli" },
 ];
 

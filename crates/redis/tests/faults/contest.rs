@@ -1,0 +1,63 @@
+//! A holder and the rival behind it, from the first grant to the second.
+
+use std::net::SocketAddr;
+
+use lockkeeper_core::clock::BootInstant;
+
+use crate::holders::Holder;
+use crate::stage::Rival;
+use crate::tally::Outcome;
+
+/// How a hold is to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ends {
+    /// With its process.
+    Killed,
+    /// The holder finds out.
+    ByItself,
+    /// The holder is asked to give the lock back, if it still has it.
+    WhenGivenBack,
+}
+
+/// A holder, and the rival behind it.
+pub(crate) struct Contest {
+    lock: String,
+    pub(crate) holder: Holder,
+    rival: Rival,
+}
+
+impl Contest {
+    pub(crate) async fn start(servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
+        let holder = Holder::start(servers, settings, lock).await;
+        let rival = Rival::queue_up(servers, settings, lock).await;
+        assert_eq!(rival.contenders(lock).await, 2, "{lock}: the holder, and the rival");
+        Self { lock: lock.to_owned(), holder, rival }
+    }
+
+    /// Waits for the rival's grant, and compares.
+    pub(crate) async fn end(mut self, what: &str, struck_at: BootInstant, ends: Ends) -> Outcome {
+        if ends == Ends::WhenGivenBack {
+            self.holder.ask_back();
+        }
+        let granted = self.rival.granted().await;
+        let end = match ends {
+            Ends::Killed => None,
+            Ends::ByItself | Ends::WhenGivenBack => {
+                // It may have been stopped.
+                self.holder.resume();
+                Some(self.holder.ended().await)
+            }
+        };
+        let outcome = Outcome {
+            what: format!("{}: {what}", self.lock),
+            struck_at,
+            token: self.holder.token,
+            last_held: end.map(|end| end.last_held),
+            ended_by: end.and_then(|end| end.reason),
+            next_token: granted.token(),
+            granted_at: granted.at,
+        };
+        self.rival.end(granted).await;
+        outcome
+    }
+}

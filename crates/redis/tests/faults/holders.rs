@@ -1,0 +1,93 @@
+//! Holders of the library, each in another process, which can be killed, stopped and cut off.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::process::{ChildStdin, Stdio};
+
+use lockkeeper_conformance::soon;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{FencingToken, LossReason};
+use lockkeeper_faults::process::{self, Process};
+use lockkeeper_faults::proxy::Proxy;
+use tokio::sync::mpsc;
+
+use crate::program;
+use crate::stage::url;
+
+/// A holder in another process.
+pub(crate) struct Holder {
+    process: Process,
+    pub(crate) token: FencingToken,
+    proxies: Vec<Proxy>,
+    input: ChildStdin,
+    lines: mpsc::UnboundedReceiver<String>,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    /// When it last stood.
+    pub(crate) last_held: BootInstant,
+    /// Why it was lost; `None` if it was given back.
+    pub(crate) reason: Option<LossReason>,
+}
+
+impl Holder {
+    /// Takes a lock that is free.
+    pub(crate) async fn start(servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
+        let mut proxies = Vec::new();
+        for &server in servers {
+            proxies.push(Proxy::of_bytes(server).await.expect("a proxy"));
+        }
+        let through: Vec<_> = proxies.iter().map(Proxy::address).collect();
+        let mut command = process::command(std::env::current_exe().expect("a path"));
+        program::tell(&mut command, &url(&through, settings), lock);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::start(command).expect("another process");
+        let input = process.take_stdin().expect("it is piped");
+        let output = BufReader::new(process.take_stdout().expect("it is piped"));
+        let (said, mut lines) = mpsc::unbounded_channel();
+        // It says two lines at most, and ends with the process.
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+        let held = soon("the first grant", lines.recv()).await.expect("it takes the lock");
+        let token = held.strip_prefix("held ").expect("it holds").parse().expect("a token");
+        Self { process, token, proxies, input, lines }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    pub(crate) fn pause(&mut self) {
+        self.process.pause().expect("it runs");
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.process.resume().expect("it runs");
+    }
+
+    pub(crate) fn cut_off(&self) {
+        self.proxies.iter().for_each(Proxy::blackhole);
+    }
+
+    /// Asks it to give the lock back. It may have lost it before.
+    pub(crate) fn ask_back(&mut self) {
+        self.input.write_all(b"release\n").and_then(|()| self.input.flush()).expect("it hears");
+    }
+
+    /// Waits until it says that it has given the lock back, or lost it.
+    pub(crate) async fn ended(&mut self) -> End {
+        let line = soon("the holder's word", self.lines.recv()).await.expect("it speaks");
+        let words: Vec<_> = line.split(' ').collect();
+        let (nanos, reason) = match words[..] {
+            ["released", nanos] => (nanos, None),
+            ["lost", nanos, reason] => {
+                let reasons = [LossReason::Lapsed, LossReason::Expired, LossReason::Removed];
+                let known = reasons.into_iter().find(|known| format!("{known:?}") == reason);
+                (nanos, Some(known.unwrap_or_else(|| panic!("{line}"))))
+            }
+            _ => panic!("`{line}` instead of its end"),
+        };
+        End { last_held: BootInstant::from_nanos(nanos.parse().expect("a number")), reason }
+    }
+}

@@ -1,0 +1,91 @@
+//! One lock at a time, under faults: holders that die, stand still or are cut off; a server that is killed, stands
+//! still, has its clock moved, loses its data or fills its memory; a replica that is promoted without a grant.
+//!
+//! In each round a holder in another process and a rival that waits behind it are clients of one server. Until when the
+//! holder believes itself is compared with when the rival is granted the lock, on one clock; and the rival's token is
+//! greater. Where a rule is left out, two hold at once, and the same judge must see it. It is a separate binary, since
+//! it has long rounds, and plays the other processes too.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `deaths` | holders that are killed, stopped, or cut off |
+//! | `servers` | a server that is killed, stands still, or whose clock jumps |
+//! | `promotion` | a replica that is promoted without a grant |
+//! | `data` | data that is lost at once, and tokens over it |
+//! | `memory` | a server whose memory is full |
+//! | `contest` | a holder and the rival behind it, from the first grant to the second |
+//! | `holders` | holders of the library, each in another process |
+//! | `program` | what such a process does |
+//! | `stage` | clients, rivals, rounds |
+//! | `tally` | what all rounds have shown together |
+
+mod contest;
+mod data;
+mod deaths;
+mod holders;
+mod memory;
+mod program;
+mod promotion;
+mod servers;
+mod stage;
+mod tally;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+use lockkeeper_faults::Availability;
+use lockkeeper_faults::redis::{availability, clock_availability};
+
+use crate::deaths::Death;
+use crate::servers::Harm;
+
+/// How many tests run at once: most of a round's time is a wait for the end of a session.
+const TESTS_AT_ONCE: usize = 2;
+
+type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
+
+const TESTS: [Test; 15] = [
+    ("the_judge_sees_two_that_hold_at_once", availability, |_| tally::is_a_judge()),
+    ("no_two_hold_when_holders_are_killed", availability, |random| deaths::play(Death::Killed, random)),
+    ("no_two_hold_when_holders_are_stopped", availability, |random| deaths::play(Death::Stopped, random)),
+    ("no_two_hold_when_holders_are_cut_off", availability, |random| deaths::play(Death::CutOff, random)),
+    ("no_two_hold_when_the_server_is_killed_and_has_a_log", availability, |random| servers::play(Harm::Killed, random)),
+    ("two_hold_when_the_server_is_killed_and_has_no_log", availability, |random| {
+        servers::play_planted(Harm::Killed, random)
+    }),
+    ("no_two_hold_when_the_server_stands_still", availability, |random| servers::play(Harm::StoodStill, random)),
+    ("no_two_hold_when_the_clock_jumps_forward", movable_clock, |random| servers::play(Harm::Forward, random)),
+    ("no_two_hold_when_the_clock_jumps_back", movable_clock, |random| servers::play(Harm::Back, random)),
+    ("two_hold_when_a_clock_jumps_that_is_trusted", movable_clock, |random| {
+        servers::play_planted(Harm::Forward, random)
+    }),
+    ("a_promotion_without_a_grant_ends_the_hold_as_expired", availability, promotion::play),
+    ("tokens_grow_over_the_loss_of_all_data", availability, data::play),
+    ("a_full_memory_ends_no_hold_and_no_wait_and_refuses_joins", availability, |_| memory::play_full()),
+    ("a_contender_that_is_evicted_is_told_at_once", availability, memory::play_evicted),
+    ("memory_that_is_free_again_lets_joins_in", availability, |_| memory::play_freed()),
+];
+
+fn movable_clock() -> Availability {
+    availability().and(clock_availability)
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = program::play() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
+    let trials = TESTS.map(|test| Trial::test(test.0, move || played(test)));
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+fn played((name, needed, play): Test) -> Result<(), Failed> {
+    if !needed().or_skip(name) {
+        return Ok(());
+    }
+    let seed = seed();
+    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-redis --test faults -- --exact {name}");
+    Ok(play(Random::new(seed))?)
+}

@@ -1,0 +1,160 @@
+//! A server whose memory is full. Where it evicts no key of ours, holders renew and release, waiters are granted the
+//! lock, and joins are refused for as long as that lasts. Where it may evict any key, who loses its contender is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::{Random, soon};
+use lockkeeper_core::{Advice, Backend, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_faults::redis::{Server, Setup};
+use lockkeeper_faults::{figures, long};
+
+use crate::contest::{Contest, Ends};
+use crate::holders::Holder;
+use crate::stage::{backend, now, runtime, url};
+use crate::tally::{Outcome, Tally, span};
+
+/// The memory that a server may use: more than it takes by itself.
+const MEMORY_BYTES: u64 = 8 << 20;
+
+/// A key of another program that takes more than all of it.
+const BALLAST_BYTES: u64 = 12 << 20;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+const SETTINGS: &str = "session_timeout=2s";
+
+/// Policies by which keys without an end of their own stay.
+const KEEPING: [&str; 5] = ["noeviction", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
+
+/// Policies by which any key may go.
+const EVICTING: [&str; 3] = ["allkeys-lru", "allkeys-lfu", "allkeys-random"];
+
+const EVICTING_ROUNDS: u32 = 10;
+
+/// How long a holder may believe itself after its contender was evicted, which is told to it, in seconds.
+const TOLD_WITHIN_S: f64 = 0.5;
+
+/// How often memory is filled until a holder's key is evicted.
+const FILLED_MAX: usize = 1_000;
+
+async fn fill(server: &Server) {
+    // A server that evicts removes it again before the next command.
+    let last = (BALLAST_BYTES - 1).to_string();
+    server.ask::<u64>(&["SETRANGE", "ballast", &last, "x"]).await.expect("the last command that fits");
+}
+
+async fn join(session: &dyn Session) -> lockkeeper_core::Result<Ticket> {
+    let ticket = Ticket::mint()?;
+    let entry = Entry::new(ticket, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something")));
+    session.enqueue_one(&QueueName::new("door")?, entry).await.map(|_| ticket)
+}
+
+/// A server with a session, which has a place, and whose memory is then full.
+async fn full(policy: &str) -> (Server, Arc<dyn Session>, Ticket) {
+    let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
+    let session = soon("a session", backend(&url(&[server.address()], SETTINGS)).session()).await.expect("a session");
+    let ticket = soon("a place", join(&*session)).await.expect("a place");
+    fill(&server).await;
+    (server, session, ticket)
+}
+
+async fn is_refused(policy: &str, session: &dyn Session) -> Result<(), String> {
+    match soon("the answer to a join", join(session)).await {
+        Err(error) if error.kind() == ErrorKind::LimitReached && error.advice() == Advice::Transient => Ok(()),
+        answer => Err(format!("{policy}: a join into a full memory was answered {answer:?}")),
+    }
+}
+
+pub(crate) fn play_full() -> Result<(), String> {
+    let begun = now();
+    let mut outcomes = Vec::new();
+    for policy in KEEPING {
+        outcomes.extend(runtime().block_on(play_policy(policy))?);
+    }
+    let tally = Tally { outcomes, took: now().saturating_duration_since(begun) };
+    tally.tell("faults: memory full", &format!("; joins refused under each of {} policies", KEEPING.len()));
+    let lost: Vec<_> = tally.outcomes.iter().filter(|outcome| !outcome.was_given_back()).collect();
+    if lost.len() != KEEPING.len() {
+        return Err(format!("only those that were killed lose the lock: {lost:?}"));
+    }
+    tally.check(2 * KEEPING.len() as u32)
+}
+
+/// Under a full memory one holder goes on for more than the timeout and gives the lock back, and one is killed.
+async fn play_policy(policy: &str) -> Result<Vec<Outcome>, String> {
+    let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
+    let servers = [server.address()];
+    let session = soon("a session", backend(&url(&servers, SETTINGS)).session()).await.expect("a session");
+    let (steady, mut dead) =
+        tokio::join!(Contest::start(&servers, SETTINGS, "steady"), Contest::start(&servers, SETTINGS, "dead"));
+    fill(&server).await;
+    let struck_at = now();
+    dead.holder.kill();
+    is_refused(policy, &*session).await?;
+    tokio::time::sleep(TIMEOUT + TIMEOUT / 2).await;
+    is_refused(policy, &*session).await?;
+    let what = format!("{policy}, memory full");
+    let dead = dead.end(&what, struck_at, Ends::Killed).await;
+    let steady = steady.end(&what, struck_at, Ends::WhenGivenBack).await;
+    match backend(&url(&servers, SETTINGS)).session().await {
+        Err(error) if error.kind() == ErrorKind::LimitReached => {}
+        opened => return Err(format!("{policy}: a session was opened in a full memory: {opened:?}")),
+    }
+    soon("the end", session.close()).await.map_err(|error| format!("{policy}: {error}"))?;
+    Ok(vec![dead, steady])
+}
+
+pub(crate) fn play_freed() -> Result<(), String> {
+    runtime().block_on(async {
+        let (server, session, ticket) = full("noeviction").await;
+        is_refused("noeviction", &*session).await?;
+        let door = QueueName::new("door").expect("a name");
+        soon("a withdrawal", session.withdraw(&door, ticket)).await.map_err(|error| format!("{error}"))?;
+        server.ask::<u64>(&["DEL", "ballast"]).await.expect("it is deleted");
+        soon("a place", join(&*session)).await.map_err(|error| format!("there is room again: {error}"))?;
+        soon("the end", session.close()).await.map_err(|error| format!("{error}"))
+    })
+}
+
+pub(crate) fn play_evicted(mut random: Random) -> Result<(), String> {
+    let mut worst = 0.0_f64;
+    let rounds = long::rounds(EVICTING_ROUNDS);
+    for policy in EVICTING {
+        for _ in 0..rounds {
+            let pause = Duration::from_millis(random.below(300));
+            worst = worst.max(runtime().block_on(evict(policy, pause))?);
+        }
+    }
+    figures::tell(&format!(
+        "faults: contenders evicted: {} under {} policies, their holders told after {worst:.3} s at most",
+        rounds * EVICTING.len() as u32,
+        EVICTING.len(),
+    ));
+    Ok(())
+}
+
+/// Fills memory until the holder's record is evicted; returns for how long the holder believed itself afterwards.
+async fn evict(policy: &str, pause: Duration) -> Result<f64, String> {
+    let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
+    let mut holder = Holder::start(&[server.address()], "session_timeout=20s", "door").await;
+    tokio::time::sleep(pause).await;
+    for _ in 0..FILLED_MAX {
+        let filled_at = now();
+        fill(&server).await;
+        let records: Vec<String> = server.ask(&["KEYS", "{lockkeeper}:c:*"]).await.expect("the keys");
+        if !records.is_empty() {
+            continue;
+        }
+        let end = soon("the end of the hold", holder.ended()).await;
+        if end.reason.is_none() {
+            return Err(format!("{policy}: the hold ended by itself"));
+        }
+        let told_after = span(filled_at, end.last_held).max(0.0);
+        if told_after > TOLD_WITHIN_S {
+            return Err(format!("{policy}: the holder believed itself for {told_after:.3} s after the eviction"));
+        }
+        return Ok(told_after);
+    }
+    Err(format!("{policy}: no record was evicted"))
+}

@@ -1,0 +1,83 @@
+//! The other process: a program that holds a lock until it is told to give it back, and tells how long it believed in
+//! it.
+
+use std::io::{BufRead as _, Write as _};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_recipes::MutexGuard;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use crate::stage::keeper;
+
+/// Its URL, and the lock's name.
+const VARIABLES: [&str; 2] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK"];
+
+/// How often it asks whether it holds the lock.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Tells a command which program it is to be.
+pub(crate) fn tell(command: &mut Command, url: &str, lock: &str) {
+    command.envs(VARIABLES.into_iter().zip([url, lock]));
+}
+
+/// Plays the other process, if this is one.
+pub(crate) fn play() -> Option<ExitCode> {
+    let [url, lock] = VARIABLES.map(|name| std::env::var(name).ok());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(hold(&url?, &lock?));
+    Some(ExitCode::SUCCESS)
+}
+
+/// Says `held TOKEN`; and later `released NANOSECONDS`, or `lost NANOSECONDS REASON`: when it last found that it held
+/// the lock, and why no longer.
+async fn hold(url: &str, lock: &str) {
+    let keeper = keeper(url);
+    let guard = keeper.mutex(lock).expect("a name").lock().await.expect("the lock is granted");
+    say(&format!("held {}", guard.fencing_token()));
+    let (ask, asked) = oneshot::channel();
+    let (end, ended) = oneshot::channel();
+    // The test says one line at most, and closes the input when it has seen enough.
+    std::thread::spawn(move || {
+        let mut lines = std::io::stdin().lock().lines();
+        if lines.next().is_some() {
+            let _ = ask.send(());
+            lines.for_each(drop);
+        }
+        let _ = end.send(());
+    });
+    let (last_held, is_asked) = hold_on(&guard, asked).await;
+    let hold = guard.hold().clone();
+    if is_asked && guard.release().await.is_ok() {
+        say(&format!("released {}", last_held.as_nanos()));
+    } else {
+        say(&format!("lost {} {:?}", last_held.as_nanos(), hold.lost().await));
+    }
+    // The test may still have to kill it.
+    let _ = ended.await;
+}
+
+/// Asks again and again until the lock is not held, or is asked for; returns when it was held last, and whether it was
+/// asked for.
+async fn hold_on(guard: &MutexGuard, mut asked: oneshot::Receiver<()>) -> (BootInstant, bool) {
+    let mut last = SystemClock.now();
+    loop {
+        // Read before the question: at this moment or later it was held.
+        let looked_at = SystemClock.now();
+        if !guard.hold().is_held() {
+            return (last, false);
+        }
+        last = looked_at;
+        if asked.try_recv() != Err(TryRecvError::Empty) {
+            return (last, true);
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).expect("the test reads");
+}
