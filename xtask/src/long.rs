@@ -24,6 +24,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "waits", krate: "redis" },
     LongTest { name: "conformance_distro", krate: "etcd" },
     LongTest { name: "crowd", krate: "etcd" },
+    LongTest { name: "crowd", krate: "redis" },
     LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },

@@ -32,7 +32,7 @@ const AT_ONCE: u32 = 3;
 const LOST: &str = "lost";
 
 /// How long after the promotion the old master goes on at most.
-const GOES_ON_MAX_MS: u64 = 600;
+const GOES_ON_MAX_MS: u64 = 1_500;
 
 /// How long the replica may take to have what the master has.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(20);

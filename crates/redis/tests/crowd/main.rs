@@ -1,0 +1,53 @@
+//! Very many waiters for one lock: 10,000 of ten processes, in order, and what each of them costs; what a join and a
+//! leave cost the server behind 10,000 others; how long the server is busy with the end of 10,000; and whom one
+//! departure wakes. The plain run does a tenth.
+//!
+//! The allocator counts, so these tests have a separate binary, which is also the program of the ten processes.
+
+mod burial;
+mod cost;
+mod herd;
+mod member;
+mod processes;
+mod stage;
+
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_faults::redis;
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// One at a time, since each measures.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn main() -> ExitCode {
+    if let Some(asked) = member::asked() {
+        return member::take_part(&asked);
+    }
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", processes::in_order),
+        trial(
+            "a_join_and_a_leave_behind_thousands_cost_the_server_little_more_than_behind_none",
+            cost::behind_thousands,
+        ),
+        trial("no_call_takes_long_while_thousands_of_the_dead_are_removed", burial::in_pieces),
+        trial("a_removal_in_one_piece_is_seen", burial::in_one_piece),
+        trial("one_departure_among_200_waiters_wakes_one", herd::one_of_many),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: &'static str, test: fn() -> Result<(), Failed>) -> Trial {
+    Trial::test(name, move || {
+        if !redis::availability().or_skip(name) {
+            return Ok(());
+        }
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        test()
+    })
+}

@@ -1,0 +1,48 @@
+//! Sessions, entries, and what the server says of its work.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use libtest_mimic::Failed;
+use lockkeeper_core::{Backend, Enqueued, Entry, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_faults::redis::Server;
+use lockkeeper_redis::RedisBackend;
+
+/// Long enough for thousands of calls that are made at once, each behind the other, on a busy machine.
+pub(crate) const SETTINGS: &str = "?session_timeout=60s&operation_timeout=240s";
+
+/// How many places are taken in one call.
+const AT_ONCE: usize = 500;
+
+pub(crate) async fn session(address: SocketAddr, settings: &str) -> Result<Arc<dyn Session>, Failed> {
+    let backend = RedisBackend::open(&format!("redis://{address}{settings}").parse()?)?;
+    Ok(backend.session().await?)
+}
+
+pub(crate) fn entry() -> Result<Entry, Failed> {
+    Ok(Entry::new(Ticket::mint()?, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something"))))
+}
+
+/// Takes this many places.
+pub(crate) async fn join_all(session: &dyn Session, queue: &QueueName, count: usize) -> Result<Vec<Enqueued>, Failed> {
+    let mut places = Vec::with_capacity(count);
+    while places.len() < count {
+        let entries: Result<Vec<_>, _> = (0..AT_ONCE.min(count - places.len())).map(|_| entry()).collect();
+        places.extend(session.enqueue(queue, entries?).await?);
+    }
+    Ok(places)
+}
+
+/// How often a command was called, and how many microseconds the server has worked on it, since its start.
+pub(crate) async fn work(server: &Server, command: &str) -> Result<(u64, u64), Failed> {
+    let text: String = server.ask(&["INFO", "commandstats"]).await?;
+    let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_")?.strip_prefix(command)?.strip_prefix(':'));
+    let Some(line) = line else {
+        return Ok((0, 0));
+    };
+    let number = |name: &str| {
+        let field = line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        field.and_then(|number| number.trim().parse().ok()).ok_or_else(|| format!("{line} has no {name}"))
+    };
+    Ok((number("calls")?, number("usec")?))
+}
