@@ -97,7 +97,8 @@ mod tests {
     fn the_facade_and_its_services_are_found_in_this_workspace() {
         let tests = tests(&metadata().expect("cargo metadata reads the workspace"));
         let ends = |with: &str| tests.iter().any(|test| test.contains(with));
-        let has_all = ["features --lib", "etcd --lib", "file --lib", "zookeeper --lib"].into_iter().all(ends);
-        assert!(tests.len() >= 4 && has_all, "{tests:?}");
+        let has_all =
+            ["features --lib", "etcd --lib", "file --lib", "redis --lib", "zookeeper --lib"].into_iter().all(ends);
+        assert!(tests.len() >= 5 && has_all, "{tests:?}");
     }
 }

@@ -85,9 +85,6 @@ const NEEDS: &[Need] = &[
     Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
     Need { package: "redis-sentinel", why: "sentinels, to replace a master of Redis", signs: &["redis-sentinel"] },
     Need { package: "faketime", why: "to move the clock of a Redis that runs", signs: &["faketime"] },
-    Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
-    Need { package: "redis-sentinel", why: "what watches Redis, started likewise", signs: &["redis-sentinel"] },
-    Need { package: "faketime", why: "to move the clock of a running Redis", signs: &["faketime"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",

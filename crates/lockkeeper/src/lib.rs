@@ -45,7 +45,7 @@
 //! | --- | --- |
 //! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: while a runtime ends, the session's task writes what is queued, and the end of the session, without waiting for an answer |
 //! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
-//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper and etcd when the session's timeout is over |
+//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper, etcd and Redis when the session's timeout is over |
 //!
 //! What ends only with the process cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A
 //! guard that is dropped after its runtime has ended is given up with the session. In programs of threads the
@@ -91,6 +91,9 @@
 //! | `zk+tls://HOST[:PORT],…[/CHROOT]` | the same over TLS; `ca=FILE`, `cert=FILE` and `key=FILE`, in PEM form, give the trusted authorities and our certificate and key | `zookeeper` and `tls` |
 //! | `etcd://HOST[:PORT],…[/BASE]` | an etcd cluster | `etcd` |
 //! | `etcd+tls://HOST[:PORT],…[/BASE]` | the same over TLS, with the same keys as `zk+tls:` | `etcd` and `tls` |
+//! | `redis://HOST[:PORT],…[/DATABASE]` | a Redis or Valkey server, or a cluster of them | `redis` |
+//! | `redis+tls://HOST[:PORT],…[/DATABASE]` | the same over TLS, with the same keys as `zk+tls:` | `redis` and `tls` |
+//! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name | `redis` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -205,10 +208,12 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
         "memory" => memory_service(&url),
         "zk" | "zk+tls" => zookeeper(&url),
         "etcd" | "etcd+tls" => etcd(&url),
+        "redis" | "redis+tls" | "redis+sentinel" => redis(&url),
         other => {
             let message = format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
-                 `etcd://HOST` and `etcd+tls://HOST`"
+                 `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST` and \
+                 `redis+sentinel://HOST/MASTER`"
             );
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
@@ -274,6 +279,19 @@ fn etcd(url: &ServiceUrl) -> Result<KeeperBuilder> {
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
+#[cfg(feature = "redis")]
+fn redis(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    Ok(Keeper::builder(Arc::new(lockkeeper_redis::RedisBackend::open(url)?)))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(url: &ServiceUrl) -> Result<KeeperBuilder> {
+    let scheme = url.scheme();
+    let features = if scheme == "redis+tls" { "features `redis` and `tls`" } else { "feature `redis`" };
+    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
+    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +300,7 @@ mod tests {
     #[cfg(all(feature = "file", feature = "zookeeper"))]
     fn a_url_that_cannot_be_used_is_refused_with_what_could_be() {
         for (url, word) in [
-            ("redis2://h", "`file:DIRECTORY`"),
+            ("redis2://h", "`redis+sentinel://HOST/MASTER`"),
             ("file://host/x", "directory"),
             ("file:x?base=y", "`base`"),
             ("zk:", "server"),
@@ -321,6 +339,37 @@ mod tests {
         assert_eq!(connect("etcd://h1,h2/app").unwrap().capabilities().backend, "etcd");
         let error = connect("etcd://h1?session_timeout=1s").unwrap_err();
         assert!(format!("{error:#}").contains("session timeout"), "{error}");
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[test]
+    fn redis_that_is_not_compiled_in_names_its_features() {
+        for (url, features) in [
+            ("redis://h1", "feature `redis`"),
+            ("redis+sentinel://h1/main", "feature `redis`"),
+            ("redis+tls://h1", "features `redis` and `tls`"),
+        ] {
+            let error = connect(url).unwrap_err();
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+            assert!(format!("{error:#}").contains(features), "{error}");
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_redis_url_is_checked_when_the_service_is_opened() {
+        for url in ["redis://h1,h2/1", "redis+sentinel://h1,h2/main"] {
+            assert_eq!(connect(url).unwrap().capabilities().backend, "redis");
+        }
+        for (url, words) in [
+            ("redis://h1?session_timeout=1s", "session timeout"),
+            ("redis+sentinel://h1", "names the master"),
+            ("redis://h1/main", "number of a database"),
+        ] {
+            let error = connect(url).unwrap_err();
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidUrl, Advice::Permanent), "{url}");
+            assert!(format!("{error:#}").contains(words), "{url}: {error}");
+        }
     }
 
     #[cfg(all(feature = "zookeeper", feature = "tls"))]

@@ -126,6 +126,7 @@ A service that LOCKKEEPER_URL or a config file names is examined too, as by --co
     #[command(after_help = "\
 Examples:
   lockkeeper doctor --connect zk://zk1:2181
+  lockkeeper doctor --connect redis+sentinel://s1,s2,s3/main
   lockkeeper doctor --connect etcd://h1 --after-restore   once, after the restoration of a snapshot of etcd
 
 Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]

@@ -120,11 +120,27 @@ const ETCD: Row = Row {
     ..ZOOKEEPER
 };
 
+const REDIS: Row = Row {
+    service: "redis",
+    url: "redis://HOST,… or redis+tls://HOST,… or redis+sentinel://HOST,…/MASTER",
+    exclusion: "best-effort",
+    release_after_death: "within the session timeout + a sixth of it, at most 1 s, if another client is there",
+    tokens: "clock",
+    tokens_survive: "a loss of all data and a failover, unless the new server's clock is behind the last grant",
+    consistency: "one server: scripts in one order; replicas hear of it later",
+    breaks_exclusion: "a promoted replica that has not heard of a grant; a restart that lost one (all but `appendfsync \
+                       always` may); FLUSHALL; eviction by `allkeys-…`; a paused virtual machine without its clock; a \
+                       key deleted by hand",
+    cost: "one server; with sentinels or as a cluster, three or more",
+    ..ETCD
+};
+
 impl Matrix {
     /// The services, the one with the least to run first.
     pub(crate) fn of_all_services() -> Self {
         let etcd = Row { is_compiled_in: cfg!(feature = "etcd"), feature: Some("etcd"), ..ETCD };
-        Self(vec![MEMORY, FILES, ZOOKEEPER, SERVER, etcd])
+        let redis = Row { is_compiled_in: cfg!(feature = "redis"), feature: Some("redis"), ..REDIS };
+        Self(vec![MEMORY, FILES, ZOOKEEPER, SERVER, etcd, redis])
     }
 
     /// Returns them as text: what is brief side by side, and the rest for each service.
@@ -190,6 +206,9 @@ mod tests {
         if cfg!(feature = "etcd") {
             services.push(("etcd", "etcd://h1"));
         }
+        if cfg!(feature = "redis") {
+            services.push(("redis", "redis://h1"));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _inside = runtime.enter();
         for (service, url) in services {
@@ -204,9 +223,11 @@ mod tests {
     #[test]
     fn a_service_that_is_not_compiled_in_names_its_feature() {
         let text = Matrix::of_all_services().text();
-        let is_named = text.contains("etcd (not in this build: it needs the feature `etcd`)");
-        assert_eq!(is_named, !cfg!(feature = "etcd"), "{text}");
-        for service in ["memory", "files", "zookeeper", "lockkeeper server", "etcd"] {
+        for (feature, is_compiled_in) in [("etcd", cfg!(feature = "etcd")), ("redis", cfg!(feature = "redis"))] {
+            let lacks = format!("{feature} (not in this build: it needs the feature `{feature}`)");
+            assert_eq!(text.contains(&lacks), !is_compiled_in, "{text}");
+        }
+        for service in ["memory", "files", "zookeeper", "lockkeeper server", "etcd", "redis"] {
             assert!(text.lines().any(|line| line.starts_with(service)), "{text}");
         }
     }
