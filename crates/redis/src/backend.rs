@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
-    ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
+    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
+use crate::examine::{Examination, examine_briefly, examine_wholly};
 use crate::layout::Layout;
 use crate::look::Onlooker;
 use crate::queue::{self, Onlooking, RedisSession};
@@ -150,6 +151,19 @@ impl Backend for RedisBackend {
             Box::pin(async move {
                 let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
                 queue::names(&looking, &prefix).await
+            })
+        }))
+    }
+
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
+        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+            let examination = examination.clone();
+            Box::pin(async move {
+                match scrutiny {
+                    Scrutiny::Brief => examine_briefly(lookout.connection(), deadline).await,
+                    _ => examine_wholly(&examination, lookout.connection(), deadline).await,
+                }
             })
         }))
     }

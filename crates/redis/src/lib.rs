@@ -5,6 +5,7 @@
 mod answers;
 mod backend;
 mod connection;
+mod examine;
 mod layout;
 mod look;
 mod queue;

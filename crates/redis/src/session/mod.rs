@@ -12,6 +12,7 @@ mod renewal;
 mod restore;
 mod roll;
 
+pub(crate) use self::belief::Timing;
 pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};

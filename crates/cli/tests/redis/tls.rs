@@ -1,0 +1,32 @@
+//! Commands that show a certificate, and ends of a connection of which one speaks TLS.
+
+use lockkeeper_faults::authority::Authority;
+use lockkeeper_faults::redis::{Server, Setup};
+
+use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
+
+/// What the server's certificate is for.
+const NAME: &str = "redis.example";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_over_tls_with_a_certificate_count_without_losing_one() {
+    if !can_start("tls::fifty_commands_over_tls_with_a_certificate_count_without_losing_one") {
+        return;
+    }
+    let authority = Authority::new(NAME).expect("an authority");
+    let secured = Setup::new().tls(authority.server_papers()).start().await.expect("a server");
+    let plain = Server::standalone().await.expect("a server");
+    let [ca, cert, key] = ["ca", "client", "client-key"].map(|name| authority.file(name).display().to_string());
+    let files = format!("ca={ca}&cert={cert}&key={key}&server_name={NAME}");
+    fifty_count(&format!("redis+tls://{}?{SETTINGS}&{files}", secured.address()), "with a certificate");
+    for (url, word) in [
+        (
+            format!("redis+tls://{}?connect_timeout=1s&ca={ca}&server_name={NAME}", secured.address()),
+            "`cert` and `key`",
+        ),
+        (format!("redis://{}?connect_timeout=1s", secured.address()), "`redis+tls:`"),
+        (format!("redis+tls://{}?connect_timeout=1s&{files}", plain.address()), "`redis:`"),
+    ] {
+        assert_refused(&url, &[word]);
+    }
+}

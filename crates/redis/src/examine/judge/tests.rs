@@ -1,0 +1,131 @@
+//! What is found, and what is not, of servers that say this or that.
+
+use super::*;
+
+fn report(fields: &[(&str, &str)]) -> Report {
+    let mut report = Report::default();
+    fields.iter().for_each(|(name, value)| report.set(name, (*value).to_owned()));
+    report
+}
+
+fn severity(finding: Option<&Finding>) -> Option<Severity> {
+    finding.map(|finding| finding.severity)
+}
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+#[test]
+fn versions_that_crash_by_tracking_are_found() {
+    for (software, version, is_sound) in [
+        ("redis", (6, 0, 16), false),
+        ("redis", (6, 2, 10), false),
+        ("redis", (6, 2, 11), true),
+        ("redis", (7, 0, 8), false),
+        ("redis", (7, 0, 9), true),
+        ("redis", (7, 2, 0), true),
+        ("valkey", (7, 0, 0), true),
+    ] {
+        let (major, minor, patch) = version;
+        let found = judge_version(software, Version::new(major, minor, patch));
+        assert_eq!(severity(found.as_ref()), (!is_sound).then_some(Severity::Warning), "{software} {version:?}");
+    }
+}
+
+#[test]
+fn a_policy_that_evicts_locks_is_an_error_where_memory_is_limited() {
+    for (policy, maxmemory, expected) in [
+        ("noeviction", "1000", None),
+        ("volatile-lru", "1000", None),
+        ("allkeys-lru", "1000", Some(Severity::Error)),
+        ("allkeys-random", "0", Some(Severity::Note)),
+    ] {
+        let found = judge_eviction(&report(&[("maxmemory_policy", policy), ("maxmemory", maxmemory)]));
+        assert_eq!(severity(found.as_ref()), expected, "{policy} {maxmemory}");
+    }
+    assert_eq!(judge_eviction(&report(&[])), None);
+}
+
+#[test]
+fn a_restart_that_loses_grants_is_found() {
+    for (fields, expected, word) in [
+        (vec![("aof_enabled", "1"), ("appendfsync", "always")], None, ""),
+        (vec![("aof_enabled", "1"), ("appendfsync", "everysec")], Some(Severity::Note), "last second"),
+        (vec![("aof_enabled", "1"), ("appendfsync", "no")], Some(Severity::Warning), "not written yet"),
+        (vec![("aof_enabled", "1"), ("aof_last_write_status", "err")], Some(Severity::Error), "refuses writes"),
+        (vec![("aof_enabled", "0"), ("save", "")], Some(Severity::Warning), "all grants"),
+        (vec![("aof_enabled", "0"), ("save", "3600 1")], Some(Severity::Warning), "last snapshot"),
+        // `CONFIG GET` may be refused.
+        (vec![("aof_enabled", "0")], Some(Severity::Warning), "last snapshot"),
+        (vec![("aof_enabled", "1"), ("aof_last_write_status", "ok")], None, ""),
+        (vec![], None, ""),
+    ] {
+        let found = judge_persistence(&report(&fields));
+        assert_eq!(severity(found.as_ref()), expected, "{fields:?}");
+        assert!(found.is_none_or(|found| found.what.contains(word)), "{fields:?}");
+    }
+}
+
+#[test]
+fn a_master_that_grants_locks_while_it_is_cut_off_is_found() {
+    const ONLINE: &str = "state=online,lag=0";
+    const LATE: &str = "state=online,lag=30";
+    for (replicas, asked_for, lag_s, expected, word) in [
+        (vec![], Some("0"), "10", vec![Severity::Note], "no replica"),
+        (vec![], None, "", vec![Severity::Note], "no replica"),
+        (vec![ONLINE], Some("0"), "10", vec![Severity::Warning], "cut off"),
+        (vec![ONLINE], Some("1"), "10", vec![], ""),
+        (vec![ONLINE, ONLINE, ONLINE], Some("2"), "10", vec![], ""),
+        (vec![ONLINE], Some("2"), "10", vec![Severity::Error], "asks for 2"),
+        (vec![], Some("1"), "10", vec![Severity::Error], "asks for 1"),
+        (vec![LATE], Some("1"), "10", vec![Severity::Error], "0 replicas"),
+        (vec![ONLINE], Some("1"), "60", vec![Severity::Note], "60 s"),
+        (vec![ONLINE], None, "", vec![], ""),
+        (vec![ONLINE, "state=send_bulk"], Some("1"), "10", vec![Severity::Note], "1 of 2"),
+    ] {
+        let mut said = report(&[("connected_slaves", &replicas.len().to_string())]);
+        for (number, replica) in replicas.iter().enumerate() {
+            said.set(&format!("slave{number}"), (*replica).to_owned());
+        }
+        if let Some(asked_for) = asked_for {
+            said.set("min-replicas-to-write", asked_for.to_owned());
+            said.set("min-replicas-max-lag", lag_s.to_owned());
+        }
+        let found = judge_replication(&said, TIMEOUT);
+        let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, expected, "{replicas:?} {asked_for:?} {lag_s}: {found:?}");
+        assert!(found.iter().all(|finding| finding.what.contains(word)), "{found:?}");
+    }
+    assert_eq!(judge_replication(&report(&[]), TIMEOUT), []);
+}
+
+#[test]
+fn a_clock_that_is_ahead_or_behind_is_found_and_a_slow_answer_is_not() {
+    let [at, of_seconds] = [Duration::from_secs, |seconds| Duration::from_secs(1_000 + seconds)];
+    let judged = |server, before, after| judge_clock(Clocks { server, before, after });
+    assert_eq!(judged(of_seconds(0), of_seconds(0), of_seconds(0)), None);
+    assert_eq!(judged(of_seconds(5), of_seconds(0), of_seconds(9)), None, "it was asked for nine seconds");
+    assert!(judged(of_seconds(60), of_seconds(0), of_seconds(1)).unwrap().what.contains("59.0 s ahead of"));
+    assert!(judged(at(400), of_seconds(0), of_seconds(1)).unwrap().what.contains("600.0 s behind"));
+}
+
+#[test]
+fn a_token_of_a_later_time_than_the_clocks_is_found() {
+    let now = Duration::from_secs(1_000);
+    for (token, is_found) in
+        [(None, false), (Some("x"), false), (Some("1000500000"), false), (Some("1002000000"), true)]
+    {
+        assert_eq!(judge_token(token, now).is_some(), is_found, "{token:?}");
+    }
+}
+
+#[test]
+fn another_layout_below_the_base_is_an_error() {
+    assert_eq!((judge_layout("app", None), judge_layout("app", Some("1"))), (None, None));
+    assert_eq!(severity(judge_layout("app", Some("2")).as_ref()), Some(Severity::Error));
+}
+
+#[test]
+fn a_session_timeout_that_the_round_trips_do_not_fit_is_found() {
+    assert_eq!(judge_round_trip(TIMEOUT, Duration::from_millis(700)), None);
+    assert!(judge_round_trip(TIMEOUT, Duration::from_millis(800)).unwrap().what.contains("800ms"));
+}

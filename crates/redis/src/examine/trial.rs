@@ -1,0 +1,136 @@
+//! Tries what locks need, without leaving anything.
+
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Finding, Severity, Ticket};
+use redis::{Cmd, Value, cmd};
+
+use super::judge::{Clocks, judge_clock, judge_layout, judge_round_trip, judge_token, not_tracked};
+use crate::answers::{list, only, text};
+use crate::connection::{Connection, Failure, FailureKind, Flight, Wake, answer, late};
+use crate::layout::Layout;
+use crate::url::Config;
+
+/// How many round trips are measured.
+const ROUND_TRIPS: usize = 20;
+
+/// How long a change may take until it is told: it comes with the answer of the command that made it.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
+
+/// After how many milliseconds the server removes what the trial has left because the connection ended.
+const KEPT_MS: u32 = 10_000;
+
+/// Sends one command, and returns its answer.
+pub(super) async fn ask(
+    connection: &Connection,
+    command: Cmd,
+    name: &str,
+    deadline: BootInstant,
+) -> Result<Value, Failure> {
+    answer(only(connection.flight_until(Flight::new().command(command), deadline).await?)?, name)
+}
+
+/// Writes a key, reads it with tracking, deletes it, and waits to be told.
+pub(super) async fn try_tracking(
+    connection: &Connection,
+    clock: &dyn Clock,
+    config: &Config,
+    deadline: BootInstant,
+) -> Result<Option<Finding>, Failure> {
+    // No contender has this number.
+    let ticket = Ticket::mint().map_err(|_| Failure::unexpected())?;
+    let key = Layout::new(&config.base).contender(ticket);
+    let mut write = cmd("SET");
+    write.arg(&key).arg("examined").arg("PX").arg(KEPT_MS);
+    match ask(connection, write, "SET", deadline).await {
+        Ok(_) => {}
+        Err(failure) if failure.kind == FailureKind::Full => {
+            let what = format!("no contender can join; holders go on: {failure}");
+            return Ok(Some(Finding::new(Severity::Error, what, "free some memory, or raise `maxmemory`")));
+        }
+        Err(failure) if matches!(failure.kind, FailureKind::TooFewReplicas | FailureKind::Refused) => {
+            let what = format!("no lock can be had: {failure}");
+            let cure = match failure.kind {
+                FailureKind::Refused => "give this user the rights that the guide lists",
+                _ => "start the replicas, or see why the master lost them",
+            };
+            return Ok(Some(Finding::new(Severity::Error, what, cure)));
+        }
+        Err(failure) => return Err(failure),
+    }
+    let told = connection.wait_for(key.as_bytes())?;
+    let mut delete = cmd("DEL");
+    delete.arg(&key);
+    let flight = Flight::new().tracked_get(&told).command(delete);
+    for (value, name) in connection.flight_until(flight, deadline).await?.into_iter().zip(["GET", "DEL"]) {
+        answer(value, name)?;
+    }
+    let told_by = clock.now().saturating_add(TOLD_WITHIN).min(deadline);
+    tokio::select! {
+        biased;
+        wake = told => match wake {
+            Wake::Changed => Ok(None),
+            Wake::ConnectionOver => Err(Failure::broken(crate::connection::Effect::None)),
+        },
+        () = late(clock, told_by) => Ok(Some(not_tracked())),
+    }
+}
+
+/// Compares clocks, and the last token with the server's.
+pub(super) async fn try_clock(
+    connection: &Connection,
+    clock: &dyn Clock,
+    config: &Config,
+    deadline: BootInstant,
+) -> Result<Vec<Finding>, Failure> {
+    let base = Layout::new(&config.base).base().to_owned();
+    let mut head = cmd("HMGET");
+    head.arg(&base).arg("tok").arg("lay");
+    let before = clock.unix_time();
+    let flight = Flight::new().command(cmd("TIME")).command(head);
+    let answers = connection.flight_until(flight, deadline).await?;
+    let after = clock.unix_time();
+    let [time, head] = <[Value; 2]>::try_from(answers).map_err(|_| Failure::unexpected())?;
+    let server = server_time(answer(time, "TIME")?)?;
+    let [token, layout] = list(answer(head, "HMGET")?)?
+        .into_iter()
+        .map(|value| if value == Value::Nil { Ok(None) } else { text(value).map(Some) })
+        .collect::<Result<Vec<_>, _>>()?
+        .try_into()
+        .map_err(|_| Failure::unexpected())?;
+    let found = [
+        judge_clock(Clocks { server, before, after }),
+        judge_token(token.as_deref(), server),
+        judge_layout(&base, layout.as_deref()),
+    ];
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Reads the answer to `TIME`: seconds and microseconds since 1970.
+fn server_time(value: Value) -> Result<Duration, Failure> {
+    let parts = list(value)?.into_iter().map(|part| text(part)?.parse().map_err(|_| Failure::unexpected()));
+    match parts.collect::<Result<Vec<u64>, Failure>>()?[..] {
+        [seconds, micros] => Ok(Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros))),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Measures requests, such as a renewal is one.
+pub(super) async fn try_round_trips(
+    connection: &Connection,
+    clock: &dyn Clock,
+    config: &Config,
+    deadline: BootInstant,
+) -> Result<Option<Finding>, Failure> {
+    let mut took = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        let mut read = cmd("HGET");
+        read.arg(Layout::new(&config.base).base()).arg("tok");
+        let start = clock.now();
+        ask(connection, read, "HGET", deadline).await?;
+        took.push(clock.now().saturating_duration_since(start));
+    }
+    took.sort_unstable();
+    Ok(judge_round_trip(config.session_timeout(), took[ROUND_TRIPS / 2]))
+}
