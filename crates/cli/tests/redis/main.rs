@@ -7,6 +7,7 @@
 //! | `tls` | many commands over TLS, with a certificate; both ends without it |
 //! | `death` | runners that are killed or stopped |
 //! | `examining` | what `doctor` and `capabilities` say of a server |
+//! | `services` | many commands while sentinels replace the master, and while the slot of a cluster moves |
 //! | `site` | many commands that count |
 //!
 //! Each test needs Debian's packages, and skips by name without them.
@@ -17,9 +18,9 @@ mod access;
 mod death;
 mod examining;
 mod fleet;
-#[expect(dead_code, reason = "only tests of clusters wait by it")]
 #[path = "../support/machine.rs"]
 mod machine;
+mod services;
 mod site;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]

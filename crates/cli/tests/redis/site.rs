@@ -1,9 +1,9 @@
 //! Simulated machines that use a server, and many commands that count.
 
-use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::availability;
+use lockkeeper_faults::{figures, wait};
 
-use crate::machine::{COUNT, Running, Site};
+use crate::machine::{COUNT, Running, SOON, Site};
 use crate::support::now;
 
 /// Long enough for commands that are started fifty at once.
@@ -25,6 +25,23 @@ pub(crate) fn fifty_count(url: &str, who: &str) {
     // No command waits for a server that comes back.
     let commands: Vec<Running> =
         (0..COUNTING).map(|_| site.start(&["-q"], "count", COUNT, &["never".to_owned()])).collect();
+    end(commands);
+    assert_eq!(site.read("counter"), format!("{COUNTING}\n"));
+    site.assert_nothing_left();
+    figures::tell(&format!("redis, {who}: {COUNTING} counted in {:.1} s, none lost", begun.elapsed().as_secs_f64()));
+}
+
+/// The same while a service changes: when half have counted, and until it has changed, one command holds the lock.
+pub(crate) async fn fifty_count_over(url: &str, who: &str, change: impl AsyncFnOnce()) {
+    let site = Site::of(url);
+    site.write("counter", "0\n");
+    let begun = now();
+    let half = (COUNTING / 2).to_string();
+    let commands = (0..COUNTING).map(|_| site.start(&["-q"], "count", COUNT, std::slice::from_ref(&half))).collect();
+    let reached = async || (site.read("counter").trim() == half).then_some(());
+    wait::until("half of them", SOON, reached).await.expect("they count");
+    change().await;
+    site.write("restarted", "");
     end(commands);
     assert_eq!(site.read("counter"), format!("{COUNTING}\n"));
     site.assert_nothing_left();

@@ -104,8 +104,8 @@ pub(super) fn judge_replication(report: &Report, timeout: Duration) -> Vec<Findi
         }
         Some(_) if Duration::from_secs(lag_max_s) > timeout => {
             let what = format!(
-                "a master that is cut off goes on granting locks for {lag_max_s} s (`min-replicas-max-lag`), longer than \
-                 a session's {timeout:?}"
+                "a master that is cut off goes on granting locks for {lag_max_s} s (`min-replicas-max-lag`), longer \
+                 than a session's {timeout:?}"
             );
             findings.push(Finding::new(Severity::Note, what, "set a shorter `min-replicas-max-lag`; 10 is usual"));
         }

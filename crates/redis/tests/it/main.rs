@@ -1,8 +1,9 @@
-//! What no common suite can know of Redis: users and their rights, services of several servers, and servers
-//! that are none.
+//! What no common suite can know of Redis: users and their rights, services of several servers, servers that are none,
+//! and what an examination finds.
 
 mod connection_services;
 mod connection_strangers;
 mod connection_users;
+mod examining;
 #[path = "../support/waist.rs"]
 mod support;

@@ -1,0 +1,36 @@
+//! Many commands on services of several servers, which change meanwhile.
+
+use lockkeeper_faults::redis::{Cluster, Sentinels, sentinel_availability};
+
+use crate::site::{SETTINGS, can_start, fifty_count_over};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_count_without_losing_one_while_sentinels_replace_the_master() {
+    let test = "services::fifty_commands_count_without_losing_one_while_sentinels_replace_the_master";
+    if !sentinel_availability().or_skip(test) {
+        return;
+    }
+    let service = Sentinels::start(1).await.expect("sentinels");
+    let hosts: Vec<_> = service.addresses().iter().map(ToString::to_string).collect();
+    let url = format!("redis+sentinel://{}/{}?{SETTINGS}", hosts.join(","), Sentinels::MASTER);
+    fifty_count_over(&url, "a failover", async || {
+        service.failover().await.expect("a failover");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_count_without_losing_one_while_the_slot_of_a_cluster_moves() {
+    if !can_start("services::fifty_commands_count_without_losing_one_while_the_slot_of_a_cluster_moves") {
+        return;
+    }
+    let cluster = Cluster::start().await.expect("a cluster");
+    let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
+    let owner = cluster.owner(slot).await.expect("it is served");
+    let hosts: Vec<_> = cluster.addresses().iter().map(ToString::to_string).collect();
+    let url = format!("redis://{}?{SETTINGS}", hosts.join(","));
+    fifty_count_over(&url, "a slot that moves", async || {
+        cluster.move_slot(slot, (owner + 1) % hosts.len()).await.expect("the slot moves");
+    })
+    .await;
+}

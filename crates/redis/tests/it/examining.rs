@@ -1,0 +1,87 @@
+//! What an examination finds of real servers.
+
+use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};
+use lockkeeper_faults::redis::{Flush, Server, Setup, clock_availability};
+
+use crate::support::{backend, can_run, soon};
+
+async fn examine(server: &Server, scrutiny: Scrutiny) -> Vec<Finding> {
+    soon("the examination", backend(server.address(), "").examine(scrutiny)).await.expect("it is examined")
+}
+
+/// Asserts that these are found and nothing else, by how they matter and a word of each.
+async fn assert_found(server: &Server, expected: &[(Severity, &str)]) {
+    let found = examine(server, Scrutiny::Full).await;
+    let is_one = |(finding, (severity, word)): (&Finding, &(Severity, &str))| {
+        finding.severity == *severity && finding.what.contains(word)
+    };
+    assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_one), "{expected:?}: {found:?}");
+    let left: Vec<String> = server.ask(&["KEYS", "*"]).await.expect("a look");
+    assert_eq!(left, Vec::<String>::new(), "the examination leaves nothing");
+}
+
+#[tokio::test]
+async fn a_server_is_examined_and_nothing_is_left_there() {
+    if !can_run() {
+        return;
+    }
+    let note = (Severity::Note, "no replica");
+    let durable = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    assert_found(&durable, &[note]).await;
+    assert_eq!(examine(&durable, Scrutiny::Brief).await, []);
+    let forgetful = Server::standalone().await.expect("a server");
+    assert_found(&forgetful, &[(Severity::Warning, "all grants"), note]).await;
+    let evicting = Setup::new().append_only(Flush::EverySecond).memory(64 << 20, "allkeys-lru");
+    let evicting = evicting.start().await.expect("a server");
+    assert_found(&evicting, &[(Severity::Error, "allkeys-lru"), (Severity::Note, "last second"), note]).await;
+    let in_brief = examine(&evicting, Scrutiny::Brief).await;
+    assert!(in_brief.len() == 1 && in_brief[0].severity == Severity::Error, "{in_brief:?}");
+}
+
+#[tokio::test]
+async fn a_server_whose_memory_is_full_is_found() {
+    if !can_run() {
+        return;
+    }
+    let server = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    server.ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await.expect("a limit");
+    assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Error, "no contender can join")]).await;
+}
+
+#[tokio::test]
+async fn a_master_is_examined_with_its_replicas() {
+    if !can_run() {
+        return;
+    }
+    let master = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    let replica = Setup::new().replica_of(&master).start().await.expect("a replica");
+    replica.replicating().await.expect("a replica");
+    let is_online = async || {
+        examine(&master, Scrutiny::Full).await.iter().all(|one| !one.what.contains("not all data")).then_some(())
+    };
+    lockkeeper_faults::wait::until("the replica", crate::support::SOON, is_online).await.expect("it is online");
+    assert_found(&master, &[(Severity::Warning, "cut off")]).await;
+    for (count, expected) in
+        [("1", &[][..]), ("2", &[(Severity::Error, "asks for 2"), (Severity::Error, "fewer good replicas")])]
+    {
+        server_setting(&master, "min-replicas-to-write", count).await;
+        assert_found(&master, expected).await;
+    }
+}
+
+async fn server_setting(server: &Server, name: &str, value: &str) {
+    server.ask::<String>(&["CONFIG", "SET", name, value]).await.expect(name);
+}
+
+#[tokio::test]
+async fn a_clock_that_differs_from_ours_is_found() {
+    let test = "examining::a_clock_that_differs_from_ours_is_found";
+    if !can_run() || !clock_availability().or_skip(test) {
+        return;
+    }
+    let server = Setup::new().append_only(Flush::Always).movable_clock().start().await.expect("a server");
+    server.move_clock(600).await.expect("its clock moves");
+    assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Warning, "ahead of")]).await;
+    server.move_clock(-600).await.expect("its clock moves");
+    assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Warning, "behind")]).await;
+}
