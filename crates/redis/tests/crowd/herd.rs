@@ -18,7 +18,7 @@ const LOOKED_FOR: Duration = Duration::from_secs(1);
 /// How long the one behind may take to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
-/// How many records may be read: by the one that leaves its own; by the one behind that of the one ahead, of its session
+/// How many records may be read: one by the one that leaves, three by the one behind: of the one ahead, of its session,
 /// and its own.
 const READS_MAX: u64 = 4;
 

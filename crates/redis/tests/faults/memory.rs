@@ -35,8 +35,11 @@ const EVICTING_ROUNDS: u32 = 10;
 /// How long a holder may believe itself after its contender was evicted, which is told to it, in seconds.
 const TOLD_WITHIN_S: f64 = 0.5;
 
+/// Uses a small key of another program so often that it is the last one that a server would evict.
+const USE_OFTEN: &str = "redis.call('SETRANGE', KEYS[1], 0, 'x') for _ = 1, 2000 do redis.call('STRLEN', KEYS[1]) end";
+
 /// How often memory is filled until a holder's key is evicted.
-const FILLED_MAX: usize = 1_000;
+const FILLED_MAX: usize = 200;
 
 async fn fill(server: &Server) {
     // A server that evicts removes it again before the next command.
@@ -140,6 +143,7 @@ async fn evict(policy: &str, pause: Duration) -> Result<f64, String> {
     let mut holder = Holder::start(&[server.address()], "session_timeout=20s", "door").await;
     tokio::time::sleep(pause).await;
     for _ in 0..FILLED_MAX {
+        server.ask::<()>(&["EVAL", USE_OFTEN, "1", "ballast"]).await.expect("it is used");
         let filled_at = now();
         fill(&server).await;
         let records: Vec<String> = server.ask(&["KEYS", "{lockkeeper}:c:*"]).await.expect("the keys");
