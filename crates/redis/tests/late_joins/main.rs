@@ -21,8 +21,8 @@ const ROUNDS: u32 = 200;
 /// How long a join that came too late is looked for after its withdrawal.
 const LOOKED_FOR: Duration = Duration::from_millis(100);
 
-/// Holds a join back on its way while its connection ends for the client, which withdraws it over the next one. Then the
-/// join goes on. Returns whether it stood in the queue.
+/// Holds a join back on its way while its connection ends for the client, which withdraws it over the next one. Then
+/// the join goes on. Returns whether it stood in the queue.
 async fn join_late(server: &Server, onlooker: &Arc<dyn Session>, prepare: impl Fn(&RedisBackend)) -> bool {
     let first = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let hosts = format!("redis://{},{}?session_timeout=20s", first.address(), server.address());
