@@ -273,7 +273,7 @@ fn capabilities_of_no_service_compares_all_and_needs_none() {
     let matrix: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = matrix.as_array().unwrap();
     let services: Vec<_> = rows.iter().map(|row| row["service"].as_str().unwrap()).collect();
-    assert_eq!(services, ["memory", "files", "zookeeper", "lockkeeper server", "etcd"]);
+    assert_eq!(services, ["memory", "files", "zookeeper", "lockkeeper server", "etcd", "redis"]);
     for row in rows {
         for property in [
             "order",
@@ -291,6 +291,7 @@ fn capabilities_of_no_service_compares_all_and_needs_none() {
         }
     }
     assert_eq!(rows[4]["is_compiled_in"], json!(cfg!(feature = "etcd")));
+    assert_eq!(rows[5]["is_compiled_in"], json!(cfg!(feature = "redis")));
     let text = place.run(&["capabilities"]).stdout;
     assert!(text.contains("exclusion       process  machine  timed"), "{text}");
 }
