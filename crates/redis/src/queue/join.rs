@@ -22,9 +22,9 @@ use crate::queue::inner::{Inner, refuse};
 use crate::queue::place::Place;
 use crate::queue::record::Record;
 use crate::queue::standing::PlaceStanding;
-use crate::queue::view;
+use crate::queue::{view, withdraw};
 use crate::script::Script;
-use crate::session::{Call, Core, Link, Make, session_gone};
+use crate::session::{Call, Core, Link, Make, check_copies, copied, session_gone};
 
 /// The entries of one call.
 struct Join {
@@ -48,6 +48,8 @@ enum Joined {
     AnchorGone,
     /// Too many stand beside one contender.
     Full,
+    /// They are stored, and too few replicas have them.
+    Uncopied(Failure),
 }
 
 /// Entries that are stored.
@@ -156,6 +158,7 @@ impl Sending {
         let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&self.arguments).collect();
         let mut flight = Flight::new().script(Script::Join.get(), &[core.layout.base()], arguments);
+        flight = copied(flight, &core.config);
         let mut watches = Vec::with_capacity(self.tickets.len());
         for ticket in &self.tickets {
             let told = link.connection.wait_for(core.layout.contender(*ticket).as_bytes())?;
@@ -179,6 +182,9 @@ impl Sending {
                 "anchor" => return Ok(Joined::AnchorGone),
                 "full" => return Ok(Joined::Full),
                 _ => return Err(Failure::unexpected()),
+            }
+            if let Err(failure) = check_copies(&core.config, &mut answers) {
+                return Ok(Joined::Uncopied(failure));
             }
             core.renewed(asked_at);
             let members = texts(next()?)?.iter().map(|member| Member::parse(member)).collect();
@@ -234,6 +240,13 @@ impl Join {
                     self.note_refused(may_stand);
                     let message = "too many contenders stand beside one";
                     return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(&self.queue));
+                }
+                Ok(Joined::Uncopied(failure)) => {
+                    // They are left again, which is sent before any other call.
+                    for ticket in &self.tickets {
+                        drop(withdraw::begin(&self.inner, &self.queue, *ticket));
+                    }
+                    return Err(self.inner.fail(failure, Operation::Join, false, &self.queue));
                 }
                 Ok(Joined::Stale) => Failure::broken(Effect::None),
                 Err(failure) => failure,

@@ -9,6 +9,7 @@ mod link;
 mod open;
 mod outbox;
 mod renewal;
+mod replicas;
 mod restore;
 mod roll;
 
@@ -17,4 +18,5 @@ pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::outbox::{Call, Make};
+pub(crate) use self::replicas::{check as check_copies, copied};
 pub(crate) use self::restore::{taught, teach};

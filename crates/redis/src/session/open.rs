@@ -15,6 +15,7 @@ use crate::session::belief::Timing;
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
 use crate::session::link::Link;
+use crate::session::replicas::{check, copied};
 use crate::session::restore::{taught, teach};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
@@ -83,9 +84,12 @@ async fn attempt(
     let owner = Owner::this_process().to_string();
     let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
     let flight = teach().script(Script::Open.get(), &[layout.base()], &arguments[..]);
-    let asking = connection.flight_until(flight, deadline);
+    let asking = connection.flight_until(copied(flight, config), deadline);
     let unclaimed = Unclaimed { connection: Some(connection), id, layout: &layout, clock, runtime };
-    let mut answer = list(taught(asking.await?, "open")?)?.into_iter();
+    let mut answers = asking.await?;
+    let copies = answers.split_off((Script::all().len() + 1).min(answers.len()));
+    let mut answer = list(taught(answers, "open")?)?.into_iter();
+    check(config, &mut copies.into_iter())?;
     if text(answer.next().ok_or_else(Failure::unexpected)?)? != "ok" {
         return Err(Failure::unexpected());
     }

@@ -12,6 +12,7 @@ use crate::connection::{Connection, Effect, Failure, Flight, Wake, answer, late}
 use crate::script::Script;
 use crate::session::core::{Core, session_gone};
 use crate::session::link::Link;
+use crate::session::replicas::{check, copied};
 
 /// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.
 const BURIAL_PAUSE: Duration = Duration::from_millis(5);
@@ -51,7 +52,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
     arguments.extend(core.roll.next().into_iter().flatten());
     let flight = Flight::new().script(Script::Renew.get(), &[core.layout.base()], arguments);
-    let asking = core.fly(link, flight, Operation::Connect);
+    let asking = core.fly(link, copied(flight, &core.config), Operation::Connect);
     let answers = tokio::select! {
         biased;
         answers = asking => answers?,
@@ -59,12 +60,14 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
             return Err(Failure::broken(Effect::Unknown));
         }
     };
-    let mut answer = list(answer(only(answers)?, "renew")?)?.into_iter();
+    let mut answers = answers.into_iter();
+    let mut answer = list(answer(answers.next().ok_or_else(Failure::unexpected)?, "renew")?)?.into_iter();
     let mut next = || answer.next().ok_or_else(Failure::unexpected);
     if text(next()?)? == "gone" {
         return Err(session_gone());
     }
     let (guard_ms, has_more_dead) = (number(&next()?)?, number(&next()?)? != 0);
+    check(&core.config, &mut answers)?;
     core.renewed(sent_at);
     core.set_trouble(None);
     for gone in answer {

@@ -10,6 +10,7 @@ use crate::connection::{Connection, Effect, Failure, FailureKind, Flight, answer
 use crate::script::Script;
 use crate::session::core::{Core, session_gone};
 use crate::session::link::Link;
+use crate::session::replicas::{check, copied};
 
 /// Begins a flight by which the server gets to know the scripts.
 pub(crate) fn teach() -> Flight {
@@ -36,10 +37,12 @@ pub(super) async fn restore(
     let timeout = core.timing.timeout.as_millis().to_string();
     let arguments = [core.id.to_string(), timeout, core.epoch(number)];
     let flight = teach().script(Script::Attach.get(), &[core.layout.base()], &arguments[..]);
-    let answers = connection.flight_until(flight, deadline).await?;
+    let mut answers = connection.flight_until(copied(flight, &core.config), deadline).await?;
+    let copies = answers.split_off((Script::all().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, "attach")?)?.into_iter();
     match text(answer.next().ok_or_else(Failure::unexpected)?)?.as_str() {
         "ok" => {
+            check(&core.config, &mut copies.into_iter())?;
             core.renewed(sent_at);
             Ok(Arc::new(Link::new(connection, number)))
         }
