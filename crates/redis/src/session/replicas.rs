@@ -3,23 +3,32 @@
 //! Replication is asynchronous. This narrows the time in which a promotion can lose a grant, and does not end it: a
 //! replica that has not heard of it may be promoted all the same.
 
+use std::time::Duration;
+
 use redis::{Value, cmd};
 
 use crate::answers::number;
 use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
 use crate::url::Config;
 
-/// How long the copies may take, in milliseconds: more than the round trip to any replica that is of use.
-const WAIT_MS: u32 = 1_000;
+/// How long the copies may take: more than the round trip to any replica that is of use …
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// … and at most this part of the session timeout, so that the connection is not given up meanwhile.
+const WAIT_DIVISOR: u32 = 10;
+
+fn wait(config: &Config) -> Duration {
+    (config.session_timeout() / WAIT_DIVISOR).min(WAIT_MAX)
+}
 
 /// Waits for the copies of what was sent before.
 pub(crate) fn copied(flight: Flight, config: &Config) -> Flight {
     if config.replicas == 0 {
         return flight;
     }
-    let mut wait = cmd("WAIT");
-    wait.arg(config.replicas).arg(WAIT_MS);
-    flight.command(wait)
+    let mut copies = cmd("WAIT");
+    copies.arg(config.replicas).arg(wait(config).as_millis().to_string());
+    flight.command(copies)
 }
 
 /// Reads from the answers whether there are enough copies.
@@ -33,6 +42,6 @@ pub(crate) fn check(config: &Config, answers: &mut impl Iterator<Item = Value>) 
     if count >= u64::from(wanted) {
         return Ok(());
     }
-    let message = format!("{count} of the {wanted} replicas that `replicas` asks for have it after {WAIT_MS} ms");
+    let message = format!("{count} of the {wanted} replicas that `replicas` asks for have it after {:?}", wait(config));
     Err(Failure::new(FailureKind::TooFewReplicas, Effect::None, message))
 }

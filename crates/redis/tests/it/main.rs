@@ -4,6 +4,7 @@
 mod connection_services;
 mod connection_strangers;
 mod connection_users;
+mod copies;
 mod examining;
 #[path = "../support/waist.rs"]
 mod support;
