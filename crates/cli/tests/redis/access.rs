@@ -26,12 +26,17 @@ async fn guarded() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one() {
-    if !can_start("access::fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one") {
+async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one_and_use_all_of_them() {
+    if !can_start("access::fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one_and_use_all_of_them")
+    {
         return;
     }
     let server = guarded().await;
     fifty_count(&format!("redis://ann:s3cret@{}?{SETTINGS}", server.address()), "least rights");
+    let used: String = server.ask(&["INFO", "commandstats"]).await.expect("it says what was used");
+    for right in LEAST_RIGHTS.split_ascii_whitespace().filter_map(|word| word.strip_prefix('+')) {
+        assert!(used.contains(&format!("cmdstat_{right}:")), "{right} is a right of no use: {used}");
+    }
 }
 
 #[test]
