@@ -16,9 +16,6 @@ use crate::tally::Tally;
 /// How long the output may stay open after `cargo test` has ended: only a process that outlived its test holds it.
 const OUTPUT_DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// A shell has what it runs in the background ignore these, and all that they start; tests send them.
-const HEEDED_SIGNALS: &str = "--default-signal=INT,QUIT";
-
 /// The environment variable that tells cargo and the tests of a target directory that is not the usual one.
 const TARGET_VARIABLE: &str = "CARGO_TARGET_DIR";
 
@@ -49,8 +46,7 @@ pub(crate) fn metadata() -> Result<Metadata, String> {
 /// Cargo at the workspace's root; prints the command, so that it can be repeated alone.
 pub(crate) fn cargo_command(arguments: &str) -> Command {
     println!("cargo {arguments}");
-    let mut command = Command::new("env");
-    command.arg(HEEDED_SIGNALS).arg(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments.split(' '));
     at_root(command)
 }
