@@ -1,8 +1,10 @@
-//! Many commands on services of several servers, which change meanwhile.
+//! Many commands on services of several servers, most of which change meanwhile.
 
-use lockkeeper_faults::redis::{Cluster, Sentinels, sentinel_availability};
+use lockkeeper_faults::redis::{Cluster, Sentinels, Server, Setup, sentinel_availability};
+use lockkeeper_faults::wait;
 
-use crate::site::{SETTINGS, can_start, fifty_count_over};
+use crate::machine::SOON;
+use crate::site::{SETTINGS, can_start, fifty_count, fifty_count_over};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_commands_count_without_losing_one_while_sentinels_replace_the_master() {
@@ -33,4 +35,16 @@ async fn fifty_commands_count_without_losing_one_while_the_slot_of_a_cluster_mov
         cluster.move_slot(slot, (owner + 1) % hosts.len()).await.expect("the slot moves");
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_that_wait_for_a_copy_of_each_join_count_without_losing_one() {
+    if !can_start("services::fifty_commands_that_wait_for_a_copy_of_each_join_count_without_losing_one") {
+        return;
+    }
+    let master = Server::standalone().await.expect("a server");
+    let _replica = Setup::new().replica_of(&master).start().await.expect("a replica");
+    let is_heard_of = async || master.info("slave0").await.ok().filter(|replica| replica.contains("state=online"));
+    wait::until("the replica", SOON, is_heard_of).await.expect("it is heard of");
+    fifty_count(&format!("redis://{}?replicas=1&{SETTINGS}", master.address()), "a copy of each join");
 }
