@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | `{base}` | hash | the last token; the service's clock, and how far it goes at once |
 //! | `{base}:ss` | sorted set | sessions, by when they end on that clock |
+//! | `{base}:g` | sorted set | sessions, by how far each lets that clock go at once |
 //! | `{base}:s:<session>` | hash | its connection's epoch, its timeout, its owner; which of its contenders were broken |
 //! | `{base}:t:<session>` | sorted set | its contenders: part, name and member of each |
 //! | `{base}:a:<session>` | string | there while the session is; its owner is told when it goes |

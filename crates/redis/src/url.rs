@@ -24,7 +24,7 @@ pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 pub const BASE_DEFAULT: &str = "lockkeeper";
 
 /// The least session timeout: less leaves no room between two renewals for a server that is slow once.
-const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+pub(crate) const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
 /// The greatest session timeout: as long a holder that died keeps its locks.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_line_whatever_came_over_the_connection() {
+    fn an_error_is_one_line_also_where_garbage_came() {
         let garbage = RedisError::from(redis::ParsingError::from("Unexpected `H`\nExpected `+`".to_owned()));
         let failure = Failure::of_transport(garbage, Effect::None);
         assert_eq!(failure.kind, FailureKind::Protocol);

@@ -258,7 +258,7 @@ impl Join {
             }
             self.note_refused(may_stand);
             let error = self.inner.fail(failure, Operation::Join, may_stand, &self.queue);
-            // What an earlier attempt did is not known, whatever became of the last one.
+            // What an earlier attempt did is not known, also if the last one was refused.
             return Err(match may_stand && error.is_transient() && !error.is_lost() {
                 true => Error::unknown(error.kind(), Operation::Join, error.to_string()).at(&self.queue),
                 false => error,

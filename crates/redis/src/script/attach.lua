@@ -7,4 +7,4 @@ if not is_alive(sid) then return { 'gone' } end
 if (tonumber(redis.call('HGET', session_key(sid), 'ep')) or 0) > epoch then return { 'stale' } end
 redis.call('HSET', session_key(sid), 'ep', ARGV[3])
 renew(sid, tonumber(ARGV[2]))
-return { 'ok', guard or 0 }
+return { 'ok', guard }

@@ -3,11 +3,7 @@
 local sid = ARGV[1]
 allow_without_memory()
 keep_clock()
-if not redis.call('ZSCORE', sessions, sid) then
-  bury_the_dead()
-  return 0
-end
--- From now on it is dead to all clients.
+-- From now on it is dead to all clients. If its end was lost, what it has left goes all the same.
 redis.call('ZADD', sessions, whole(vt), sid)
 local _, is_all = bury(sid, BURIED_ENTRIES_MAX)
 if not is_all then return 1 end

@@ -6,6 +6,7 @@
 
 local base = KEYS[1]
 local sessions = base .. ':ss'
+local guards = base .. ':g'
 local names = base .. ':n'
 
 -- How much of the dead one call removes: others wait for the server meanwhile.
@@ -21,6 +22,10 @@ local NEAREST = 2
 local BESIDE_MAX = 4095
 -- The longest session timeout, in milliseconds.
 local TIMEOUT_MAX = 86400000
+-- The least guard that any session may have, in milliseconds: that of the shortest timeout.
+local GUARD_MIN = 666
+-- Up to which numbers are exact.
+local WHOLE_MAX = 9007199254740992
 
 local MODES = { l = { 'm', 'r', 'w', 'c', 'b' }, p = { 'p' }, g = { 'g' } }
 local OPPOSITE = { l = { 'p', 'g' }, p = { 'l' }, g = { 'l' } }
@@ -39,29 +44,31 @@ local function ticket_of(member) return string.sub(member, 22, 53) end
 local function session_of(member) return string.sub(member, 55) end
 local function place_of(member) return string.sub(member, 1, 18) end
 
--- Numbers are exact up to 2^53.
 local function whole(number) return string.format('%.0f', number) end
 
--- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls: no jump of that
--- clock, and no standstill, ends sessions.
+-- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls, the least guard of
+-- all sessions: no jump of that clock, and no standstill, ends sessions.
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 local head = redis.call('HMGET', base, 'tok', 'vt', 'seen', 'g')
-local token, vt, guard = tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4])
+local token, vt, guard = tonumber(head[1]) or 0, tonumber(head[2]), tonumber(head[4]) or GUARD_MIN
 if vt == nil then
-  -- Where only this key was lost, no session may end early.
-  local least = redis.call('ZRANGE', sessions, 0, 0, 'WITHSCORES')[2]
-  vt = least and math.max(tonumber(least) - TIMEOUT_MAX, 0) or 0
+  -- Where only this key was lost, no session may end early: it was later than the renewal of the one that ends first.
+  local first = redis.call('ZRANGE', sessions, 0, 0, 'WITHSCORES')
+  local timeout = first[1] and tonumber(redis.call('HGET', session_key(first[1]), 'T'))
+  vt = first[1] and math.max(tonumber(first[2]) - (timeout or TIMEOUT_MAX), 0) or 0
 end
-vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard or 0))
+vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard))
 
 local function keep_clock()
   redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1')
 end
 
+-- The server's clock, or the next number, whichever is greater. A clock centuries ahead counts for nothing: numbers behind
+-- it would not be exact.
 local function next_token()
-  token = math.max(token + 1, us)
+  token = math.max(token + 1, us < WHOLE_MAX / 2 and us or 0)
   return token
 end
 
@@ -81,6 +88,14 @@ end
 
 local function renew(sid, timeout)
   redis.call('ZADD', sessions, whole(vt + timeout), sid)
+end
+
+-- Finds the least guard anew. Where some of them were lost, it is taken for the least that there can be.
+local function keep_guard()
+  local least = redis.call('ZRANGE', guards, 0, 0, 'WITHSCORES')[2]
+  local is_whole = redis.call('ZCARD', guards) >= redis.call('ZCARD', sessions)
+  guard = is_whole and tonumber(least) or GUARD_MIN
+  redis.call('HSET', base, 'g', whole(guard))
 end
 
 -- The first line of a contender's record: its session, or `-`; part, name and member. The second: what it was asked to
@@ -133,7 +148,8 @@ local function bury(sid, entries_max)
   if #entries == entries_max then return #entries, false end
   redis.call('DEL', session_key(sid), alive_key(sid), entries_key(sid))
   redis.call('ZREM', sessions, sid)
-  if redis.call('ZCARD', sessions) == 0 then redis.call('HDEL', base, 'g') end
+  redis.call('ZREM', guards, sid)
+  keep_guard()
   return #entries, true
 end
 
@@ -149,19 +165,17 @@ local function bury_the_dead()
   return #dead == BURIED_SESSIONS_MAX and 1 or 0
 end
 
--- Views leave out the contenders of sessions that are dead and not buried yet, and what an operator has left of one.
-local function dead_sessions()
-  local dead = {}
-  for _, sid in ipairs(redis.call('ZRANGEBYSCORE', sessions, '-inf', whole(vt))) do dead[sid] = true end
-  return dead
-end
-
-local function stands(member, dead)
-  return not dead[session_of(member)] and redis.call('EXISTS', contender_key(ticket_of(member))) == 1
+-- Views leave out the contenders of sessions that are dead and not buried yet, or lost, and what an operator or an eviction
+-- has left of one.
+local known = { ['-'] = true }
+local function stands(member)
+  local sid = session_of(member)
+  if known[sid] == nil then known[sid] = is_alive(sid) or false end
+  return known[sid] and redis.call('EXISTS', contender_key(ticket_of(member))) == 1
 end
 
 -- Reads up to `count` contenders that stand, from one rank on in steps of +1 or -1.
-local function some_from(key, rank, step, count, dead)
+local function some_from(key, rank, step, count)
   local found = {}
   while #found < count and rank >= 0 do
     local read
@@ -175,7 +189,7 @@ local function some_from(key, rank, step, count, dead)
     end
     if #read == 0 then break end
     for _, member in ipairs(read) do
-      if #found < count and stands(member, dead) then found[#found + 1] = member end
+      if #found < count and stands(member) then found[#found + 1] = member end
     end
     rank = rank + step * STEP
   end
@@ -183,11 +197,11 @@ local function some_from(key, rank, step, count, dead)
 end
 
 -- The mode of the first contender on the other side of a lock, or an empty text.
-local function elsewhere(part, name, dead)
+local function elsewhere(part, name)
   for _, other in ipairs(OPPOSITE[part]) do
     local first
     for _, mode in ipairs(MODES[other]) do
-      local found = some_from(queue_key(other, name, mode), 0, 1, 1, dead)[1]
+      local found = some_from(queue_key(other, name, mode), 0, 1, 1)[1]
       if found and (first == nil or place_of(found) < place_of(first)) then first = found end
     end
     if first then return mode_of(first) end
@@ -206,11 +220,11 @@ local function count_ahead(key, place)
   return count
 end
 
-local function whole_view(part, name, dead)
-  local shown = { 0, elsewhere(part, name, dead) }
+local function whole_view(part, name)
+  local shown = { 0, elsewhere(part, name) }
   for _, mode in ipairs(MODES[part]) do
     for _, member in ipairs(redis.call('ZRANGE', queue_key(part, name, mode), 0, -1)) do
-      if stands(member, dead) then shown[#shown + 1] = member end
+      if stands(member) then shown[#shown + 1] = member end
     end
   end
   return shown
@@ -218,7 +232,7 @@ end
 
 -- What decides for one mode: the first, and the nearest ahead; else the first one behind. Returns how many are left out
 -- ahead of the place.
-local function show_mode(key, place, dead, shown)
+local function show_mode(key, place, shown)
   local ahead = count_ahead(key, place)
   local seen, count = {}, 0
   local function show(members)
@@ -230,25 +244,24 @@ local function show_mode(key, place, dead, shown)
       end
     end
   end
-  show(some_from(key, ahead - 1, -1, NEAREST, dead))
-  show(some_from(key, 0, 1, 1, dead))
-  show(some_from(key, ahead, 1, 1, dead))
+  show(some_from(key, ahead - 1, -1, NEAREST))
+  show(some_from(key, 0, 1, 1))
+  show(some_from(key, ahead, 1, 1))
   return math.max(ahead - count, 0)
 end
 
 -- A view: how many contenders ahead of the place are left out, the mode of one elsewhere, and the members that are shown,
 -- in no order. `place` is a member, or empty for the tail.
 local function view(part, name, place, is_whole)
-  local dead = dead_sessions()
   if not is_whole then
     local total = 0
     for _, mode in ipairs(MODES[part]) do total = total + redis.call('ZCARD', queue_key(part, name, mode)) end
     is_whole = total <= SHORT_MAX
   end
-  if is_whole then return whole_view(part, name, dead) end
-  local shown, omitted = { 0, elsewhere(part, name, dead) }, 0
+  if is_whole then return whole_view(part, name) end
+  local shown, omitted = { 0, elsewhere(part, name) }, 0
   for _, mode in ipairs(MODES[part]) do
-    omitted = omitted + show_mode(queue_key(part, name, mode), place, dead, shown)
+    omitted = omitted + show_mode(queue_key(part, name, mode), place, shown)
   end
   shown[1] = omitted
   return shown

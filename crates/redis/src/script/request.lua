@@ -5,7 +5,7 @@ allow_without_memory()
 local ticket = ticket_of(member)
 local found = read_record(redis.call('GET', contender_key(ticket)))
 if not found or found.member ~= member or found.part ~= part or found.name ~= name then return 0 end
-if dead_sessions()[found.sid] then return 0 end
+if found.sid ~= '-' and not is_alive(found.sid) then return 0 end
 if ARGV[4] == 'yield' then
   redis.call('SET', contender_key(ticket), record_text(found.sid, part, name, member, ARGV[5], found.record))
   return 1

@@ -8,6 +8,8 @@ use redis::{Connection, RedisResult, Value};
 use super::Script;
 use super::model::{Model, Stored};
 use crate::layout::{Member, SessionId};
+use crate::session::Timing;
+use crate::url::SESSION_TIMEOUT_MIN;
 
 const BASE: &str = "{test}";
 const LOCK: &str = "door";
@@ -240,7 +242,7 @@ fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
 }
 
 #[test]
-fn whatever_is_called_in_any_order_the_line_is_that_of_the_model() {
+fn the_line_is_that_of_the_model_in_any_order_of_calls() {
     let Some(server) = start() else { return };
     let config = ProptestConfig { source_file: Some(file!()), cases: CASES, ..ProptestConfig::default() };
     let steps = proptest::collection::vec(step(), 0..60);
@@ -348,6 +350,79 @@ fn holders_renew_and_leave_where_the_servers_memory_is_full_and_joins_say_so() {
     assert_eq!(runs.answer(Script::Request, &["l", LOCK, &members[0], "yield", "{}"]), ["1"]);
     assert_eq!(runs.leave(0, 1, &members[0]), "left");
     assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"]);
+}
+
+/// What one with the shortest timeout lets the clock go on by.
+const GUARD_MIN_MS: u64 = 666;
+
+#[test]
+fn the_clock_goes_on_by_the_least_guard_of_the_sessions_that_are_left() {
+    let least = Timing { timeout: SESSION_TIMEOUT_MIN }.guard().as_millis();
+    assert_eq!(least, u128::from(GUARD_MIN_MS));
+    assert!(super::COMMON.contains(&format!("GUARD_MIN = {GUARD_MIN_MS}\n")));
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    assert_eq!(runs.answer(Script::Open, &[&session(1), "3000", "1000", "test"]), ["ok", "1000"]);
+    assert_eq!(runs.renew(0)[1], "1000");
+    runs.answer(Script::Close, &[&session(1)]);
+    assert_eq!(runs.renew(0)[1], "2500", "a short timeout has no effect beyond its session");
+    runs.command("DEL", &["{test}:g"]);
+    assert_eq!(runs.answer(Script::Open, &[&session(1), "10500", "2500", "test"]), ["ok", "666"]);
+    assert_eq!(runs.renew(0)[1], "666", "the guard of another one is not known");
+}
+
+#[test]
+fn the_loss_of_the_clock_alone_ends_no_session_early_and_none_much_later() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    runs.open(1);
+    for _ in 0..3 {
+        runs.pass(GUARD_MS);
+        runs.renew(0);
+    }
+    runs.command("DEL", &[BASE]);
+    assert_eq!(runs.renew(1)[..2], ["ok", "666"], "it had not ended, and it is not to renew without a pause");
+    let mut passed_ms = 0;
+    while text(&runs.command("EXISTS", &[&format!("{{test}}:s:{}", session(1))])) == "1" {
+        runs.pass(GUARD_MIN_MS);
+        assert_eq!(runs.renew(0)[0], "ok");
+        passed_ms += GUARD_MIN_MS;
+        assert!(passed_ms < 2 * TIMEOUT_MS, "it died and stays");
+    }
+}
+
+#[test]
+fn what_sessions_have_left_whose_ends_were_lost_is_in_no_ones_way() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    let (_, _, before) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    assert_eq!(before.len(), 2 + 1, "{before:?}");
+    runs.command("DEL", &["{test}:ss"]);
+    runs.open(1);
+    let (_, members, view) = runs.join(1, 1, &[mutex(2)]).expect("an answer");
+    assert_eq!(view[2..], members, "it is the first");
+    assert_eq!(runs.leave(1, 2, ""), "left");
+    assert_eq!(runs.renew(0), ["gone"]);
+    assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"], "its client removes what is left of it");
+    assert_eq!(runs.answer(Script::Close, &[&session(1)]), ["0"]);
+    assert_eq!(runs.keys(), [BASE]);
+}
+
+#[test]
+fn a_clock_centuries_ahead_spends_no_tokens() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    let centuries_ahead = super::COMMON.replacen("redis.call('TIME')", "{ '10413792000', '0' }", 1);
+    let script = format!("{centuries_ahead}\nkeep_clock()\nnext_token()\nkeep_token()\nreturn whole(token)");
+    let spent: String = redis::cmd("EVAL").arg(script).arg(1).arg(BASE).query(&mut runs.0).expect("a token");
+    assert_eq!(spent, "1");
+    runs.open(0);
+    let (_, members, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
+    let grant = Member::parse(&members[0]).expect("a member").grant;
+    assert!((1 << 50..1 << 52).contains(&grant), "{grant} is the clock's");
 }
 
 #[test]

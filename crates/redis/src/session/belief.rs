@@ -15,6 +15,9 @@ const INTERVAL_DIVISOR: u32 = 6;
 /// … but at least this often, since an old renewal is of little use to a caller that asks how long it still holds.
 const INTERVAL_MAX: Duration = Duration::from_secs(3);
 
+/// … and at most this often, however little the service says that its clock goes on at once.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
 /// By how much the service's clock may go on at once, beyond the time between two renewals: one may come so late …
 const GUARD_MAX: Duration = Duration::from_secs(1);
 
@@ -51,7 +54,7 @@ impl Timing {
     /// How long after a renewal the next one is sent where the service's clock goes on by at most this at once: it must
     /// not fall behind.
     pub(crate) fn interval_under(self, guard: Duration) -> Duration {
-        self.interval().min(guard * 3 / 4)
+        self.interval().min((guard * 3 / 4).max(INTERVAL_MIN))
     }
 
     /// By how much this session lets the service's clock go on at once.
@@ -149,6 +152,7 @@ mod tests {
         let timing = of_seconds(20);
         assert_eq!(timing.interval_under(of_seconds(2).guard()).as_millis(), 499);
         assert_eq!(timing.interval_under(of_seconds(300).guard()), timing.interval());
+        assert_eq!(timing.interval_under(Duration::ZERO), INTERVAL_MIN, "a service that says nothing of use");
     }
 
     const TIMEOUT_MS: u64 = 6_000;
@@ -173,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever calls when, and wherever the server's clock jumps once: the session stands while it is believed.
+        /// The session stands while it is believed, in any order of calls, and also if the server's clock jumps once.
         #[test]
         fn no_session_is_ended_while_it_is_believed(
             events in proptest::collection::vec((0..4_u8, 0..1_500_u64), 0..60),

@@ -46,11 +46,13 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         let message = "a session on Redis needs a tokio runtime";
         Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
     })?;
-    let id = SessionId::from_random(Ticket::mint()?.bits());
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
     let mut finder = Finder::new(opening.config.clone(), opening.clock.clone(), opening.first_server);
     while let Some((server, attempt_ends)) = finder.next(deadline).await {
         let opened = Connection::open(&server, &opening.config.access, &opening.clock, attempt_ends).await;
+        // Each attempt opens another session: the end of one that failed may come late, and under another name of the
+        // same server.
+        let id = SessionId::from_random(Ticket::mint()?.bits());
         let attempt = match opened {
             Ok(connection) => attempt(&opening, id, connection, attempt_ends, &runtime).await,
             Err(failure) => Err(failure),

@@ -1,4 +1,4 @@
-//! Whom one departure wakes among many waiters, each with its own connection.
+//! Which ones a departure wakes among many waiters, each with its own connection.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Very many waiters for one lock: 10,000 of ten processes, in order, and what each of them costs; what a join and a
-//! leave cost the server behind 10,000 others; how long the server is busy with the end of 10,000; and whom one
-//! departure wakes. The plain run does a tenth.
+//! leave cost the server behind 10,000 others; how long the server is busy with the end of 10,000; and which
+//! ones a departure wakes. The plain run does a tenth.
 //!
 //! The allocator counts, so these tests have a separate binary, which is also the program of the ten processes.
 
