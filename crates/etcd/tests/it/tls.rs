@@ -8,7 +8,7 @@ use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::{Authority, Server};
 use lockkeeper_recipes::Keeper;
 
-use crate::support::{can_run, soon};
+use crate::client::{can_run, soon};
 
 /// What the server's certificate is for.
 const NAME: &str = "etcd.example";
