@@ -1,11 +1,11 @@
 //! The conformance suite on real etcd, Debian's: a server alone for each case.
 
+#[path = "support/alone.rs"]
+mod alone;
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "support/operator.rs"]
 mod operator;
-#[path = "support/suite.rs"]
-mod suite;
 
 use std::process::ExitCode;
 
@@ -18,5 +18,5 @@ fn main() -> ExitCode {
     if !etcd::availability().or_skip("conformance") {
         return ExitCode::SUCCESS;
     }
-    suite::run_alone(Arguments::from_args(), Release::Debian, Naming::Ours)
+    alone::run(Arguments::from_args(), Release::Debian, Naming::Ours)
 }

@@ -4,8 +4,8 @@
 mod fixture;
 #[path = "support/operator.rs"]
 mod operator;
-#[path = "support/suite.rs"]
-mod suite;
+#[path = "support/shared.rs"]
+mod shared;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -42,5 +42,5 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let start = async || Cluster::start(Release::Debian, 3).await.expect("a cluster");
-    suite::run_shared(Arguments::from_args(), start)
+    shared::run(Arguments::from_args(), start)
 }

@@ -1,12 +1,12 @@
 //! The conformance suite on etcd 3.5.1, a server alone for each case. It is a separate binary, since the long run has
 //! all cases and the plain one those about tokens.
 
+#[path = "support/alone.rs"]
+mod alone;
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "support/operator.rs"]
 mod operator;
-#[path = "support/suite.rs"]
-mod suite;
 
 use std::process::ExitCode;
 
@@ -27,5 +27,5 @@ fn main() -> ExitCode {
     if !long::is_asked_for() {
         arguments.filter.get_or_insert_with(|| PLAIN.to_owned());
     }
-    suite::run_alone(arguments, Release::Distro, Naming::Ours)
+    alone::run(arguments, Release::Distro, Naming::Ours)
 }

@@ -1,12 +1,12 @@
 //! The conformance suite on Debian's etcd, with the names that `etcdctl` gives its contenders: as far as the kinds of
 //! lock go that both have.
 
+#[path = "support/alone.rs"]
+mod alone;
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "support/operator.rs"]
 mod operator;
-#[path = "support/suite.rs"]
-mod suite;
 
 use std::process::ExitCode;
 
@@ -19,5 +19,5 @@ fn main() -> ExitCode {
     if !etcd::availability().or_skip("conformance_etcdctl") {
         return ExitCode::SUCCESS;
     }
-    suite::run_alone(Arguments::from_args(), Release::Debian, Naming::Etcdctl)
+    alone::run(Arguments::from_args(), Release::Debian, Naming::Etcdctl)
 }

@@ -8,9 +8,9 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use tempfile::tempdir;
 
+use crate::client::{can_run, soon};
 use crate::etcdctl::etcdctl;
 use crate::keeper;
-use crate::support::{can_run, soon};
 
 /// How far they count in the long run; the plain one goes a tenth of it.
 const COUNT: u32 = 200;

@@ -1,11 +1,10 @@
 //! One queue with the real `etcdctl`, in both directions. It is a separate binary, since it has long rounds.
 
+#[path = "../support/client.rs"]
+mod client;
 mod counting;
-#[path = "../support/etcdctl.rs"]
 mod etcdctl;
 mod operating;
-#[path = "../support/waist.rs"]
-mod support;
 mod turns;
 
 use std::net::SocketAddr;
@@ -20,7 +19,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A keeper whose locks are shared with `etcdctl`.
 fn keeper(address: SocketAddr) -> Keeper {
-    Keeper::new(Arc::new(support::backend(address, "?layout=etcdctl&session_timeout=10s")))
+    Keeper::new(Arc::new(client::backend(address, "?layout=etcdctl&session_timeout=10s")))
 }
 
 /// Waits until so many contenders stand in a queue, theirs and ours.

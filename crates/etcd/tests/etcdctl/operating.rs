@@ -4,8 +4,8 @@ use lockkeeper_core::{ErrorKind, Revocation, Wait};
 use lockkeeper_faults::etcd::Server;
 use tempfile::tempdir;
 
+use crate::client::{can_run, soon};
 use crate::etcdctl::{Etcdctl, etcdctl};
-use crate::support::{can_run, soon};
 use crate::{keeper, until_contenders, until_there};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,8 +11,8 @@ use lockkeeper_recipes::Keeper;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+use crate::client::{SOON, can_run, soon};
 use crate::operator::Operator;
-use crate::support::{SOON, can_run, soon};
 
 /// The password of all users.
 const PASSWORD: &str = "s:cret";

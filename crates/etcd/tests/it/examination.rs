@@ -11,7 +11,7 @@ use lockkeeper_recipes::Keeper;
 use serde_json::{Value, json};
 
 use crate::access::guarded;
-use crate::support::{backend, can_run, soon};
+use crate::client::{backend, can_run, soon};
 
 async fn ask(address: SocketAddr, path: &str, request: Value) -> Value {
     let answer = Server::ask(address, path, &request.to_string()).await.expect(path);

@@ -11,8 +11,9 @@ use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
 
 use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
+use crate::client::{SOON, backend, can_run, soon};
 use crate::operator::Operator;
-use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket};
+use crate::queue::{door, entry, session, ticket};
 
 /// How long a caller may wait for what it cannot be told: a pause of a second, and some for a busy machine. A session
 /// of a minute renews, and so connects anew, only later.

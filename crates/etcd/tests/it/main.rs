@@ -2,16 +2,19 @@
 //! examinations, restored snapshots, losses that are told late, servers in trouble, and servers that are none.
 
 mod access;
+#[path = "../support/client.rs"]
+mod client;
 mod examination;
 mod losses;
 mod names;
+mod operating;
 #[path = "../support/operator.rs"]
 mod operator;
 mod order;
+#[path = "../support/queue.rs"]
+mod queue;
 mod restored;
 mod strangers;
-#[path = "../support/waist.rs"]
-mod support;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;

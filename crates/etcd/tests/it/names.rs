@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use lockkeeper_core::{Departure, Extent, Freshness};
 use lockkeeper_faults::etcd::Server;
 
+use crate::client::{backend, can_run, soon};
 use crate::operator::Operator;
-use crate::support::{backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::queue::{door, entry, session, ticket, tickets};
 
 /// Where the contenders of the lock `door` are stored.
 const QUEUE: &str = "/lockkeeper/q/door/";

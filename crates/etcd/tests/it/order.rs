@@ -7,8 +7,9 @@ use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 
+use crate::client::{SOON, backend, can_run, soon};
 use crate::operator::Operator;
-use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::queue::{door, entry, session, ticket, tickets};
 
 /// So many that requests overtake one another on any connection, if nothing keeps them in order.
 const JOINS: usize = 300;

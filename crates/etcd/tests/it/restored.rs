@@ -12,7 +12,7 @@ use lockkeeper_recipes::Keeper;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{backend, can_run, soon};
+use crate::client::{backend, can_run, soon};
 
 /// How many grants a snapshot knows nothing of.
 const GRANTS: usize = 20;

@@ -9,7 +9,8 @@ use lockkeeper_faults::ports::ReservedPort;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::support::{backend, can_run, session, soon};
+use crate::client::{backend, can_run, soon};
+use crate::queue::session;
 
 /// A server that says this to each client once it has heard something.
 async fn stranger(says: &'static [u8]) -> std::net::SocketAddr {

@@ -9,7 +9,7 @@ use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
 
-use crate::support::{can_run, soon};
+use crate::client::{can_run, soon};
 
 /// What the server's certificate is for.
 const NAME: &str = "etcd.example";

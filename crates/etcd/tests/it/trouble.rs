@@ -15,8 +15,9 @@ use lockkeeper_recipes::Keeper;
 use serde_json::json;
 
 use crate::access::{guarded, operate};
+use crate::client::{SOON, backend, can_run, soon};
 use crate::operator::Operator;
-use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket};
+use crate::queue::{door, entry, session, ticket};
 
 fn keeper(address: SocketAddr, settings: &str) -> Keeper {
     Keeper::new(Arc::new(backend(address, settings)))

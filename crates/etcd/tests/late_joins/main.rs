@@ -1,8 +1,10 @@
 //! Joins that the server takes in late, after their withdrawal was answered. It is a separate binary, since it has
 //! long rounds.
 
-#[path = "../support/waist.rs"]
-mod support;
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/queue.rs"]
+mod queue;
 
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::{figures, long};
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::client::{backend, can_run, soon};
+use crate::queue::{door, entry, session, ticket, tickets};
 
 /// How many joins are tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;

@@ -4,7 +4,6 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +17,9 @@ use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::operator::{Operator, failed};
+
+/// How many cases run at once: most of a case's time is a wait for the end of a session.
+pub(crate) const CASES_AT_ONCE: usize = 4;
 
 /// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -110,23 +112,10 @@ impl Way {
 }
 
 impl EtcdFixture {
-    /// A case that has these servers alone.
-    pub(crate) fn alone(service: impl Service + 'static, naming: Naming) -> Self {
-        let addresses = service.addresses();
-        let service = Arc::new(Mutex::new(service));
-        Self { naming, ..Self::new(service, addresses, false, "/lockkeeper".to_owned()) }
-    }
-
-    /// A case on servers that others use too.
-    pub(crate) async fn beside(service: Arc<Mutex<dyn Service>>) -> Self {
-        static CASES: AtomicU64 = AtomicU64::new(0);
+    /// A case whose keys lie below this base, on servers that other cases may use too.
+    pub(crate) async fn new(service: Arc<Mutex<dyn Service>>, is_shared: bool, base: String, naming: Naming) -> Self {
         let addresses = service.lock().await.addresses();
-        Self::new(service, addresses, true, format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    fn new(service: Arc<Mutex<dyn Service>>, addresses: Vec<SocketAddr>, is_shared: bool, base: String) -> Self {
-        let (naming, clients, turn) = (Naming::Ours, Arc::default(), Arc::default());
-        Self { service, is_shared, addresses, base, naming, clients, turn }
+        Self { service, is_shared, addresses, base, naming, clients: Arc::default(), turn: Arc::default() }
     }
 
     fn ways(&self) -> Vec<Way> {

@@ -1,5 +1,4 @@
-//! What an operator does by the service's own means, past all clients: reads, writes and deletes keys, and ends leases.
-#![allow(dead_code, reason = "each test binary uses another part")]
+//! What an operator does by the service's own means, past all clients: reads and deletes keys, and ends leases.
 
 use std::net::SocketAddr;
 
@@ -39,11 +38,6 @@ impl Operator {
         Ok(kvs.iter().map(|kv| Stored { key: decoded(&kv["key"]), lease: number(&kv["lease"]) }).collect())
     }
 
-    /// Writes a key without a lease.
-    pub(crate) async fn put(self, key: &str, value: &str) -> Result<()> {
-        self.ask("/v3/kv/put", json!({ "key": encoded(key), "value": encoded(value) })).await.map(|_| ())
-    }
-
     /// Deletes a key; returns whether it was there.
     pub(crate) async fn delete(self, key: &str) -> Result<bool> {
         let answer = self.ask("/v3/kv/deleterange", json!({ "key": encoded(key) })).await?;
@@ -60,19 +54,14 @@ impl Operator {
         }
     }
 
-    /// Returns all leases.
-    pub(crate) async fn leases(self) -> Result<Vec<i64>> {
-        let answer = self.ask("/v3/lease/leases", json!({})).await?;
-        Ok(answer["leases"].as_array().into_iter().flatten().map(|lease| number(&lease["ID"])).collect())
-    }
-
-    async fn ask(self, path: &str, request: Value) -> Result<Value> {
+    /// Asks the server in JSON.
+    pub(crate) async fn ask(self, path: &str, request: Value) -> Result<Value> {
         let answer = Server::ask(self.0, path, &request.to_string()).await.map_err(failed)?;
         serde_json::from_str(&answer).map_err(failed)
     }
 }
 
-fn encoded(key: &str) -> String {
+pub(crate) fn encoded(key: &str) -> String {
     BASE64_STANDARD.encode(key)
 }
 
@@ -82,6 +71,6 @@ fn decoded(key: &Value) -> String {
 }
 
 /// A 64-bit number is a text in JSON; one that is 0 is left out.
-fn number(number: &Value) -> i64 {
+pub(crate) fn number(number: &Value) -> i64 {
     number.as_str().map_or(0, |text| text.parse().expect("a number"))
 }

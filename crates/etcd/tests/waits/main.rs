@@ -1,8 +1,10 @@
 //! Thousands of waits at once over one connection: each departure wakes one, soon. It is a separate binary, since it
 //! has long rounds.
 
-#[path = "../support/waist.rs"]
-mod support;
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/queue.rs"]
+mod queue;
 
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use tokio::sync::mpsc;
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket};
+use crate::client::{backend, can_run, soon};
+use crate::queue::{door, entry, session, ticket};
 
 /// How many wait in the long run; the plain one has a tenth.
 const WAITS: u32 = 5_000;
@@ -65,6 +68,7 @@ async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
         soon("the withdrawal", withdrawing).await.expect("it is withdrawn");
         delays.push(at.saturating_duration_since(begun));
     }
+    assert!(queue::tickets(&*bob).await.is_empty(), "all have left");
     assert!(tokio::time::timeout(LOOKED_FOR, tellings.recv()).await.is_err(), "none is told twice");
     delays.sort_unstable();
     let (median, worst) = (delays[count / 2], delays[count - 1]);

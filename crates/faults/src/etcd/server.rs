@@ -173,6 +173,16 @@ impl Server {
         Some(asking::number(&status, "leader")? == asking::number(&status, "member_id")?)
     }
 
+    /// How many elections its cluster has held, won or not (Raft's term).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask); or its answer names no term.
+    pub async fn term(&self) -> Result<u64> {
+        let status = Self::ask(self.address(), "/v3/maintenance/status", "{}").await?;
+        asking::number(&status, "raft_term").ok_or_else(|| Error::new(format!("no term in {status}")))
+    }
+
     /// Kills it (SIGKILL); its data stays for [`start`](Self::start).
     pub fn kill(&mut self) {
         self.process = None;

@@ -32,12 +32,8 @@ const WAITER_BYTES_MAX: usize = 20_000;
 /// crowd.
 const LEFT_BYTES_MAX: usize = 1_000_000;
 
-/// How often the smaller crowd is measured; the median counts.
-const SMALL_ROUNDS: usize = 3;
-
-/// How often the larger crowd is measured at most; the shortest time counts, since a busy moment of the machine may
-/// fall into each round.
-const LARGE_ROUNDS_MAX: usize = 3;
+/// How often each crowd is measured; the median counts.
+const ROUNDS: usize = 3;
 
 /// One at a time, since each measures.
 static TURN: Mutex<()> = Mutex::new(());
@@ -64,7 +60,7 @@ fn judged(name: &str, kind: Kind, load: Load) -> Result<(), Failed> {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let runtime = tokio::runtime::Runtime::new()?;
     let (small, large) = runtime.block_on(measured(kind, load))?;
-    let times = times(&small, &large);
+    let times = large.whole().as_secs_f64() / small.whole().as_secs_f64();
     println!("{name}: {small}\n{name}: {large}\n{name}: {times:.1} times");
     if matches!(load, Load::None) && times > TIMES_MAX {
         return Err(format!("ten times the waiters took {times:.1} times as long").into());
@@ -72,12 +68,7 @@ fn judged(name: &str, kind: Kind, load: Load) -> Result<(), Failed> {
     Ok(())
 }
 
-/// How many times as long as a crowd another one took.
-fn times(small: &Figures, large: &Figures) -> f64 {
-    large.whole().as_secs_f64() / small.whole().as_secs_f64()
-}
-
-/// Measures a crowd, and one ten times as large, at one server, and checks what each of them did.
+/// Measures a crowd, and one ten times as large, at one server.
 async fn measured(kind: Kind, load: Load) -> Result<(Figures, Figures), Failed> {
     let count = if long::is_asked_for() { 1_000 } else { 100 };
     let server = kind.start().await?;
@@ -85,20 +76,18 @@ async fn measured(kind: Kind, load: Load) -> Result<(Figures, Figures), Failed> 
     // Warm: code that is loaded, tables that have grown.
     crowd.queue_up(count).await?;
     let _load = load.begin();
-    let mut small = Vec::new();
-    for _ in 0..SMALL_ROUNDS {
-        small.push(crowd.queue_up(count).await?.checked()?);
-    }
-    small.sort_by_key(Figures::whole);
-    let small = small.swap_remove(SMALL_ROUNDS / 2);
-    let mut large = crowd.queue_up(10 * count).await?.checked()?;
-    for _ in 1..LARGE_ROUNDS_MAX {
-        if times(&small, &large) <= TIMES_MAX {
-            break;
-        }
-        let again = crowd.queue_up(10 * count).await?.checked()?;
-        large = std::cmp::min_by_key(large, again, Figures::whole);
-    }
+    let small = median(&crowd, count).await?;
+    let large = median(&crowd, 10 * count).await?;
     crowd.close().await?;
     Ok((small, large))
+}
+
+/// Measures crowds of one size, and checks what each of them did.
+async fn median(crowd: &Crowd, count: usize) -> Result<Figures, Failed> {
+    let mut measured = Vec::new();
+    for _ in 0..ROUNDS {
+        measured.push(crowd.queue_up(count).await?.checked()?);
+    }
+    measured.sort_by_key(Figures::whole);
+    Ok(measured.swap_remove(ROUNDS / 2))
 }

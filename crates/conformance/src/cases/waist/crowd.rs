@@ -1,4 +1,4 @@
-//! Many contenders, and many calls at once: who is ahead of whom, and the order in which calls take effect.
+//! Many contenders, and many calls at once: which one is next ahead, and the order in which calls take effect.
 
 use std::time::Duration;
 

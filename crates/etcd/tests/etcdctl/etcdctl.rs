@@ -1,5 +1,4 @@
 //! The real `etcdctl`, as a client of the same locks and as an operator's hand.
-#![allow(dead_code, reason = "each test binary uses another part")]
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

@@ -1,0 +1,31 @@
+//! Runs the suite on a service that all cases share, each below a separate base.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use lockkeeper_conformance as suite;
+use lockkeeper_conformance::{Arguments, Fixture};
+use tokio::sync::Mutex;
+
+use crate::fixture::{CASES_AT_ONCE, EtcdFixture, Naming, Service};
+
+/// Starts a service, and runs the suite on it.
+pub(crate) fn run<Servers: Service + 'static>(
+    mut arguments: Arguments,
+    start: impl AsyncFnOnce() -> Servers,
+) -> ExitCode {
+    static SERVICE: OnceLock<Arc<Mutex<dyn Service>>> = OnceLock::new();
+    static CASES: AtomicU64 = AtomicU64::new(0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let service = runtime.block_on(start());
+    SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
+    suite::run(&arguments, || {
+        let service = SERVICE.get().expect("just set").clone();
+        Box::pin(async {
+            let base = format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed));
+            Ok(Arc::new(EtcdFixture::new(service, true, base, Naming::Ours).await) as Arc<dyn Fixture>)
+        })
+    })
+}
