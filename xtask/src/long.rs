@@ -23,6 +23,8 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "waits", krate: "etcd" },
     LongTest { name: "waits", krate: "redis" },
     LongTest { name: "conformance_distro", krate: "etcd" },
+    LongTest { name: "conformance_redis6", krate: "redis" },
+    LongTest { name: "conformance_valkey", krate: "redis" },
     LongTest { name: "crowd", krate: "etcd" },
     LongTest { name: "crowd", krate: "redis" },
     LongTest { name: "crowd", krate: "zookeeper" },

@@ -31,6 +31,8 @@ const BASE: &str = "{lockkeeper}";
 pub(crate) struct RedisFixture {
     server: Arc<tokio::sync::Mutex<Server>>,
     address: SocketAddr,
+    /// Whether it keeps a log of its writes.
+    has_log: bool,
     clients: Arc<std::sync::Mutex<Vec<Way>>>,
     /// One harm at a time, where others are held back meanwhile.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -50,10 +52,10 @@ pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> E
 }
 
 impl RedisFixture {
-    pub(crate) fn new(server: Server) -> Self {
+    pub(crate) fn new(server: Server, has_log: bool) -> Self {
         let address = server.address();
         let (server, clients) = (Arc::new(tokio::sync::Mutex::new(server)), Arc::default());
-        Self { server, address, clients, turn: Arc::default(), survivor: Arc::default() }
+        Self { server, address, has_log, clients, turn: Arc::default(), survivor: Arc::default() }
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -206,10 +208,13 @@ impl suite::Client for RedisClient {
                 return Box::pin(self.clone().remove(contender, stands_still));
             }
             Fault::Wipe => return self.fixture.on_server(async |mut server| server.wipe().await),
-            // Without persistence its data is what it was told to save.
             Fault::Restart => {
-                return self.fixture.on_server(async |mut server| {
-                    server.ask::<String>(&["SAVE"]).await?;
+                let has_log = self.fixture.has_log;
+                return self.fixture.on_server(async move |mut server| {
+                    // Without a log its data is what it was told to save.
+                    if !has_log {
+                        server.ask::<String>(&["SAVE"]).await?;
+                    }
                     server.restart().await
                 });
             }
