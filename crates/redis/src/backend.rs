@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
-    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Modes, Operation,
+    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::examine::{Examination, examine_briefly, examine_wholly};
@@ -17,11 +17,17 @@ use crate::queue::{self, Onlooking, RedisSession};
 use crate::session::{Core, Opening, open};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
-use crate::url::Config;
+use crate::url::{Config, Naming};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
         .on_condition(CONDITIONS);
+
+/// What is promised of locks that are shared with those who take plain locks: they have no other kind.
+const SHARED_CAPABILITIES: Capabilities =
+    Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+        .carrying(Modes::MUTEX)
+        .on_condition(SHARED_CONDITIONS);
 
 /// What the exclusion rests on.
 const CONDITIONS: &[&str] = &[
@@ -31,6 +37,18 @@ const CONDITIONS: &[&str] = &[
     "the server's clock jumps forward at most once within a session timeout",
     "the clock of the holder's machine goes on while the machine stands still",
     "no operator deletes the keys of a holder while locks are held",
+];
+
+/// What it rests on where others take plain locks.
+const SHARED_CONDITIONS: &[&str] = &[
+    CONDITIONS[0],
+    CONDITIONS[1],
+    CONDITIONS[2],
+    CONDITIONS[3],
+    CONDITIONS[4],
+    CONDITIONS[5],
+    "towards clients of plain locks: none deletes a key without comparing its value, and the server's clock does not jump",
+    "the order is not theirs: our own contenders are served in order, and whoever finds the key free is served next",
 ];
 
 /// Locks on one Redis or Valkey service.
@@ -81,7 +99,7 @@ impl RedisBackend {
         let config = Arc::new(config);
         let onlooker = Arc::new(Onlooker::new(config.clone(), clock.clone()));
         Self {
-            layout: Layout::new(&config.base),
+            layout: config.layout(),
             config,
             clock,
             onlooker,
@@ -105,7 +123,10 @@ impl Backend for RedisBackend {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
+        match self.config.naming {
+            Naming::Ours => &CAPABILITIES,
+            Naming::Setnx => &SHARED_CAPABILITIES,
+        }
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
@@ -132,6 +153,10 @@ impl Backend for RedisBackend {
     }
 
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        if let Some(why) = self.layout.refusal(queue) {
+            let error = Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue);
+            return Box::pin(std::future::ready(Err(error)));
+        }
         let (layout, name) = (self.layout.clone(), queue.clone());
         let look = self.onlooker.clone().look(move |lookout, deadline| {
             let (layout, name) = (layout.clone(), name.clone());

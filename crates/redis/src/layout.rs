@@ -16,8 +16,16 @@
 //! | `{base}:n` | sorted set | the locks that have contenders |
 //!
 //! A queue is ordered by grant and number. One contender beside another has its grant, and the next number.
+//!
+//! With [`Naming::Setnx`] all of these begin with `{base}:setnx` instead, and there is one more: `{base}:setnx:h:<session>`,
+//! a sorted set of the plain locks that contenders of a session hold. A plain lock is a key that has the lock's name
+//! alone, outside the base. Its value is ours if it is the key of a contender's record.
 
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
+
+use crate::connection;
+use crate::script::Script;
+use crate::url::Naming;
 
 /// The bits of a session's number: 10 digits of 5 bits, so that a member has at most 64 bytes.
 const SESSION_BITS: u32 = 50;
@@ -30,17 +38,52 @@ const SESSION_DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 pub(crate) struct Layout {
     /// With the braces of its hash tag.
     base: String,
+    naming: Naming,
 }
 
 impl Layout {
     /// Takes a base, which has no braces.
-    pub(crate) fn new(base: &str) -> Self {
-        Self { base: format!("{{{base}}}") }
+    pub(crate) fn new(base: &str, naming: Naming) -> Self {
+        let base = match naming {
+            Naming::Ours => format!("{{{base}}}"),
+            // So the queues of both layouts are apart, and the rights to a base are the rights to both.
+            Naming::Setnx => format!("{{{base}}}:setnx"),
+        };
+        Self { base, naming }
     }
 
     /// The key that all others begin with.
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// What is sent of a script.
+    pub(crate) fn script(&self, script: Script) -> &'static connection::Script {
+        script.get(self.naming)
+    }
+
+    /// All scripts, for a connection that is to know them.
+    pub(crate) fn scripts(&self) -> &'static [connection::Script] {
+        Script::all(self.naming)
+    }
+
+    /// The key of the plain lock that the first contender of a queue takes; `None` where there is none.
+    pub(crate) fn plain<'a>(&self, queue: &'a QueueName) -> Option<&'a str> {
+        (self.naming == Naming::Setnx && queue.part() == Part::Line).then(|| queue.as_str())
+    }
+
+    /// Says why a lock cannot have this name.
+    pub(crate) fn refusal(&self, queue: &QueueName) -> Option<String> {
+        if self.naming == Naming::Ours {
+            return None;
+        }
+        let tag = self.base.strip_suffix(":setnx").unwrap_or(&self.base);
+        if queue.as_str().starts_with(tag) {
+            return Some(format!(
+                "with `layout=setnx` a lock's name is a key, and those that begin with {tag} are ours"
+            ));
+        }
+        queue.is_digested().then(|| "with `layout=setnx` a lock's name is a key, and this one is too long".to_owned())
     }
 
     /// The key that is there while a session is.
@@ -247,7 +290,7 @@ mod tests {
 
     #[test]
     fn all_keys_of_a_base_lie_in_one_slot() {
-        let layout = Layout::new("lockkeeper");
+        let layout = Layout::new("lockkeeper", Naming::Ours);
         let queue = QueueName::new("a/b").unwrap();
         let session = SessionId::from_random(33);
         let keys = [layout.alive(session), layout.contender(Ticket::from_bits(1)), layout.value(&queue)];
@@ -258,6 +301,23 @@ mod tests {
         assert_eq!(layout.queues(&queue)[..2], ["{lockkeeper}:q:l:a%2Fb:m", "{lockkeeper}:q:l:a%2Fb:r"]);
         assert_eq!(layout.queues(&queue).len(), MODES.len());
         assert_eq!(layout.queues(&queue.with_part(Part::Permits)).len(), 6);
+    }
+
+    #[test]
+    fn a_plain_lock_has_the_locks_name_and_cannot_be_a_key_of_ours() {
+        let layout = Layout::new("lockkeeper", Naming::Setnx);
+        let queue = |name: &str| QueueName::new(name).unwrap();
+        assert_eq!(layout.base(), "{lockkeeper}:setnx");
+        assert_eq!(layout.plain(&queue("Lock-0")), Some("Lock-0"));
+        assert_eq!(layout.plain(&queue("Lock-0").with_part(Part::Permits)), None);
+        assert_eq!(Layout::new("lockkeeper", Naming::Ours).plain(&queue("Lock-0")), None);
+        for refused in ["{lockkeeper}", "{lockkeeper}:setnx:c:1", "{lockkeeper}x", &"é".repeat(100)] {
+            assert!(layout.refusal(&queue(refused)).is_some(), "{refused}");
+            assert!(Layout::new("lockkeeper", Naming::Ours).refusal(&queue(refused)).is_none(), "{refused}");
+        }
+        for taken in ["Lock-0", "lockkeeper", "a b/c:{d}", "%41"] {
+            assert!(layout.refusal(&queue(taken)).is_none(), "{taken}");
+        }
     }
 
     #[test]

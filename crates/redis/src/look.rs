@@ -7,7 +7,6 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
 
 use crate::connection::{Connection, Effect, Failure, Finder};
-use crate::layout::Layout;
 use crate::session::{Core, Link, taught, teach};
 use crate::url::Config;
 
@@ -136,10 +135,14 @@ impl Onlooker {
             while let Some((server, attempt_ends)) = finder.next(deadline).await {
                 let opened = async {
                     let connection = Connection::open(&server, &config.access, &clock, attempt_ends).await?;
+                    config.check(&connection)?;
                     // A server of a cluster that does not have the keys says so.
                     let mut probe = redis::cmd("HGET");
-                    probe.arg(Layout::new(&config.base).base()).arg("tok");
-                    taught(connection.flight_until(teach().command(probe), attempt_ends).await?, "HGET")?;
+                    probe.arg(config.layout().base()).arg("tok");
+                    taught(
+                        connection.flight_until(teach(&config.layout()).command(probe), attempt_ends).await?,
+                        "HGET",
+                    )?;
                     Ok::<_, Failure>(connection)
                 };
                 match opened.await {

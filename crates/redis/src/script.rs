@@ -4,9 +4,13 @@
 use std::sync::LazyLock;
 
 use crate::connection;
+use crate::url::Naming;
 
 /// What all scripts begin with.
 const COMMON: &str = include_str!("script/common.lua");
+
+/// What comes behind it where the first contender of a lock takes a plain lock too.
+const SETNX: &str = include_str!("script/setnx.lua");
 
 /// A script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,26 +41,38 @@ const BODIES: [(&str, &str); 10] = [
     ("names", include_str!("script/names.lua")),
 ];
 
-static ALL: LazyLock<Vec<connection::Script>> = LazyLock::new(|| {
-    let script = |(name, body): &(&'static str, &str)| connection::Script::new(name, format!("{COMMON}\n{body}"));
-    BODIES.iter().map(script).collect()
-});
+static OURS: LazyLock<Vec<connection::Script>> = LazyLock::new(|| all(Naming::Ours));
+static WITH_SETNX: LazyLock<Vec<connection::Script>> = LazyLock::new(|| all(Naming::Setnx));
+
+fn all(naming: Naming) -> Vec<connection::Script> {
+    BODIES.iter().map(|(name, body)| connection::Script::new(name, text(naming, body))).collect()
+}
+
+fn text(naming: Naming, body: &str) -> String {
+    match naming {
+        Naming::Ours => format!("{COMMON}\n{body}"),
+        Naming::Setnx => format!("{COMMON}\n{SETNX}\n{body}"),
+    }
+}
 
 impl Script {
     /// Returns what is sent of it.
-    pub(crate) fn get(self) -> &'static connection::Script {
-        &ALL[self as usize]
+    pub(crate) fn get(self, naming: Naming) -> &'static connection::Script {
+        &Self::all(naming)[self as usize]
     }
 
     /// Returns its whole text.
     #[cfg(test)]
     fn text(self) -> String {
-        format!("{COMMON}\n{}", BODIES[self as usize].1)
+        text(Naming::Ours, BODIES[self as usize].1)
     }
 
     /// Returns all of them, for a connection that is to know them.
-    pub(crate) fn all() -> &'static [connection::Script] {
-        &ALL
+    pub(crate) fn all(naming: Naming) -> &'static [connection::Script] {
+        match naming {
+            Naming::Ours => &OURS,
+            Naming::Setnx => &WITH_SETNX,
+        }
     }
 }
 

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 
+use crate::connection::{Connection, Effect, Failure, FailureKind};
+use crate::layout::Layout;
+
 /// The port of a server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 6379;
 
@@ -199,6 +202,21 @@ impl Config {
             replicas: replicas(url)?,
             clock_guard: clock_guard(url)?,
         })
+    }
+
+    /// Refuses a server that cannot have both our keys and those of others.
+    pub(crate) fn check(&self, connection: &Connection) -> Result<(), Failure> {
+        if self.naming == Naming::Setnx && connection.greeting.is_of_cluster {
+            let message = "`layout=setnx` needs a server that is in no cluster: there the lock's own key and our queue would \
+                           lie on different servers";
+            return Err(Failure::new(FailureKind::Settings, Effect::None, message).at(connection.server()));
+        }
+        Ok(())
+    }
+
+    /// Where its keys lie.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(&self.base, self.naming)
     }
 
     /// Returns the session timeout that is asked for.

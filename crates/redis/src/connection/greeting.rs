@@ -41,6 +41,8 @@ pub(crate) struct Greeting {
     /// `redis` or `valkey`.
     pub(crate) software: String,
     pub(crate) version: Version,
+    /// Whether it is one of a cluster.
+    pub(crate) is_of_cluster: bool,
 }
 
 impl Greeting {
@@ -60,7 +62,8 @@ impl Greeting {
             return Err(Failure::new(FailureKind::NotMaster, Effect::None, message));
         }
         let version = field("version").and_then(Version::parse).ok_or_else(Failure::unexpected)?;
-        Ok(Self { software: field("server").unwrap_or("redis").to_owned(), version })
+        let is_of_cluster = field("mode") == Some("cluster");
+        Ok(Self { software: field("server").unwrap_or("redis").to_owned(), version, is_of_cluster })
     }
 }
 

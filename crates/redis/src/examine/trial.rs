@@ -9,7 +9,6 @@ use redis::{Cmd, Value, cmd};
 use super::judge::{Clocks, judge_clock, judge_layout, judge_round_trip, judge_token, not_tracked};
 use crate::answers::{list, only, text};
 use crate::connection::{Connection, Failure, FailureKind, Flight, Wake, answer, late};
-use crate::layout::Layout;
 use crate::url::Config;
 
 /// How many round trips are measured.
@@ -40,7 +39,7 @@ pub(super) async fn try_tracking(
 ) -> Result<Option<Finding>, Failure> {
     // No contender has this number.
     let ticket = Ticket::mint().map_err(|_| Failure::unexpected())?;
-    let key = Layout::new(&config.base).contender(ticket);
+    let key = config.layout().contender(ticket);
     let mut write = cmd("SET");
     write.arg(&key).arg("examined").arg("PX").arg(KEPT_MS);
     match ask(connection, write, "SET", deadline).await {
@@ -84,7 +83,7 @@ pub(super) async fn try_clock(
     config: &Config,
     deadline: BootInstant,
 ) -> Result<Vec<Finding>, Failure> {
-    let base = Layout::new(&config.base).base().to_owned();
+    let base = config.layout().base().to_owned();
     let mut head = cmd("HMGET");
     head.arg(&base).arg("tok").arg("lay");
     let before = clock.unix_time();
@@ -126,7 +125,7 @@ pub(super) async fn try_round_trips(
     let mut took = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {
         let mut read = cmd("HGET");
-        read.arg(Layout::new(&config.base).base()).arg("tok");
+        read.arg(config.layout().base()).arg("tok");
         let start = clock.now();
         ask(connection, read, "HGET", deadline).await?;
         took.push(clock.now().saturating_duration_since(start));

@@ -35,7 +35,8 @@ pub(super) fn of_queue(inner: &Arc<Inner>, queue: &QueueName, seen: &QueueView) 
     };
     let is_awaited = Arc::new(is_awaited);
     let look: Look<QueueView> = Box::new(move |inner, link| {
-        let keys = inner.core.layout.queues(&name);
+        let mut keys = inner.core.layout.queues(&name);
+        keys.extend(inner.core.layout.plain(&name).map(str::to_owned));
         let asked_at = inner.core.clock.now();
         let tolds = match wait_for(link, &keys) {
             Ok(tolds) => tolds,
@@ -43,7 +44,7 @@ pub(super) fn of_queue(inner: &Arc<Inner>, queue: &QueueName, seen: &QueueView) 
         };
         let flight = tracked(&tolds);
         let look = [part_letter(name.part()), &name.encoded(), "", "whole"];
-        let flight = flight.script(Script::Look.get(), &[inner.core.layout.base()], &look[..]);
+        let flight = flight.script(inner.core.layout.script(Script::Look), &[inner.core.layout.base()], &look[..]);
         let asking = inner.core.fly(link, flight, Operation::Wait);
         let (inner, link, name, is_awaited) = (inner.clone(), link.clone(), name.clone(), is_awaited.clone());
         Box::pin(async move {

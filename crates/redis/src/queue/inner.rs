@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{BoxFuture, ContenderId, Error, Operation, QueueName, Result};
+use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Result};
 use redis::Value;
 
 use crate::answers::only;
@@ -40,8 +40,11 @@ impl Inner {
         self.entries().find(queue, id).cloned()
     }
 
-    /// Refuses a call under a session that is lost.
+    /// Refuses a call for a name that no lock can have, or under a session that is lost.
     pub(super) fn check(&self, operation: Operation, queue: &QueueName) -> Result<()> {
+        if let Some(why) = self.core.layout.refusal(queue) {
+            return Err(Error::permanent(ErrorKind::InvalidName, operation, why).at(queue));
+        }
         self.core.check(operation).map_err(|error| error.at(queue))
     }
 
@@ -61,9 +64,10 @@ impl Inner {
             let Some(core) = core.upgrade() else {
                 return Box::pin(std::future::ready(Err(crate::session::session_gone())));
             };
-            let flight = Flight::new().script(script.get(), &[core.layout.base()], &arguments[..]);
+            let script = core.layout.script(script);
+            let flight = Flight::new().script(script, &[core.layout.base()], &arguments[..]);
             let (asking, link) = (core.fly(link, flight, operation), link.clone());
-            Box::pin(async move { Ok((link, answer(only(asking.await?)?, script.get().name)?)) })
+            Box::pin(async move { Ok((link, answer(only(asking.await?)?, script.name)?)) })
         })
     }
 

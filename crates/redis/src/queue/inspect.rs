@@ -6,9 +6,10 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Part, QueueName};
 use redis::{Value, cmd};
 
-use crate::answers::texts;
+use crate::answers::{only, texts};
 use crate::connection::{Connection, Failure, Flight, answer};
 use crate::layout::{Layout, Member, part_letter, read_listed};
+use crate::queue::plain::{describe, is_foreign};
 use crate::queue::record::Stored;
 use crate::queue::view;
 use crate::script::Script;
@@ -34,7 +35,7 @@ pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result
     let Onlooking { connection, layout, deadline } = looking;
     let name = lock.encoded();
     let flight = PARTS.into_iter().fold(Flight::new(), |flight, part| {
-        flight.script(Script::Look.get(), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
+        flight.script(layout.script(Script::Look), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
     });
     let mut shown = Vec::new();
     for looked in connection.flight_until(flight, *deadline).await? {
@@ -42,6 +43,15 @@ pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result
         shown.extend(view.contenders.iter().cloned());
     }
     let mut infos = Vec::with_capacity(shown.len());
+    if let Some(plain) = layout.plain(lock)
+        && let Some(foreign) = shown.first().filter(|first| is_foreign(&first.id)).cloned()
+    {
+        shown.remove(0);
+        let mut get = cmd("GET");
+        get.arg(plain);
+        let value = connection.flight_until(Flight::new().command(get), *deadline).await?;
+        infos.push(describe(&foreign, only(value)?));
+    }
     for page in shown.chunks(PAGE) {
         let flight = page.iter().filter_map(|contender| contender.ticket).fold(Flight::new(), |flight, ticket| {
             let mut get = cmd("GET");
@@ -78,9 +88,9 @@ pub(crate) async fn names(looking: &Onlooking<'_>, prefix: &str) -> Result<Vec<Q
     let (mut names, mut last) = (BTreeSet::new(), String::new());
     for _ in 0..PAGES_MAX {
         let page = PAGE.to_string();
-        let flight = Flight::new().script(Script::Names.get(), &[layout.base()], &[last.as_str(), &page][..]);
+        let flight = Flight::new().script(layout.script(Script::Names), &[layout.base()], &[last.as_str(), &page][..]);
         let answers = connection.flight_until(flight, *deadline).await?;
-        let mut read = texts(answer(crate::answers::only(answers)?, "names")?)?.into_iter();
+        let mut read = texts(answer(only(answers)?, "names")?)?.into_iter();
         last = read.next().ok_or_else(Failure::unexpected)?;
         let named = read.filter_map(|listed| read_listed(&listed));
         names.extend(named.filter(|name| name.as_str().starts_with(prefix)));

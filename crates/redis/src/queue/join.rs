@@ -157,7 +157,7 @@ impl Sending {
         let core = self.core.clone();
         let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&self.arguments).collect();
-        let mut flight = Flight::new().script(Script::Join.get(), &[core.layout.base()], arguments);
+        let mut flight = Flight::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
         flight = copied(flight, &core.config);
         let mut watches = Vec::with_capacity(self.tickets.len());
         for ticket in &self.tickets {
@@ -300,6 +300,9 @@ impl Join {
             _ => Coverage::Whole,
         };
         inner.note_missing(&self.queue, &view, &coverage, asked_at);
+        if let Some(first) = places.first() {
+            inner.note_turn(&self.queue, &view, &first.id);
+        }
         Ok(places)
     }
 

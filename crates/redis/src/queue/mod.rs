@@ -10,6 +10,7 @@ mod inner;
 mod inspect;
 mod join;
 mod place;
+mod plain;
 mod record;
 mod request;
 mod session;

@@ -1,7 +1,7 @@
 //! One of our own contenders, once it is stored: where it stands. What became of it is in its bond.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, PlaceBond, QueueName};
@@ -19,11 +19,21 @@ pub(super) struct Place {
     pub(super) bond: PlaceBond,
     /// The task that watches it.
     watcher: Mutex<Option<AbortHandle>>,
+    /// The task that watches the plain lock that it took, if it took one.
+    plain_watcher: Mutex<Option<AbortHandle>>,
 }
 
 impl Place {
     pub(super) fn new(queue: QueueName, member: Member, placed_at: BootInstant, bond: PlaceBond) -> Self {
-        Self { queue, id: member.id(), member, placed_at, bond, watcher: Mutex::default() }
+        Self {
+            queue,
+            id: member.id(),
+            member,
+            placed_at,
+            bond,
+            watcher: Mutex::default(),
+            plain_watcher: Mutex::default(),
+        }
     }
 
     /// Whether it stays when the session ends.
@@ -35,15 +45,31 @@ impl Place {
     pub(super) fn withdraw(&self) {
         self.bond.leave();
         self.watch_by(None);
+        if let Some(watcher) = locked(&self.plain_watcher).take() {
+            watcher.abort();
+        }
+    }
+
+    /// Has a task watch its plain lock, unless one does already.
+    pub(super) fn watch_plain_by(&self, spawn: impl FnOnce() -> AbortHandle) {
+        let mut present = locked(&self.plain_watcher);
+        if self.bond.stands() && present.is_none() {
+            *present = Some(spawn());
+        }
     }
 
     /// Has this task watch it in place of another one.
     pub(super) fn watch_by(&self, watcher: Option<AbortHandle>) {
-        let mut present = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = locked(&self.watcher);
         if let Some(before) = std::mem::replace(&mut *present, watcher) {
             before.abort();
         }
     }
+}
+
+/// Nothing panics while one of these is locked.
+fn locked(watcher: &Mutex<Option<AbortHandle>>) -> MutexGuard<'_, Option<AbortHandle>> {
+    watcher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Place {

@@ -7,6 +7,7 @@ use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, Queue
 use crate::answers::number;
 use crate::layout::{Member, part_letter};
 use crate::queue::inner::{Inner, arguments, refuse};
+use crate::queue::plain::is_foreign;
 use crate::queue::record::request_text;
 use crate::script::Script;
 
@@ -19,6 +20,10 @@ pub(super) fn begin(
 ) -> BoxFuture<Result<bool>> {
     if let Err(error) = inner.check(Operation::Request, queue) {
         return refuse(error);
+    }
+    if is_foreign(contender) {
+        let message = "the lock is another client's plain key, which hears no request";
+        return refuse(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(queue));
     }
     let Some(member) = Member::of(contender) else {
         return Box::pin(std::future::ready(Ok(false)));

@@ -86,7 +86,7 @@ fn making(
         let texts = [&*session, &*epoch, part, &*name, &*expected, if value.is_some() { "set" } else { "remove" }];
         let mut arguments: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
         arguments.extend(value.as_deref());
-        let flight = Flight::new().script(Script::SetValue.get(), &[core.layout.base()], arguments);
+        let flight = Flight::new().script(core.layout.script(Script::SetValue), &[core.layout.base()], arguments);
         let (asking, link) = (core.fly(link, flight, Operation::Value), link.clone());
         Box::pin(async move {
             let mut answer = list(answer(only(asking.await?)?, "set_value")?)?.into_iter();

@@ -11,24 +11,37 @@ use crate::connection::Failure;
 use crate::layout::{Member, mode_of, part_letter};
 use crate::queue::entries::Coverage;
 use crate::queue::inner::{Inner, Looked, arguments};
+use crate::queue::plain::Foreigner;
 use crate::script::Script;
 use crate::session::Make;
 
 /// Reads a view as the scripts answer it. What is no contender is passed over.
 pub(super) fn read(connection: ConnectionNumber, answer: Value) -> Result<QueueView, Failure> {
+    read_with_foreigner(connection, answer).map(|(view, _)| view)
+}
+
+/// Reads a view, and of another client that it shows when its key ends.
+pub(super) fn read_with_foreigner(
+    connection: ConnectionNumber,
+    answer: Value,
+) -> Result<(QueueView, Option<Foreigner>), Failure> {
     let mut answer = list(answer)?.into_iter();
     let mut next = || answer.next().ok_or_else(Failure::unexpected);
     let (omitted, elsewhere) = (number(&next()?)?, text(next()?)?);
-    let mut members = Vec::with_capacity(answer.len());
-    for member in answer {
-        members.extend(Member::parse(&text(member)?));
+    let (mut members, mut foreigner) = (Vec::with_capacity(answer.len()), None);
+    for shown in answer {
+        let shown = text(shown)?;
+        members.extend(Member::parse(&shown));
+        foreigner = foreigner.or_else(|| Foreigner::read(&shown));
     }
     members.sort_unstable_by_key(|member| (member.place(), member.ticket));
-    let contenders: Vec<_> = members.iter().map(Member::contender).collect();
+    // It holds what our first contender waits for.
+    let foreign = foreigner.iter().map(Foreigner::contender);
+    let contenders: Vec<_> = foreign.chain(members.iter().map(Member::contender)).collect();
     let mut view = QueueView::new(connection, contenders);
     view.omitted = usize::try_from(omitted).map_err(|_| Failure::unexpected())?;
     view.elsewhere = mode_of(&elsewhere);
-    Ok(view)
+    Ok((view, foreigner))
 }
 
 impl Inner {
@@ -55,9 +68,16 @@ impl Inner {
         let asked_at = self.core.clock.now();
         let looking = self.look(self.looking(queue, extent, operation));
         let (inner, queue) = (self.clone(), queue.clone());
+        let mine = match extent {
+            Extent::Around(place) => place.cloned(),
+            Extent::Whole => None,
+        };
         Box::pin(async move {
             let (link, answer) = looking.await?;
             let view = read(link.connection_number(), answer)?;
+            if let Some(mine) = mine {
+                inner.note_turn(&queue, &view, &mine);
+            }
             inner.settle(&queue, &view, &coverage, asked_at).await;
             Ok(view)
         })

@@ -86,6 +86,9 @@ local function is_alive(sid)
   return ends and tonumber(ends) > vt
 end
 
+-- What a renewal finds to be lost: part, name and member of each.
+local lost = {}
+
 local function renew(sid, timeout)
   redis.call('ZADD', sessions, whole(vt + timeout), sid)
 end
@@ -132,6 +135,13 @@ end
 local function remove(part, name, member)
   redis.call('ZREM', queue_key(part, name, mode_of(member)), member)
   return redis.call('DEL', contender_key(ticket_of(member))) > 0
+end
+
+-- Takes a contender out of its queue, and forgets all else of it.
+local function take_out(part, name, member)
+  remove(part, name, member)
+  redis.call('ZREM', entries_key(session_of(member)), entry_text(part, name, member))
+  forget_if_empty(name)
 end
 
 -- Ends a session, or a piece of it; returns how many of its contenders were removed, and whether that is all.

@@ -13,10 +13,12 @@ for at = 3, #ARGV, 3 do
   local is_queued = redis.call('ZSCORE', queue_key(part, name, mode_of(member)), member)
   if not is_queued or redis.call('EXISTS', contender_key(ticket_of(member))) == 0 then
     -- Half of it was deleted by hand: those that wait for it are told by the other half.
-    remove(part, name, member)
-    redis.call('ZREM', entries_key(session_of(member)), entry_text(part, name, member))
-    forget_if_empty(name)
+    take_out(part, name, member)
     answer[#answer + 1] = ticket_of(member)
   end
+end
+for _, place in ipairs(lost) do
+  take_out(unpack(place))
+  answer[#answer + 1] = ticket_of(place[3])
 end
 return answer

@@ -79,7 +79,7 @@ impl Core {
         let bond = SessionBond::new(clock.clone(), SafeUntil::At(belief.safe_until()));
         bond.set_notice(timing.notice());
         Self {
-            layout: Layout::new(&config.base),
+            layout: config.layout(),
             config,
             clock,
             id,

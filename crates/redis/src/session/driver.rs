@@ -165,7 +165,7 @@ impl Driver {
         while let Some((server, attempt_ends)) = self.finder.next(deadline).await {
             let core = &self.core;
             let closed = match Connection::open(&server, &core.config.access, &core.clock, attempt_ends).await {
-                Ok(connection) => close(core, &connection, teach).await,
+                Ok(connection) => close(core, &connection, || teach(&core.layout)).await,
                 Err(failure) => Err(failure),
             };
             match closed {
@@ -181,7 +181,7 @@ impl Driver {
 async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Flight) -> Result<(), Failure> {
     for _ in 0..PIECES_MAX {
         let deadline: BootInstant = core.clock.now().saturating_add(core.timing.patience());
-        let flight = begin().script(Script::Close.get(), &[core.layout.base()], core.id.to_string());
+        let flight = begin().script(core.layout.script(Script::Close), &[core.layout.base()], core.id.to_string());
         if number(&taught(connection.flight_until(flight, deadline).await?, "close")?)? == 0 {
             return Ok(());
         }

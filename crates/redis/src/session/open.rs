@@ -76,7 +76,8 @@ async fn attempt(
     runtime: &Handle,
 ) -> Result<(Arc<Core>, Arc<Link>), Failure> {
     let Opening { config, clock, .. } = opening;
-    let layout = Layout::new(&config.base);
+    config.check(&connection)?;
+    let layout = config.layout();
     let opened_at = clock.now();
     let timing = Timing { timeout: config.session_timeout() };
     let guard_ms = match config.clock_guard {
@@ -85,11 +86,11 @@ async fn attempt(
     };
     let owner = Owner::this_process().to_string();
     let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
-    let flight = teach().script(Script::Open.get(), &[layout.base()], &arguments[..]);
+    let flight = teach(&layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
     let asking = connection.flight_until(copied(flight, config), deadline);
     let unclaimed = Unclaimed { connection: Some(connection), id, layout: &layout, clock, runtime };
     let mut answers = asking.await?;
-    let copies = answers.split_off((Script::all().len() + 1).min(answers.len()));
+    let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, "open")?)?.into_iter();
     check(config, &mut copies.into_iter())?;
     if text(answer.next().ok_or_else(Failure::unexpected)?)? != "ok" {
@@ -127,7 +128,8 @@ impl Drop for Unclaimed<'_> {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        let flight = Flight::new().script(Script::Close.get(), &[self.layout.base()], self.id.to_string());
+        let flight =
+            Flight::new().script(self.layout.script(Script::Close), &[self.layout.base()], self.id.to_string());
         let closing = connection.flight_until(flight, self.clock.now().saturating_add(CLOSED_WITHIN));
         self.runtime.spawn(async move {
             // What could not be ended runs out.

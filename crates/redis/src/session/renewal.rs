@@ -51,7 +51,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
 async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Result<Renewed, Failure> {
     let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
     arguments.extend(core.roll.next().into_iter().flatten());
-    let flight = Flight::new().script(Script::Renew.get(), &[core.layout.base()], arguments);
+    let flight = Flight::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
     let asking = core.fly(link, copied(flight, &core.config), Operation::Connect);
     let answers = tokio::select! {
         biased;

@@ -7,14 +7,15 @@ use redis::Value;
 
 use crate::answers::{list, text};
 use crate::connection::{Connection, Effect, Failure, FailureKind, Flight, answer};
+use crate::layout::Layout;
 use crate::script::Script;
 use crate::session::core::{Core, session_gone};
 use crate::session::link::Link;
 use crate::session::replicas::{check, copied};
 
 /// Begins a flight by which the server gets to know the scripts.
-pub(crate) fn teach() -> Flight {
-    Script::all().iter().fold(Flight::new(), Flight::load)
+pub(crate) fn teach(layout: &Layout) -> Flight {
+    layout.scripts().iter().fold(Flight::new(), Flight::load)
 }
 
 /// Reads the answers to such a flight; returns that to the script behind.
@@ -36,9 +37,9 @@ pub(super) async fn restore(
     let sent_at = core.clock.now();
     let timeout = core.timing.timeout.as_millis().to_string();
     let arguments = [core.id.to_string(), timeout, core.epoch(number)];
-    let flight = teach().script(Script::Attach.get(), &[core.layout.base()], &arguments[..]);
+    let flight = teach(&core.layout).script(core.layout.script(Script::Attach), &[core.layout.base()], &arguments[..]);
     let mut answers = connection.flight_until(copied(flight, &core.config), deadline).await?;
-    let copies = answers.split_off((Script::all().len() + 1).min(answers.len()));
+    let copies = answers.split_off((core.layout.scripts().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, "attach")?)?.into_iter();
     match text(answer.next().ok_or_else(Failure::unexpected)?)?.as_str() {
         "ok" => {
