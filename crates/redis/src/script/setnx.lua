@@ -2,8 +2,14 @@
 -- others take by `SET key random NX PX`. The value is the key of the contender's record. What is here comes between the
 -- common beginning and a script, and extends functions of the former.
 
--- Locks' names are percent-encoded where they are part of our keys.
+-- Locks' names are percent-encoded where they are part of our keys. One that is too long for that ends with its digest, and
+-- is found in the list of names while it has a contender; else nil.
+local DIGESTED = 153
 local function plain_key(name)
+  if #name == DIGESTED and string.sub(name, 121, 121) == '~' then
+    local listed = redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')[1]
+    return listed and string.sub(listed, DIGESTED + 2)
+  end
   return (string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
@@ -27,7 +33,7 @@ local function is_left_over(value)
   local prefix = contender_key('')
   if string.sub(value, 1, #prefix) ~= prefix then return false end
   local found = read_record(redis.call('GET', value))
-  return not found or not stands(found.member, dead_sessions())
+  return not found or not stands(found.member)
 end
 
 -- Whoever removes a contender gives its plain lock back. A user who may not leaves it to its time to live.
@@ -35,7 +41,7 @@ local remove_place = remove
 remove = function(part, name, member)
   if part == 'l' then
     local key = plain_key(name)
-    if redis.pcall('GET', key) == value_of(member) then redis.pcall('DEL', key) end
+    if key and redis.pcall('GET', key) == value_of(member) then redis.pcall('DEL', key) end
     redis.call('ZREM', held_key(session_of(member)), held_text(name, member))
   end
   return remove_place(part, name, member)
@@ -48,7 +54,7 @@ renew = function(sid, timeout)
   for _, held in ipairs(redis.call('ZRANGE', held_key(sid), 0, -1)) do
     local name, member = string.match(held, '^(%S+) (%S+)$')
     local key = plain_key(name)
-    if redis.pcall('GET', key) == value_of(member) then
+    if key and redis.pcall('GET', key) == value_of(member) then
       redis.call('PEXPIRE', key, whole(timeout))
     else
       lost[#lost + 1] = { 'l', name, member }
@@ -84,8 +90,8 @@ end
 local view_of_queue = view
 view = function(part, name, place, is_whole)
   local shown = view_of_queue(part, name, place, is_whole)
-  if part ~= 'l' then return shown end
-  local key, first = plain_key(name), first_of(shown)
+  local key, first = part == 'l' and plain_key(name), first_of(shown)
+  if not key then return shown end
   local member = first and shown[first]
   local value = read_plain(key)
   if member and value == value_of(member) then return shown end

@@ -24,7 +24,30 @@ const SESSION_LATE_MAX: Duration = Duration::from_millis(1_700);
 /// How long a client may take to be told of its contender's end.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
 
-const BASE: &str = "{lockkeeper}";
+/// Whose keys the holders of locks have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Naming {
+    /// Those below the base alone.
+    Ours,
+    /// Those of plain locks besides.
+    Setnx,
+}
+
+impl Naming {
+    const fn base(self) -> &'static str {
+        match self {
+            Self::Ours => "{lockkeeper}",
+            Self::Setnx => "{lockkeeper}:setnx",
+        }
+    }
+
+    const fn setting(self) -> &'static str {
+        match self {
+            Self::Ours => "",
+            Self::Setnx => "&layout=setnx",
+        }
+    }
+}
 
 /// One case's server.
 #[derive(Clone, Debug)]
@@ -33,6 +56,7 @@ pub(crate) struct RedisFixture {
     address: SocketAddr,
     /// Whether it keeps a log of its writes.
     has_log: bool,
+    naming: Naming,
     clients: Arc<std::sync::Mutex<Vec<Way>>>,
     /// One harm at a time, where others are held back meanwhile.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -52,10 +76,10 @@ pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> E
 }
 
 impl RedisFixture {
-    pub(crate) fn new(server: Server, has_log: bool) -> Self {
+    pub(crate) fn new(server: Server, has_log: bool, naming: Naming) -> Self {
         let address = server.address();
         let (server, clients) = (Arc::new(tokio::sync::Mutex::new(server)), Arc::default());
-        Self { server, address, has_log, clients, turn: Arc::default(), survivor: Arc::default() }
+        Self { server, address, has_log, naming, clients, turn: Arc::default(), survivor: Arc::default() }
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -93,7 +117,8 @@ impl Fixture for RedisFixture {
         let fixture = self.clone();
         Box::pin(async move {
             let proxy = Arc::new(Proxy::of_bytes(fixture.address).await.map_err(failed)?);
-            let url = format!("redis://{}?session_timeout={}s", proxy.address(), SESSION_TIMEOUT.as_secs());
+            let (seconds, layout) = (SESSION_TIMEOUT.as_secs(), fixture.naming.setting());
+            let url = format!("redis://{}?session_timeout={seconds}s{layout}", proxy.address());
             let backend = Arc::new(RedisBackend::with(Config::from_url(&url.parse()?)?, Arc::new(SystemClock)));
             let way = Way { proxy, testing: backend.testing() };
             fixture.clients.lock().unwrap_or_else(PoisonError::into_inner).push(way.clone());
@@ -114,14 +139,14 @@ impl Fixture for RedisFixture {
         let fixture = self.clone();
         Box::pin(async move {
             let survivor = async || {
-                let url = format!("redis://{}?session_timeout=2s", fixture.address);
+                let url = format!("redis://{}?session_timeout=2s{}", fixture.address, fixture.naming.setting());
                 let backend = RedisBackend::open(&url.parse()?)?;
                 let session = backend.session().await?;
                 Ok::<_, Error>((backend, session))
             };
             fixture.survivor.get_or_try_init(survivor).await?;
             let stored: Vec<String> = fixture.operate(&["KEYS", "*"]).await?;
-            let is_left = |key: &String| match key.strip_prefix(BASE) {
+            let is_left = |key: &String| match key.strip_prefix(fixture.naming.base()) {
                 Some(rest) => {
                     let is_value = rest.starts_with(":v:") && !rest.starts_with(":v:p:");
                     rest.starts_with(":q:") || rest.starts_with(":c:") || is_value || rest == ":n"
@@ -145,13 +170,14 @@ impl RedisClient {
     /// ends it; here the owner is told first, and then the others.
     async fn expire(self) -> Result<()> {
         let _turn = self.fixture.turn.lock().await;
+        let base = self.fixture.naming.base();
         let session = self.way.testing.session();
         let losses = self.way.testing.losses();
         let others = self.fixture.others_than(&self.way);
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
-        let ended: u64 = self.fixture.operate(&["ZADD", &format!("{BASE}:ss"), "XX", "CH", "0", &session]).await?;
+        let ended: u64 = self.fixture.operate(&["ZADD", &format!("{base}:ss"), "XX", "CH", "0", &session]).await?;
         if ended == 1 {
-            let _: u64 = self.fixture.operate(&["DEL", &format!("{BASE}:a:{session}")]).await?;
+            let _: u64 = self.fixture.operate(&["DEL", &format!("{base}:a:{session}")]).await?;
             // A client that stands still is told later.
             let is_told = || self.way.testing.losses() > losses;
             let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
@@ -164,6 +190,7 @@ impl RedisClient {
     /// first, unless its runtime stands still.
     async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
         let _turn = self.fixture.turn.lock().await;
+        let base = self.fixture.naming.base();
         let fields: Vec<_> = contender.as_str().split(':').collect();
         let (ticket, session) = (fields[2], fields[3]);
         let owner = self.fixture.ways().into_iter().find(|way| way.testing.session() == session);
@@ -171,7 +198,7 @@ impl RedisClient {
         let others = self.fixture.others_than(&owner);
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
         let removals = owner.testing.removals();
-        let deleted: u64 = self.fixture.operate(&["DEL", &format!("{BASE}:c:{ticket}")]).await?;
+        let deleted: u64 = self.fixture.operate(&["DEL", &format!("{base}:c:{ticket}")]).await?;
         assert_eq!(deleted, 1, "{contender} is there");
         let told = tokio::time::timeout(TOLD_TIME_MAX, until(|| owner.testing.removals() > removals)).await;
         assert!(told.is_ok() || stands_still, "the owner of {contender} was not told within {TOLD_TIME_MAX:?}");
