@@ -115,7 +115,7 @@ impl Cluster {
     }
 
     /// Moves a slot with all its keys to another server, while clients go on: `ASK` for keys that have moved, `MOVED`
-    /// when all have.
+    /// when all have. It also ends a move that was [begun](Self::begin_to_move_slot).
     ///
     /// # Errors
     ///
@@ -125,29 +125,50 @@ impl Cluster {
     ///
     /// If there is no server `to`.
     pub async fn move_slot(&self, slot: u16, to: usize) -> Result<()> {
-        let (source, target, number) = (&self.servers[self.owner(slot).await?], &self.servers[to], slot.to_string());
-        let id = async |server: &Server| server.ask::<String>(&["CLUSTER", "MYID"]).await;
-        let (source_id, target_id) = (id(source).await?, id(target).await?);
-        if source_id == target_id {
+        let from = self.owner(slot).await?;
+        if from == to {
             return Ok(());
         }
-        target.ask::<()>(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &source_id]).await?;
-        source.ask::<()>(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &target_id]).await?;
-        loop {
-            let keys: Vec<Vec<u8>> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &number, KEYS_AT_ONCE]).await?;
-            if keys.is_empty() {
-                break;
-            }
-            let (host, port) = (target.address().ip().to_string(), target.address().port().to_string());
-            let command =
-                ["MIGRATE", &host, &port, "", "0", MOVED_WITHIN_MS, "KEYS"].map(|word| word.as_bytes().to_vec());
-            source.ask::<()>(&[command.to_vec(), keys].concat()).await?;
-        }
+        self.begin_to_move_slot(slot, to, |_| true).await?;
+        let (number, target_id) = (slot.to_string(), id(&self.servers[to]).await?);
         // The target first: it must not learn from another that the slot is its own.
         let others = self.servers.iter().enumerate().filter(|(index, _)| *index != to).map(|(_, server)| server);
-        for server in [target].into_iter().chain(others) {
+        for server in [&self.servers[to]].into_iter().chain(others) {
             server.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", &target_id]).await?;
         }
         Ok(())
     }
+
+    /// Begins to move a slot to another server, as a move that was interrupted leaves it: both know of it, and the keys
+    /// that are to move have moved.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::ask`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no server `to`.
+    pub async fn begin_to_move_slot(&self, slot: u16, to: usize, moves: impl Fn(&[u8]) -> bool) -> Result<()> {
+        let (source, target, number) = (&self.servers[self.owner(slot).await?], &self.servers[to], slot.to_string());
+        let (source_id, target_id) = (id(source).await?, id(target).await?);
+        target.ask::<()>(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &source_id]).await?;
+        source.ask::<()>(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &target_id]).await?;
+        let (host, port) = (target.address().ip().to_string(), target.address().port().to_string());
+        loop {
+            let mut keys: Vec<Vec<u8>> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &number, KEYS_AT_ONCE]).await?;
+            keys.retain(|key| moves(key));
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let command =
+                ["MIGRATE", &host, &port, "", "0", MOVED_WITHIN_MS, "KEYS"].map(|word| word.as_bytes().to_vec());
+            source.ask::<()>(&[command.to_vec(), keys].concat()).await?;
+        }
+    }
+}
+
+/// By what the others of the cluster know a server.
+async fn id(server: &Server) -> Result<String> {
+    server.ask(&["CLUSTER", "MYID"]).await
 }

@@ -8,9 +8,16 @@ use lockkeeper_faults::redis::Server;
 
 use crate::contest::{Contest, Ends};
 use crate::stage::{now, play_rounds, runtime};
+use crate::tally::Span;
 
 /// The least session timeout: a round takes little more.
 const SETTINGS: &str = "session_timeout=2s";
+
+const TIMEOUT_S: Span = 2.0;
+
+/// How long after its holder's death a lock is handed on at the latest, in seconds: the timeout, the time until the
+/// rival's next renewal, and half a second for a busy machine.
+const HANDED_ON_WITHIN_S: Span = TIMEOUT_S + TIMEOUT_S / 6.0 + 0.5;
 
 /// How many rounds are played on one server at the same time.
 const AT_ONCE: u32 = 6;
@@ -19,7 +26,7 @@ const AT_ONCE: u32 = 6;
 const STRUCK_AFTER_MAX_MS: u64 = 400;
 
 /// What becomes of the holder.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Death {
     Killed,
     Stopped,
@@ -59,5 +66,8 @@ pub(crate) fn play(death: Death, random: Random) -> Result<(), String> {
         vec![contest.end(&format!("the holder {death:?}"), struck_at, ends).await]
     });
     tally.tell(&format!("faults: holders {death:?}"), "");
+    if death == Death::Killed {
+        tally.check_handed_on(HANDED_ON_WITHIN_S)?;
+    }
     tally.check(long::rounds(death.rounds()))
 }

@@ -91,6 +91,12 @@ impl Tally {
         self.check_tokens()
     }
 
+    /// No lock was handed on later than this after its holder's death, in seconds.
+    pub(crate) fn check_handed_on(&self, within: Span) -> Result<(), String> {
+        let is_late = |outcome: &&Outcome| outcome.handed_on_after() > within;
+        none_of(self.outcomes.iter().filter(is_late), &format!("handed on after more than {within:.2} s"))
+    }
+
     pub(crate) fn check_tokens(&self) -> Result<(), String> {
         none_of(self.outcomes.iter().filter(|outcome| outcome.next_token <= outcome.token), "a token did not grow")
     }
@@ -106,7 +112,7 @@ pub(crate) fn span(from: BootInstant, to: BootInstant) -> Span {
     (to.as_nanos() as f64 - from.as_nanos() as f64) / 1e9
 }
 
-/// Plants a hold that outlasts the next grant, a token that does not grow, and rounds that are missing.
+/// Plants a hold that outlasts the next grant, a token that does not grow, rounds that are missing, and a late grant.
 pub(crate) fn is_a_judge() -> Result<(), String> {
     let token = |grant| FencingToken::new(grant, 0).expect("it is small");
     let outcome = |last_held, next_token| Outcome {
@@ -131,5 +137,9 @@ pub(crate) fn is_a_judge() -> Result<(), String> {
             judged => return Err(format!("{judged:?} instead of {expected}")),
         }
     }
-    Ok(())
+    let late = Tally { outcomes: vec![outcome(0, 6)], took: Duration::ZERO };
+    match (late.check_handed_on(0.001), late.check_handed_on(0.000_9)) {
+        (Ok(()), Err(seen)) if seen.starts_with("handed on") => Ok(()),
+        judged => Err(format!("{judged:?} of a lock that is handed on after a millisecond")),
+    }
 }

@@ -1,6 +1,7 @@
 //! Services of several servers: sentinels that replace the master, and a cluster whose slots move.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_faults::redis::{Cluster, Sentinels};
 use lockkeeper_recipes::{Keeper, MutexGuard};
@@ -64,5 +65,67 @@ async fn a_lock_in_a_cluster_goes_on_when_its_slot_moves() {
     for keeper in &keepers {
         let guard = lock(keeper).await;
         soon("the release", guard.release()).await.expect("it is given back");
+    }
+}
+
+/// For how long a slot stays between two servers: more than a waiter's pauses, and less than a session is believed.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// How many calls the servers may refuse in that time for each client: one that tries again without a pause would be
+/// refused thousands of times.
+const REFUSED_MAX: u64 = 60;
+
+/// How many calls all servers have refused.
+async fn refused(cluster: &Cluster) -> u64 {
+    let mut refused = 0;
+    for server in cluster.servers() {
+        refused += server.info("total_error_replies").await.expect("it tells").parse::<u64>().expect("a number");
+    }
+    refused
+}
+
+/// The base's own key stays behind, or goes first: what scripts then meet differs.
+#[tokio::test]
+async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_until_it_has_moved() {
+    if !can_run() {
+        return;
+    }
+    for base_moves in [false, true] {
+        let cluster = Cluster::start().await.expect("a cluster");
+        let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
+        let to = (cluster.owner(slot).await.expect("it is served") + 1) % 3;
+        let hosts: Vec<_> = cluster.addresses().iter().map(ToString::to_string).collect();
+        let keepers: Vec<_> =
+            (0..3).map(|_| keeper(&format!("redis://{}?session_timeout=20s", hosts.join(",")))).collect();
+        // Each has its session.
+        for keeper in &keepers {
+            soon("the release", lock(keeper).await.release()).await.expect("it is given back");
+        }
+        let held = lock(&keepers[0]).await;
+        let wait = |keeper: &Keeper| {
+            let waiting = keeper.mutex("door").expect("a name");
+            tokio::spawn(async move { waiting.lock().await })
+        };
+        let early = wait(&keepers[1]);
+        let joined = async || (keepers[0].contenders("door").await.ok()?.len() == 2).then_some(());
+        lockkeeper_faults::wait::until("the second contender", SOON, joined).await.expect("it waits");
+        let moves = |key: &[u8]| (key == b"{lockkeeper}") == base_moves;
+        cluster.begin_to_move_slot(slot, to, moves).await.expect("some keys move");
+        let refused_before = refused(&cluster).await;
+        let late = wait(&keepers[2]);
+        tokio::time::sleep(BETWEEN).await;
+        let refused_by_then = refused(&cluster).await - refused_before;
+        assert!((1..=REFUSED_MAX * 3).contains(&refused_by_then), "{refused_by_then} calls were refused");
+        assert!(held.hold().is_held(), "the hold goes on");
+        assert!(!early.is_finished() && !late.is_finished(), "none is granted the lock, and none fails");
+        cluster.move_slot(slot, to).await.expect("the slot moves");
+        soon("the release", held.release()).await.expect("it is given back");
+        for waiting in [early, late] {
+            let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");
+            soon("the release", next.release()).await.expect("it is given back");
+        }
+        for keeper in &keepers {
+            soon("the end", keeper.close()).await.expect("the end");
+        }
     }
 }

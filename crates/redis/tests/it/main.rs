@@ -1,10 +1,11 @@
-//! What no common suite can know of Redis: users and their rights, services of several servers, servers that are none,
-//! and what an examination finds.
+//! What no common suite can know of Redis: users and their rights, databases, services of several servers, servers that
+//! are none, and what an examination finds.
 
 mod connection_services;
 mod connection_strangers;
 mod connection_users;
 mod copies;
+mod databases;
 mod examining;
 #[path = "../support/waist.rs"]
 mod support;
