@@ -7,7 +7,7 @@ use lockkeeper_faults::redis::{Cluster, Sentinels};
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_redis::RedisBackend;
 
-use crate::support::{SOON, can_run, soon};
+use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket};
 
 fn keeper(url: &str) -> Keeper {
     Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
@@ -84,46 +84,49 @@ async fn refused(cluster: &Cluster) -> u64 {
     refused
 }
 
-/// The base's own key stays behind, or goes first: what scripts then meet differs.
+/// Which keys have moved by then: what scripts then meet differs. The last: none, so that only new ones are elsewhere.
+const MOVED_FIRST: [fn(&[u8]) -> bool; 3] = [|key| key != BASE_KEY, |key| key == BASE_KEY, |_| false];
+
+const BASE_KEY: &[u8] = b"{lockkeeper}";
+
 #[tokio::test]
 async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_until_it_has_moved() {
     if !can_run() {
         return;
     }
-    for base_moves in [false, true] {
+    for moves in MOVED_FIRST {
         let cluster = Cluster::start().await.expect("a cluster");
         let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
         let to = (cluster.owner(slot).await.expect("it is served") + 1) % 3;
         let hosts: Vec<_> = cluster.addresses().iter().map(ToString::to_string).collect();
         let keepers: Vec<_> =
-            (0..3).map(|_| keeper(&format!("redis://{}?session_timeout=20s", hosts.join(",")))).collect();
+            (0..2).map(|_| keeper(&format!("redis://{}?session_timeout=20s", hosts.join(",")))).collect();
         // Each has its session.
         for keeper in &keepers {
             soon("the release", lock(keeper).await.release()).await.expect("it is given back");
         }
         let held = lock(&keepers[0]).await;
-        let wait = |keeper: &Keeper| {
-            let waiting = keeper.mutex("door").expect("a name");
-            tokio::spawn(async move { waiting.lock().await })
-        };
-        let early = wait(&keepers[1]);
+        let joining = backend(cluster.addresses()[0], "?session_timeout=20s");
+        let joining = session(&joining).await;
+        let waiting = keepers[1].mutex("door").expect("a name");
+        let waiting = tokio::spawn(async move { waiting.lock().await });
         let joined = async || (keepers[0].contenders("door").await.ok()?.len() == 2).then_some(());
         lockkeeper_faults::wait::until("the second contender", SOON, joined).await.expect("it waits");
-        let moves = |key: &[u8]| (key == b"{lockkeeper}") == base_moves;
         cluster.begin_to_move_slot(slot, to, moves).await.expect("some keys move");
         let refused_before = refused(&cluster).await;
-        let late = wait(&keepers[2]);
+        let late = ticket();
+        let join = tokio::spawn(joining.enqueue_one(&door(), entry(late)));
         tokio::time::sleep(BETWEEN).await;
         let refused_by_then = refused(&cluster).await - refused_before;
         assert!((1..=REFUSED_MAX * 3).contains(&refused_by_then), "{refused_by_then} calls were refused");
         assert!(held.hold().is_held(), "the hold goes on");
-        assert!(!early.is_finished() && !late.is_finished(), "none is granted the lock, and none fails");
+        assert!(!waiting.is_finished() && !join.is_finished(), "neither is granted the lock, or a place, or fails");
         cluster.move_slot(slot, to).await.expect("the slot moves");
         soon("the release", held.release()).await.expect("it is given back");
-        for waiting in [early, late] {
-            let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");
-            soon("the release", next.release()).await.expect("it is given back");
-        }
+        let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");
+        soon("the release", next.release()).await.expect("it is given back");
+        soon("a place", join).await.expect("a task").expect("a place");
+        soon("the end", joining.close()).await.expect("the end");
         for keeper in &keepers {
             soon("the end", keeper.close()).await.expect("the end");
         }
