@@ -20,6 +20,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "late_joins", krate: "etcd" },
     LongTest { name: "late_joins", krate: "redis" },
     LongTest { name: "etcdctl", krate: "etcd" },
+    LongTest { name: "setnx", krate: "redis" },
     LongTest { name: "waits", krate: "etcd" },
     LongTest { name: "waits", krate: "redis" },
     LongTest { name: "conformance_distro", krate: "etcd" },

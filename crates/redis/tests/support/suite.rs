@@ -7,26 +7,27 @@ use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Arguments, Fixture};
 use lockkeeper_faults::redis::{Flush, Release, Setup};
 
-use crate::fixture::{Naming, RedisFixture, failed};
+use crate::fixture::{RedisFixture, failed};
 
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 const CASES_AT_ONCE: usize = 4;
 
-/// Runs it on servers of this release, which keep a log of their writes (AOF) if there is a way to flush it.
-pub(crate) fn run(mut arguments: Arguments, release: Release, log: Option<Flush>, naming: Naming) -> ExitCode {
-    static HOW: OnceLock<(Release, Option<Flush>, Naming)> = OnceLock::new();
-    HOW.set((release, log, naming)).expect("set once");
+/// Runs it on servers of this release, which keep a log of their writes (AOF) if there is a way to flush it, and with
+/// `layout=setnx` if that is asked for.
+pub(crate) fn run(mut arguments: Arguments, release: Release, log: Option<Flush>, is_setnx: bool) -> ExitCode {
+    static HOW: OnceLock<(Release, Option<Flush>, bool)> = OnceLock::new();
+    HOW.set((release, log, is_setnx)).expect("set once");
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
     suite::run(&arguments, || {
         Box::pin(async {
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
-            let &(release, log, naming) = HOW.get().expect("just set");
+            let &(release, log, is_setnx) = HOW.get().expect("just set");
             let setup = Setup::new().release(release);
-            let setup = log.map_or(setup.clone(), |flush| setup.append_only(flush));
+            let setup = log.map_or_else(|| setup.clone(), |flush| setup.append_only(flush));
             let starting = tokio::task::spawn_blocking(move || runtime.block_on(setup.start()));
             let server = starting.await.expect("no panic").map_err(failed)?;
-            Ok(Arc::new(RedisFixture::new(server, log.is_some(), naming)) as Arc<dyn Fixture>)
+            Ok(Arc::new(RedisFixture::new(server, log.is_some(), is_setnx)) as Arc<dyn Fixture>)
         })
     })
 }

@@ -1,0 +1,120 @@
+//! Holders that die, and keys that are taken from ours.
+
+use std::time::Duration;
+
+use lockkeeper_core::LossReason;
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_faults::figures;
+use lockkeeper_faults::redis::Server;
+
+use crate::peer::Peer;
+use crate::support::{can_run, soon};
+use crate::{keeper, keeper_with, until_contenders};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+const SHORT: &str = "?layout=setnx&session_timeout=2s";
+
+/// How long after a change a holder is told of it at most: much less than the time to the next renewal.
+const TOLD_WITHIN: Duration = Duration::from_millis(400);
+
+fn since(moment: BootInstant) -> Duration {
+    SystemClock.now().saturating_duration_since(moment)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_key_is_deleted_or_overwritten_is_told_at_once_and_leaves_the_other_clients_key() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
+    for harm in [&["DEL", "Lock-0"][..], &["SET", "Lock-0", "theirs", "PX", "60000"]] {
+        let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
+        // So that the key is watched by now.
+        until_contenders(&keeper, "Lock-0", 1).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let _: redis::Value = peer.ask(harm).await;
+        let harmed_at = SystemClock.now();
+        assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Removed, "{harm:?}");
+        assert!(since(harmed_at) < TOLD_WITHIN, "{harm:?}: told after {:?}", since(harmed_at));
+        assert!(!guard.hold().is_held());
+        let _ = soon("the release", guard.release()).await;
+    }
+    until_contenders(&keeper, "Lock-0", 1).await;
+    assert_eq!(peer.ask::<String>(&["GET", "Lock-0"]).await, "theirs", "it is not ours to delete");
+    assert!(soon("the look", keeper.mutex("Lock-0").expect("a name").try_lock()).await.expect("a look").is_none());
+}
+
+/// Takes the lock in a runtime that ends without a word, as a process does that is killed.
+fn take_and_die(server: &Server) -> BootInstant {
+    let address = server.address();
+    let dying = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let held = runtime.block_on(async {
+            let keeper = keeper_with(address, SHORT);
+            let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
+            (keeper, guard)
+        });
+        let died_at = SystemClock.now();
+        runtime.shutdown_background();
+        std::mem::forget(held);
+        died_at
+    });
+    dying.join().expect("no panic")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_dies_is_followed_by_others_within_the_timeout_and_by_ours_a_sixth_of_it_later() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let peer = Peer::connect(server.address()).await;
+    let died_at = take_and_die(&server);
+    let theirs = soon("their grant", peer.lock("Lock-0", 60_000)).await;
+    let took = since(died_at);
+    assert!(took < TIMEOUT + Duration::from_millis(500), "{took:?}");
+    assert!(peer.release("Lock-0", &theirs).await);
+    figures::tell(&format!(
+        "plain lock: another client granted {:.2} s after a death, timeout 2 s",
+        took.as_secs_f64()
+    ));
+
+    let keeper = keeper_with(server.address(), SHORT);
+    let died_at = take_and_die(&server);
+    let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is granted");
+    let took = since(died_at);
+    assert!(took < TIMEOUT + TIMEOUT / 6 + Duration::from_millis(500), "{took:?}");
+    assert_eq!(peer.try_lock("Lock-0", 1_000).await, None);
+    soon("the release", guard.release()).await.expect("it was held");
+    figures::tell(&format!("plain lock: ours granted {:.2} s after a death, timeout 2 s", took.as_secs_f64()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_renews_all_its_keys_for_as_long_as_it_holds_them() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, peer) = (keeper_with(server.address(), SHORT), Peer::connect(server.address()).await);
+    let mut guards = Vec::new();
+    // More than a renewal asks for by name.
+    for number in 0..100 {
+        let mutex = keeper.mutex(&format!("Lock-{number}")).expect("a name");
+        guards.push(soon("our grant", mutex.lock()).await.expect("it is free"));
+    }
+    let until = SystemClock.now().saturating_add(TIMEOUT * 2);
+    while SystemClock.now() < until {
+        for number in [0, 50, 99] {
+            assert_eq!(peer.try_lock(&format!("Lock-{number}"), 1_000).await, None);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for guard in guards {
+        assert!(guard.hold().is_held());
+        soon("the release", guard.release()).await.expect("it was held");
+    }
+    assert_eq!(peer.ask::<u64>(&["EXISTS", "Lock-0", "Lock-50", "Lock-99"]).await, 0);
+}

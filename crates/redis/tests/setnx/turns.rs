@@ -1,0 +1,109 @@
+//! Who goes when: ours stand in one order, the first of them competes with the others, and is told of their end.
+
+use std::time::Duration;
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_faults::figures;
+use lockkeeper_faults::redis::Server;
+
+use crate::peer::Peer;
+use crate::support::{can_run, soon};
+use crate::{keeper, until_contenders};
+
+/// How long after a release ours may be granted the lock: it is told by a push, and no poll is this fast.
+const TOLD_WITHIN: Duration = Duration::from_millis(400);
+
+/// A server tells of a key that ended by time once it comes across it; ours looks then.
+const EXPIRED_WITHIN: Duration = Duration::from_millis(400);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_ours_holds_keeps_others_out_until_it_is_given_back() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
+    let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
+    assert_eq!(peer.try_lock("Lock-0", 1_000).await, None);
+    let value: String = peer.ask(&["GET", "Lock-0"]).await;
+    assert!(!peer.release("Lock-0", "another value").await && value.starts_with("{lockkeeper}:setnx:c:"));
+    let left_ms: u64 = peer.ask(&["PTTL", "Lock-0"]).await;
+    assert!((5_000..=10_000).contains(&left_ms), "{left_ms} ms are left of 10 s");
+    soon("the release", guard.release()).await.expect("it was held");
+    let random = peer.try_lock("Lock-0", 1_000).await.expect("it is free");
+    assert!(peer.release("Lock-0", &random).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_another_client_is_told_to_ours_at_once() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
+    // One key has an end by time that is far, the other none.
+    for end in [&["PX", "600000"][..], &[]] {
+        let _: String = peer.ask(&[&["SET", "Lock-0", "theirs", "NX"], end].concat()).await;
+        let mutex = keeper.mutex("Lock-0").expect("a name");
+        assert!(soon("the look", mutex.try_lock()).await.expect("a look").is_none(), "they hold it");
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        until_contenders(&keeper, "Lock-0", 2).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!waiting.is_finished());
+        let released_at = SystemClock.now();
+        assert!(peer.release("Lock-0", "theirs").await);
+        let guard = soon("our grant", waiting).await.expect("no panic").expect("it is granted");
+        let took = SystemClock.now().saturating_duration_since(released_at);
+        assert!(took < TOLD_WITHIN, "{took:?}");
+        figures::tell(&format!("plain lock: ours granted {:.1} ms after a release", took.as_secs_f64() * 1e3));
+        soon("the release", guard.release()).await.expect("it was held");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_by_time_of_another_clients_key_is_seen_and_a_renewal_keeps_ours_out() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
+    peer.try_lock("Lock-0", 600).await.expect("it is free");
+    let mutex = keeper.mutex("Lock-0").expect("a name");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    until_contenders(&keeper, "Lock-0", 2).await;
+    let ends_at = SystemClock.now().saturating_add(Duration::from_millis(1_500));
+    assert_eq!(peer.ask::<u64>(&["PEXPIRE", "Lock-0", "1500"]).await, 1);
+    let guard = soon("our grant", waiting).await.expect("no panic").expect("it is granted");
+    let now = SystemClock.now();
+    assert!(now >= ends_at, "it was theirs");
+    let took = now.saturating_duration_since(ends_at);
+    assert!(took < EXPIRED_WITHIN, "{took:?}");
+    figures::tell(&format!("plain lock: ours granted {:.1} ms after an end by time", took.as_secs_f64() * 1e3));
+    soon("the release", guard.release()).await.expect("it was held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ours_are_served_in_the_order_in_which_they_joined() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let peer = Peer::connect(server.address()).await;
+    let keepers: Vec<_> = (0..4).map(|_| keeper(server.address())).collect();
+    let theirs = peer.try_lock("Lock-0", 60_000).await.expect("it is free");
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..20 {
+        let mutex = keepers[number % keepers.len()].mutex("Lock-0").expect("a name");
+        let served = served.clone();
+        tokio::spawn(async move {
+            let guard = mutex.lock().await.expect("it is granted");
+            served.send(number).expect("the test listens");
+            guard.release().await.expect("it was held");
+        });
+        until_contenders(&keepers[0], "Lock-0", number + 2).await;
+    }
+    assert!(peer.release("Lock-0", &theirs).await);
+    for number in 0..20 {
+        assert_eq!(soon("the next", order.recv()).await, Some(number));
+    }
+}
