@@ -23,8 +23,10 @@ pub(crate) fn run(mut arguments: Arguments, release: Release, log: Option<Flush>
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
             let &(release, log, is_setnx) = HOW.get().expect("just set");
-            let setup = Setup::new().release(release);
-            let setup = log.map_or_else(|| setup.clone(), |flush| setup.append_only(flush));
+            let mut setup = Setup::new().release(release);
+            if let Some(flush) = log {
+                setup = setup.append_only(flush);
+            }
             let starting = tokio::task::spawn_blocking(move || runtime.block_on(setup.start()));
             let server = starting.await.expect("no panic").map_err(failed)?;
             Ok(Arc::new(RedisFixture::new(server, log.is_some(), is_setnx)) as Arc<dyn Fixture>)
