@@ -39,6 +39,8 @@ enum What {
     Lock,
     /// An uncontended lock on etcd beside the calls of `clientv3/concurrency` and of `etcdctl lock`.
     Etcd,
+    /// A lock on Redis beside `SET NX PX` and the crate `rslock`, alone and in a crowd.
+    Redis,
 }
 
 /// Measures, prints, and fails if a budget is not met.
@@ -52,6 +54,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             What::Server => run_example("lockkeeper-zk-server", "server_load"),
             What::Lock => run_example("lockkeeper-zookeeper", "lock_speed"),
             What::Etcd => run_example("lockkeeper-etcd", "etcd_lock_speed"),
+            What::Redis => run_example("lockkeeper-redis", "redis_lock_speed"),
         };
         if let Err(why) = outcome {
             eprintln!("bench: {why}");
