@@ -13,7 +13,7 @@ use lockkeeper_core::{
 };
 use redis::Value;
 
-use crate::answers::{list, text, texts};
+use crate::answers::{list, number, text, texts};
 use crate::connection::{Effect, Failure, FailureKind, Flight, Told, answer};
 use crate::layout::{Member, can_stand, listed, mode_letter, part_letter};
 use crate::queue::entries::{Coverage, Joining, Progress};
@@ -189,6 +189,7 @@ impl Sending {
             core.renewed(asked_at);
             let members = texts(next()?)?.iter().map(|member| Member::parse(member)).collect();
             let view = view::read(link.connection_number(), next()?)?;
+            core.heard_of_guard(number(&next()?)?);
             Ok(Joined::Stored(Stored { members, view, watches: answers.zip(watches).collect(), asked_at }))
         }))
     }

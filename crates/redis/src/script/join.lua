@@ -1,7 +1,7 @@
 -- Takes places, all or none, and renews. ARGV: session, epoch, timeout in ms, part, name, the name in the list of names,
 -- `whole` or `around`; then of each entry mode, ticket, the member beside which it stands or an empty text, `s` or `p` for
 -- one that outlives its session, and its record. Answers: `ok`, the members (an empty text for one that is gone again),
--- the view; or `gone`, `stale`, `anchor` or `full`.
+-- the view, the least guard; or `gone`, `stale`, `anchor` or `full`.
 local sid, part, name = ARGV[1], ARGV[4], ARGV[5]
 local FIRST, FIELDS = 8, 5
 keep_clock()
@@ -70,4 +70,4 @@ else
 end
 renew(sid, tonumber(ARGV[3]))
 bury_the_dead()
-return { 'ok', members, view(part, name, members[1], ARGV[7] == 'whole') }
+return { 'ok', members, view(part, name, members[1], ARGV[7] == 'whole'), guard }

@@ -95,7 +95,8 @@ impl Runs {
         }
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let Value::Array(answer) = self.run(Script::Join, &arguments)? else { panic!("no list") };
-        let lists: Vec<_> = answer[1..].iter().map(texts).collect();
+        // Behind them comes the least guard.
+        let lists: Vec<_> = answer[1..].iter().take(2).map(texts).collect();
         let [members, view] = if lists.is_empty() { [vec![], vec![]] } else { lists.try_into().expect("two lists") };
         Ok((text(&answer[0]), members, view))
     }

@@ -1,6 +1,7 @@
 //! What all parts of one session share: its number, its present connection, what is believed, and the calls.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(super) ending: watch::Sender<Option<Ending>>,
     /// Asks for a renewal now.
     pub(super) urge: Notify,
+    /// The least guard of all sessions as the last renewal was told it, in milliseconds.
+    guard_ms: AtomicU64,
     /// Counts the answered renewals.
     pub(super) renewals: watch::Sender<u64>,
     /// The contenders that renewals ask for.
@@ -91,6 +94,8 @@ impl Core {
             link: watch::Sender::new(None),
             ending: watch::Sender::new(None),
             urge: Notify::new(),
+            // The first renewal is sent at once.
+            guard_ms: AtomicU64::new(u64::try_from(timing.guard().as_millis()).unwrap_or(u64::MAX)),
             renewals: watch::Sender::new(0),
             roll: Roll::default(),
             trouble: Mutex::default(),
@@ -112,6 +117,19 @@ impl Core {
         };
         self.bond.renew(SafeUntil::At(safe_until));
         self.renewals.send_modify(|count| *count += 1);
+    }
+
+    /// Notes the guard, in milliseconds, by which the next renewal is timed.
+    pub(super) fn renews_under(&self, guard_ms: u64) {
+        self.guard_ms.store(guard_ms, Ordering::Relaxed);
+    }
+
+    /// Notes the guard, in milliseconds, that stands now. If it is less than that by which the next renewal is timed, that
+    /// would come too late: the service's clock falls behind, and the dead are removed late. So it is sent now.
+    pub(crate) fn heard_of_guard(&self, guard_ms: u64) {
+        if guard_ms < self.guard_ms.fetch_min(guard_ms, Ordering::Relaxed) {
+            self.urge.notify_one();
+        }
     }
 
     pub(crate) fn trouble(&self) -> Option<Failure> {

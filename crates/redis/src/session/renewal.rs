@@ -68,6 +68,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     }
     let (guard_ms, has_more_dead) = (number(&next()?)?, number(&next()?)? != 0);
     check(&core.config, &mut answers)?;
+    core.renews_under(guard_ms);
     core.renewed(sent_at);
     core.set_trouble(None);
     for gone in answer {

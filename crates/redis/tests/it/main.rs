@@ -7,5 +7,6 @@ mod connection_users;
 mod copies;
 mod databases;
 mod examining;
+mod mixed_timeouts;
 #[path = "../support/waist.rs"]
 mod support;
