@@ -48,7 +48,7 @@ const SHARED_CONDITIONS: &[&str] = &[
     CONDITIONS[4],
     CONDITIONS[5],
     "towards clients of plain locks: none deletes a key without comparing its value, and the server's clock does not jump",
-    "the order is not theirs: our own contenders are served in order, and whoever finds the key free is served next",
+    "the order is not theirs: our own contenders are served in order, and another client may go between two of them",
 ];
 
 /// Locks on one Redis or Valkey service.

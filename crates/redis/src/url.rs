@@ -158,7 +158,8 @@ impl Config {
     /// `lockkeeper`), `session_timeout` (20 s; from 2 s to a day), `connect_timeout` (10 s), `operation_timeout` (how
     /// long one request may take; the session timeout), `replicas` (how many replicas must have each join and each
     /// renewal; 0), `clock` (`trust`: a jump of the server's clock may push the time by which sessions end; without it
-    /// none can), `layout` (`setnx`: a lock's name is also the key of a plain `SET key random NX PX` lock of others).
+    /// none can), `layout` (`setnx`: a lock's name is also the key of a plain `SET key random NX PX` lock of others;
+    /// only mutexes, not fair towards those others, and not in a cluster).
     ///
     /// With `redis+sentinel://host[:port][,…]/MASTER[/database]` the hosts are sentinels, which know the master by that
     /// name.

@@ -122,7 +122,8 @@ const ETCD: Row = Row {
 
 const REDIS: Row = Row {
     service: "redis",
-    url: "redis://HOST,… or redis+tls://HOST,… or redis+sentinel://HOST,…/MASTER",
+    url: "redis://HOST,… or redis+tls://HOST,… or redis+sentinel://HOST,…/MASTER; with ?layout=setnx \
+          mutexes alone",
     exclusion: "best-effort",
     release_after_death: "within the session timeout + a sixth of it, at most 1 s, if another client is there",
     tokens: "clock",

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
 
 /// The line of the guide, `docs/guide/redis.md`, for a user of the base `lockkeeper`.
-const LEAST_RIGHTS: &str = "resetchannels ~{lockkeeper}* -@all +hello +auth +client|setname +client|tracking \
+pub(crate) const LEAST_RIGHTS: &str = "resetchannels ~{lockkeeper}* -@all +hello +auth +client|setname +client|tracking \
                             +client|caching +script|load +evalsha +time +get +set +del +exists +pexpire +hget +hmget \
                             +hset +hdel +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +zrangebylex";
 

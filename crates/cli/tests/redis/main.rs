@@ -7,6 +7,7 @@
 //! | `tls` | many commands over TLS, with a certificate; both ends without it |
 //! | `death` | runners that are killed or stopped |
 //! | `examining` | what `doctor` and `capabilities` say of a server |
+//! | `setnx` | commands beside plain locks of other clients |
 //! | `services` | many commands while sentinels replace the master, and while the slot of a cluster moves |
 //! | `site` | many commands that count |
 //!
@@ -21,6 +22,7 @@ mod fleet;
 #[path = "../support/machine.rs"]
 mod machine;
 mod services;
+mod setnx;
 mod site;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]

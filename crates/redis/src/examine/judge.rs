@@ -47,6 +47,13 @@ pub(super) fn judge_eviction(report: &Report) -> Option<Finding> {
     Some(Finding::new(Severity::Error, what, "set `maxmemory-policy noeviction` or `volatile-lru`"))
 }
 
+/// Judges what happens to plain locks when the memory is full: they have a time to live, as no other key of ours has.
+pub(super) fn judge_eviction_of_plain(report: &Report) -> Option<Finding> {
+    let policy = report.get("maxmemory_policy").filter(|policy| policy.starts_with("volatile-"))?;
+    let what = format!("`maxmemory-policy {policy}` may evict the keys that `layout=setnx` shares with others");
+    Some(Finding::new(Severity::Warning, what, "set `maxmemory-policy noeviction`"))
+}
+
 /// Judges what a restart forgets.
 pub(super) fn judge_persistence(report: &Report) -> Option<Finding> {
     let cure = "set `appendonly yes` and `appendfsync always`";

@@ -6,11 +6,13 @@ use lockkeeper_core::Finding;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use redis::{Value, cmd};
 
-use super::judge::{judge_eviction, judge_persistence, judge_replication, judge_version, not_told};
+use super::judge::{
+    judge_eviction, judge_eviction_of_plain, judge_persistence, judge_replication, judge_version, not_told,
+};
 use super::report::Report;
 use super::trial::{ask, try_clock, try_round_trips, try_tracking};
 use crate::connection::{Connection, Failure, FailureKind};
-use crate::url::Config;
+use crate::url::{Config, Naming};
 
 /// The settings that `INFO` does not tell.
 const SETTINGS: [&str; 4] = ["appendfsync", "save", "min-replicas-to-write", "min-replicas-max-lag"];
@@ -72,6 +74,9 @@ async fn judge_report(
         findings.push(not_told("CONFIG GET", subject, &failure.to_string()));
     }
     findings.extend(judge_eviction(&report));
+    if config.naming == Naming::Setnx {
+        findings.extend(judge_eviction_of_plain(&report));
+    }
     findings.extend(judge_persistence(&report));
     findings.extend(judge_replication(&report, config.session_timeout()));
     Ok(findings)

@@ -36,7 +36,7 @@ local function is_left_over(value)
   return not found or not stands(found.member)
 end
 
--- Whoever removes a contender gives its plain lock back. A user who may not leaves it to its time to live.
+-- The removal of a contender gives its plain lock back. A user who may not leaves it to its time to live.
 local remove_place = remove
 remove = function(part, name, member)
   if part == 'l' then

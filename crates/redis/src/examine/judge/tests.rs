@@ -129,3 +129,11 @@ fn a_session_timeout_that_the_round_trips_do_not_fit_is_found() {
     assert_eq!(judge_round_trip(TIMEOUT, Duration::from_millis(700)), None);
     assert!(judge_round_trip(TIMEOUT, Duration::from_millis(800)).unwrap().what.contains("800ms"));
 }
+
+#[test]
+fn only_policies_that_evict_keys_with_a_time_to_live_are_a_danger_to_plain_locks_alone() {
+    for (policy, is_told) in [("noeviction", false), ("volatile-lru", true), ("volatile-ttl", true)] {
+        let found = judge_eviction_of_plain(&report(&[("maxmemory_policy", policy)]));
+        assert_eq!(found.is_some_and(|found| found.severity == Severity::Warning), is_told, "{policy}");
+    }
+}
