@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use lockkeeper_faults::ports::ReservedPort;
-use lockkeeper_faults::redis::{Server, Setup};
+use lockkeeper_faults::redis::{Cluster, Sentinels, Server, Setup, sentinel_availability};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::machine::Site;
 use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
 
 /// The line of the guide, `docs/guide/redis.md`, for a user of the base `lockkeeper`.
@@ -47,18 +48,31 @@ fn the_guide_shows_the_least_rights() {
     }
 }
 
-/// A server that answers each client as an HTTP server does.
-async fn http_server() -> SocketAddr {
+/// A server that says the next of these whenever a client has said something, and then no more.
+async fn stranger(says: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read(&mut [0; 256]).await;
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            tokio::spawn(async move {
+                let (mut heard, mut says) = ([0; 4096], says.iter());
+                while stream.read(&mut heard).await.is_ok_and(|length| length > 0) {
+                    if let Some(words) = says.next() {
+                        let _ = stream.write_all(words).await;
+                    }
+                }
+            });
         }
     });
     address
 }
+
+/// A greeting such as Redis 7.0's, and that of a proxy that has no tracking, when it is asked for that.
+const WITHOUT_TRACKING: &[&[u8]] = &[
+    b"%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
+    b"+OK\r\n-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP.\r\n+OK\r\n\
+      %2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_cannot_lock_says_why_in_one_line() {
@@ -78,9 +92,48 @@ async fn a_command_that_cannot_lock_says_why_in_one_line() {
         (format!("redis://ann:s3cret@{address}?base=app"), ["lacks the right", "key"]),
         (format!("redis://{}?connect_timeout=1s", replica.address()), ["replica", "takes no writes"]),
         (format!("redis://{}?connect_timeout=1s", unused.address()), ["refused", "cannot be reached"]),
-        (format!("redis://{}", http_server().await), ["HTTP server", ""]),
-        (format!("redis+sentinel://:another-s3cret@{address}/main"), ["no sentinel", ""]),
+        (format!("redis://{}", stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await), ["HTTP server", ""]),
+        (format!("redis://{}", stranger(&[b"-ERR unknown command 'HELLO'\r\n"]).await), ["RESP3", "proxy"]),
+        (format!("redis://{}", stranger(WITHOUT_TRACKING).await), ["CLIENT TRACKING", "locks need"]),
+        (
+            format!("redis://{}?connect_timeout=1s", stranger(&[b"-LOADING Redis is loading\r\n"]).await),
+            ["loading its data", ""],
+        ),
     ] {
         assert_refused(&url, &words);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_cluster_is_down_says_so_in_one_line() {
+    if !can_start("access::a_command_whose_cluster_is_down_says_so_in_one_line") {
+        return;
+    }
+    let cluster = Cluster::start().await.expect("a cluster");
+    let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
+    let owner = &cluster.servers()[cluster.owner(slot).await.expect("it is served")];
+    owner.ask::<()>(&["CLUSTER", "DELSLOTS", &slot.to_string()]).await.expect("none serves it");
+    assert_refused(&format!("redis://{}?connect_timeout=1s", owner.address()), &["the cluster is down"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_finds_no_master_by_sentinels_says_why_in_one_line() {
+    if !sentinel_availability().or_skip("access::a_command_that_finds_no_master_by_sentinels_says_why_in_one_line") {
+        return;
+    }
+    let service = Sentinels::start(1).await.expect("sentinels");
+    let (sentinel, master) = (service.addresses()[0], service.servers()[0].address());
+    let unused = ReservedPort::take().expect("a port");
+    for (url, words) in [
+        (format!("redis+sentinel://{sentinel}/orders"), ["knows no master `orders`", ""]),
+        (format!("redis+sentinel://{}/main?connect_timeout=1s", unused.address()), ["sentinel", "cannot be reached"]),
+        (format!("redis+sentinel://{master}/main"), ["no sentinel", ""]),
+        (format!("redis://{sentinel}"), ["this is a sentinel", "redis+sentinel:"]),
+    ] {
+        assert_refused(&url, &words);
+    }
+    // What is wrong in the URL itself is told by the file that has it.
+    let ended = Site::of(&format!("redis+sentinel://{sentinel}")).place.run(&["run", "-n", "count", "--", "true"]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
+    assert!(ended.stderr.contains("names the master, as in redis+sentinel://"), "{ended:?}");
 }

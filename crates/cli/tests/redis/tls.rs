@@ -16,6 +16,8 @@ async fn fifty_commands_over_tls_with_a_certificate_count_without_losing_one() {
     let authority = Authority::new(NAME).expect("an authority");
     let secured = Setup::new().tls(authority.server_papers()).start().await.expect("a server");
     let plain = Server::standalone().await.expect("a server");
+    let others = Authority::new(NAME).expect("another authority");
+    let other = others.file("ca").display().to_string();
     let [ca, cert, key] = ["ca", "client", "client-key"].map(|name| authority.file(name).display().to_string());
     let files = format!("ca={ca}&cert={cert}&key={key}&server_name={NAME}");
     fifty_count(&format!("redis+tls://{}?{SETTINGS}&{files}", secured.address()), "with a certificate");
@@ -23,6 +25,14 @@ async fn fifty_commands_over_tls_with_a_certificate_count_without_losing_one() {
         (
             format!("redis+tls://{}?connect_timeout=1s&ca={ca}&server_name={NAME}", secured.address()),
             "`cert` and `key`",
+        ),
+        (
+            format!("redis+tls://{}?ca={other}&cert={cert}&key={key}&server_name={NAME}", secured.address()),
+            "`ca` names the authority to trust",
+        ),
+        (
+            format!("redis+tls://{}?ca={ca}&cert={cert}&key={key}&server_name=elsewhere.example", secured.address()),
+            "not for the name `elsewhere.example`",
         ),
         (format!("redis://{}?connect_timeout=1s", secured.address()), "`redis+tls:`"),
         (format!("redis+tls://{}?connect_timeout=1s&{files}", plain.address()), "`redis:`"),
