@@ -56,6 +56,8 @@ async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
             told.send((number, departure, now())).expect("the test listens");
         });
     }
+    // Behind all of their first looks, so that no departure waits for those.
+    soon("a view", bob.view(&door(), Freshness::Latest, Extent::Around(None))).await.expect("a view");
     let mut delays = Vec::new();
     for (number, &ticket) in tickets.iter().enumerate() {
         let begun = now();
@@ -66,9 +68,12 @@ async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
         delays.push(at.saturating_duration_since(begun));
     }
     assert!(tokio::time::timeout(LOOKED_FOR, tellings.recv()).await.is_err(), "none is told twice");
+    let (slowest, worst) = delays.iter().copied().enumerate().max_by_key(|&(_, delay)| delay).expect("some wait");
     delays.sort_unstable();
-    let (median, worst) = (delays[count / 2], delays[count - 1]);
-    figures::tell(&format!("waits: {count}, one told by each departure, after {median:?} (median), {worst:?} at most"));
+    let median = delays[count / 2];
+    figures::tell(&format!(
+        "waits: {count}, one told by each departure, after {median:?} (median), {worst:?} at most (number {slowest})"
+    ));
     assert!(median <= TOLD_WITHIN_MEDIAN, "{median:?}");
     for session in [ann, bob] {
         soon("the end", session.close()).await.expect("the end");
