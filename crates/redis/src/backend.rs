@@ -1,7 +1,6 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
@@ -69,8 +68,6 @@ pub struct RedisBackend {
     layout: Layout,
     clock: Arc<dyn Clock>,
     onlooker: Arc<Onlooker>,
-    /// The server that the next session tries first.
-    next_server: AtomicUsize,
     /// The session that was opened last.
     latest: Arc<Mutex<Latest>>,
     #[cfg(feature = "testing")]
@@ -103,7 +100,6 @@ impl RedisBackend {
             config,
             clock,
             onlooker,
-            next_server: AtomicUsize::new(0),
             latest: Arc::default(),
             #[cfg(feature = "testing")]
             testing: Testing::default(),
@@ -133,7 +129,6 @@ impl Backend for RedisBackend {
         let opening = Opening {
             config: self.config.clone(),
             clock: self.clock.clone(),
-            first_server: self.next_server.fetch_add(1, Ordering::Relaxed),
             #[cfg(feature = "testing")]
             testing: self.testing.clone(),
         };

@@ -131,7 +131,7 @@ impl Onlooker {
         let (config, clock) = (self.config.clone(), self.clock.clone());
         Box::pin(async move {
             let deadline = clock.now().saturating_add(config.connect_timeout);
-            let mut finder = Finder::new(config.clone(), clock.clone(), std::process::id() as usize);
+            let mut finder = Finder::new(config.clone(), clock.clone());
             while let Some((server, attempt_ends)) = finder.next(deadline).await {
                 let opened = async {
                     let connection = Connection::open(&server, &config.access, &clock, attempt_ends).await?;

@@ -36,10 +36,11 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// Begins with one of the URL's servers.
-    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>, first: usize) -> Self {
+    /// Begins with the first of the URL's servers, as all clients do: if two of them are masters, against the rules, all
+    /// still meet at one.
+    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>) -> Self {
         let mut finder =
-            Self { config, clock, next: first, left: 0, moved_to: None, moves_left: 0, last: None, trouble: None };
+            Self { config, clock, next: 0, left: 0, moved_to: None, moves_left: 0, last: None, trouble: None };
         finder.begin_round();
         finder
     }

@@ -34,8 +34,6 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Opening {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The server that is tried first.
-    pub(crate) first_server: usize,
     #[cfg(feature = "testing")]
     pub(crate) testing: Testing,
 }
@@ -47,7 +45,7 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
     })?;
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
-    let mut finder = Finder::new(opening.config.clone(), opening.clock.clone(), opening.first_server);
+    let mut finder = Finder::new(opening.config.clone(), opening.clock.clone());
     while let Some((server, attempt_ends)) = finder.next(deadline).await {
         let opened = Connection::open(&server, &opening.config.access, &opening.clock, attempt_ends).await;
         // Each attempt opens another session: the end of one that failed may come late, and under another name of the

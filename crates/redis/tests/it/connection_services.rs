@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_faults::redis::{Cluster, Sentinels};
+use lockkeeper_faults::redis::{Cluster, Sentinels, Server};
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_redis::RedisBackend;
 
@@ -33,6 +33,22 @@ async fn a_lock_is_taken_before_and_after_a_failover_with_growing_tokens() {
     let after = lock(&keeper).await;
     assert!(after.fencing_token() > token, "{} after {token}", after.fencing_token());
     soon("the release", after.release()).await.expect("it is given back");
+}
+
+#[tokio::test]
+async fn all_clients_meet_at_the_first_server_that_is_a_master() {
+    if !can_run() {
+        return;
+    }
+    let (first, second) =
+        (Server::standalone().await.expect("a server"), Server::standalone().await.expect("a server"));
+    let url = format!("redis://{},{}", first.address(), second.address());
+    let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    for _ in 0..3 {
+        let session = session(&backend).await;
+        soon("the end", session.close()).await.expect("the end");
+    }
+    assert_eq!(second.ask::<u64>(&["DBSIZE"]).await.expect("a look"), 0, "no client has used the second one");
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ use crate::url::Server;
 /// How often sentinels are asked.
 const ROUND: Duration = Duration::from_millis(200);
 
-fn finder(url: &str, first: usize) -> Finder {
-    Finder::new(Arc::new(config(url)), clock(), first)
+fn finder(url: &str) -> Finder {
+    Finder::new(Arc::new(config(url)), clock())
 }
 
 async fn next(finder: &mut Finder) -> Option<String> {
@@ -37,10 +37,10 @@ fn moved(to: &str) -> Failure {
 }
 
 #[tokio::test]
-async fn a_round_tries_each_server_once_and_begins_where_it_is_told() {
-    let mut finder = finder("redis://h1,h2,h3", 4);
+async fn a_round_tries_each_server_once_in_the_order_of_the_url() {
+    let mut finder = finder("redis://h1,h2,h3");
     for _ in 0..2 {
-        for expected in ["h2:6379", "h3:6379", "h1:6379"] {
+        for expected in ["h1:6379", "h2:6379", "h3:6379"] {
             assert_eq!(next(&mut finder).await.as_deref(), Some(expected));
             finder.note(broken());
         }
@@ -52,7 +52,7 @@ async fn a_round_tries_each_server_once_and_begins_where_it_is_told() {
 
 #[tokio::test]
 async fn what_does_not_pass_by_itself_is_what_is_told_of_a_round() {
-    let mut finder = finder("redis://h1,h2", 0);
+    let mut finder = finder("redis://h1,h2");
     finder.note(Failure::new(FailureKind::Refused, Effect::None, "the password is wrong"));
     finder.note(broken());
     assert_eq!(finder.trouble().kind, FailureKind::Refused);
@@ -60,7 +60,7 @@ async fn what_does_not_pass_by_itself_is_what_is_told_of_a_round() {
 
 #[tokio::test]
 async fn a_server_that_a_cluster_names_is_tried_next_and_not_for_ever() {
-    let mut finder = finder("redis://h1,h2", 0);
+    let mut finder = finder("redis://h1,h2");
     assert_eq!(next(&mut finder).await.as_deref(), Some("h1:6379"));
     finder.note(moved("h9:7000"));
     assert_eq!(next(&mut finder).await.as_deref(), Some("h9:7000"));
@@ -82,7 +82,7 @@ async fn the_first_sentinel_that_answers_names_the_master() {
     let gone = ReservedPort::take().expect("a port");
     let (silent, ignorant, sentinel) = (stranger(&[]).await, stranger(&[b"*-1\r\n"]).await, stranger(&[MASTER]).await);
     let url = format!("redis+sentinel://{},{ignorant},{silent},{sentinel}/orders", gone.address());
-    let mut finder = finder(&url, 0);
+    let mut finder = finder(&url);
     let until = clock().now().saturating_add(Duration::from_secs(2));
     let (server, _) = soon("the master", finder.next(until)).await.expect("the last one answers");
     assert_eq!(server, Server { name: "127.0.0.1".to_owned(), port: 7000 });
@@ -96,7 +96,7 @@ async fn sentinels_name_the_master_they_watch_and_are_no_servers_themselves() {
     let service = Sentinels::start(1).await.expect("sentinels");
     let (sentinel, master) = (service.addresses()[0], service.servers()[0].address());
     let service_of = |address| format!("redis+sentinel://{address}/{}", Sentinels::MASTER);
-    let mut finder = finder(&service_of(sentinel), 0);
+    let mut finder = finder(&service_of(sentinel));
     assert_eq!(next(&mut finder).await, Some(master.to_string()));
     let failure = soon("the failure", next_of(&format!("redis+sentinel://{sentinel}/other"))).await;
     assert_eq!(failure.kind, FailureKind::Settings, "{failure}");
@@ -116,7 +116,7 @@ async fn sentinels_name_the_master_they_watch_and_are_no_servers_themselves() {
 
 /// Why a round finds nothing.
 async fn next_of(url: &str) -> Failure {
-    let mut finder = finder(url, 0);
+    let mut finder = finder(url);
     assert_eq!(next(&mut finder).await, None);
     finder.trouble()
 }
@@ -158,7 +158,7 @@ async fn an_unknown_master_and_sentinels_that_are_none_are_told_in_one_line() {
         (stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await, ErrorKind::Backend, "does not speak as Redis"),
         (stranger(&[b"-NOAUTH Authentication required.\r\n"]).await, ErrorKind::Refused, "asks for a password"),
     ] {
-        let mut finder = finder(&format!("redis+sentinel://{address}/orders"), 0);
+        let mut finder = finder(&format!("redis+sentinel://{address}/orders"));
         assert_eq!(next(&mut finder).await, None);
         let error = finder.trouble().into_core(Operation::Connect, false);
         let told = format!("{error:#}");
@@ -188,7 +188,7 @@ async fn a_sentinel_that_asks_for_a_password_is_given_that_of_the_servers() {
             }
         }
     });
-    let mut finder = finder(&format!("redis+sentinel://:s3cret@{address}/orders"), 0);
+    let mut finder = finder(&format!("redis+sentinel://:s3cret@{address}/orders"));
     assert_eq!(next(&mut finder).await.as_deref(), Some("127.0.0.1:7000"));
 }
 
@@ -209,7 +209,7 @@ async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
     let owner = server_at(cluster.servers()[cluster.owner(slot).await.expect("it is served")].address());
     for address in cluster.addresses() {
         let url = format!("redis://{address}");
-        let mut finder = finder(&url, 0);
+        let mut finder = finder(&url);
         loop {
             let (server, until) = finder.next(deadline()).await.expect("the way leads to the keys");
             let opened = Connection::open(&server, &config(&url).access, &clock(), until).await;
