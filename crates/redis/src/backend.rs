@@ -46,7 +46,7 @@ const SHARED_CONDITIONS: &[&str] = &[
     CONDITIONS[3],
     CONDITIONS[4],
     CONDITIONS[5],
-    "towards clients of plain locks: none deletes a key without comparing its value, and the server's clock does not jump",
+    "towards plain locks: no client deletes a key without comparing its value, and the server's clock does not jump",
     "the order is not theirs: our own contenders are served in order, and another client may go between two of them",
 ];
 

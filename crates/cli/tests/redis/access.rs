@@ -11,9 +11,10 @@ use crate::machine::Site;
 use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
 
 /// The line of the guide, `docs/guide/redis.md`, for a user of the base `lockkeeper`.
-pub(crate) const LEAST_RIGHTS: &str = "resetchannels ~{lockkeeper}* -@all +hello +auth +client|setname +client|tracking \
-                            +client|caching +script|load +evalsha +time +get +set +del +exists +pexpire +hget +hmget \
-                            +hset +hdel +zadd +zrem +zscore +zcard +zcount +zrange +zrangebyscore +zrangebylex";
+pub(crate) const LEAST_RIGHTS: &str = "\
+    resetchannels ~{lockkeeper}* -@all +hello +auth +client|setname +client|tracking +client|caching \
+    +script|load +evalsha +time +get +set +del +exists +pexpire +hget +hmget +hset +hdel +zadd +zrem \
+    +zscore +zcard +zcount +zrange +zrangebyscore +zrangebylex";
 
 async fn guarded() -> Server {
     let bob = LEAST_RIGHTS.replace(" +zadd", "");
