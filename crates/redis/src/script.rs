@@ -79,4 +79,6 @@ impl Script {
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod setnx_tests;
+#[cfg(test)]
 mod tests;

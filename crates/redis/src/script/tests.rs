@@ -20,7 +20,7 @@ const GUARD_MS: u64 = 2_500;
 const CASES: u32 = 64;
 
 /// Starts a server without persistence; `None` where there is none to start: then the test is skipped.
-fn start() -> Option<Server> {
+pub(super) fn start() -> Option<Server> {
     let name = std::thread::current().name().expect("the harness names the thread of a test").to_owned();
     if !lockkeeper_faults::redis::availability().or_skip(&name) {
         return None;
@@ -29,7 +29,7 @@ fn start() -> Option<Server> {
     Some(runtime.block_on(Server::standalone()).expect("a server"))
 }
 
-fn connect(server: &Server) -> Connection {
+pub(super) fn connect(server: &Server) -> Connection {
     let client = redis::Client::open(format!("redis://{}", server.address())).expect("a URL");
     client.get_connection().expect("a connection")
 }
@@ -38,11 +38,11 @@ fn connect(server: &Server) -> Connection {
 struct Runs(Connection);
 
 /// The number of one of the test's sessions.
-fn session(number: usize) -> String {
+pub(super) fn session(number: usize) -> String {
     SessionId::from_random(number as u128 + 1).to_string()
 }
 
-fn ticket(bits: u128) -> String {
+pub(super) fn ticket(bits: u128) -> String {
     format!("{bits:032x}")
 }
 
@@ -50,7 +50,7 @@ fn text(value: &Value) -> String {
     redis::from_redis_value_ref(value).expect("a text")
 }
 
-fn texts(value: &Value) -> Vec<String> {
+pub(super) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::Array(values) => values.iter().map(text).collect(),
         one => vec![text(one)],
