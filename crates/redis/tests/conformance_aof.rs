@@ -1,5 +1,5 @@
-//! The conformance suite on real Redis, Debian's: a server alone for each case, which keeps a log of its writes (AOF) and
-//! has nothing else after a restart.
+//! The conformance suite on real Redis, Debian's: a server alone for each case, which keeps a log of its writes (AOF)
+//! and has nothing else after a restart.
 
 #[path = "support/fixture.rs"]
 mod fixture;

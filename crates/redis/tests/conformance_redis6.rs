@@ -1,5 +1,5 @@
-//! The conformance suite on Redis 6.2, a server alone for each case. It is a separate binary, since the long run has all cases
-//! and the plain one those about tokens.
+//! The conformance suite on Redis 6.2, a server alone for each case. It is a separate binary, since the long run has
+//! all cases and the plain one those about tokens.
 
 #[path = "support/fixture.rs"]
 mod fixture;

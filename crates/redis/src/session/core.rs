@@ -124,8 +124,8 @@ impl Core {
         self.guard_ms.store(guard_ms, Ordering::Relaxed);
     }
 
-    /// Notes the guard, in milliseconds, that stands now. If it is less than that by which the next renewal is timed, that
-    /// would come too late: the service's clock falls behind, and the dead are removed late. So it is sent now.
+    /// Notes the guard, in milliseconds, that stands now. If it is less than that by which the next renewal is timed,
+    /// that would come too late: the service's clock falls behind, and the dead are removed late. So it is sent now.
     pub(crate) fn heard_of_guard(&self, guard_ms: u64) {
         if guard_ms < self.guard_ms.fetch_min(guard_ms, Ordering::Relaxed) {
             self.urge.notify_one();

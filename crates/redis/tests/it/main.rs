@@ -8,5 +8,6 @@ mod copies;
 mod databases;
 mod examining;
 mod mixed_timeouts;
+mod reconnecting;
 #[path = "../support/waist.rs"]
 mod support;
