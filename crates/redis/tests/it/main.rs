@@ -11,3 +11,4 @@ mod mixed_timeouts;
 mod reconnecting;
 #[path = "../support/waist.rs"]
 mod support;
+mod tracking_table;
