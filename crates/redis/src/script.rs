@@ -1,12 +1,15 @@
-//! The scripts that run in the server, each with the common beginning joined to it. What each takes and answers, its
+//! The scripts that run in the server, each behind what it needs of the common beginning. What each takes and answers, its
 //! own file says.
+
+mod parts;
 
 use std::sync::LazyLock;
 
 use crate::connection;
+use crate::script::parts::joined;
 use crate::url::Naming;
 
-/// What all scripts begin with.
+/// What scripts begin with, as far as they need it.
 const COMMON: &str = include_str!("script/common.lua");
 
 /// What comes behind it where the first contender of a lock takes a plain lock too.
@@ -50,8 +53,8 @@ fn all(naming: Naming) -> Vec<connection::Script> {
 
 fn text(naming: Naming, body: &str) -> String {
     match naming {
-        Naming::Ours => format!("{COMMON}\n{body}"),
-        Naming::Setnx => format!("{COMMON}\n{SETNX}\n{body}"),
+        Naming::Ours => joined(COMMON, body),
+        Naming::Setnx => joined(COMMON, &format!("{SETNX}\n{body}")),
     }
 }
 

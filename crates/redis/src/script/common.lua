@@ -76,6 +76,10 @@ local function keep_token()
   redis.call('HSET', base, 'tok', whole(token))
 end
 
+local function keep_clock_and_token()
+  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1', 'tok', whole(token))
+end
+
 -- A script whose first write needs no memory may go on to write where the server's memory is full.
 local function allow_without_memory()
   redis.call('PEXPIRE', base .. ':-', 1)
@@ -123,10 +127,11 @@ local function forget_if_empty(name)
     for _, mode in ipairs(modes) do keys[#keys + 1] = queue_key(part, name, mode) end
   end
   if redis.call('EXISTS', unpack(keys)) > 0 then return end
-  redis.call('ZREM', names, name)
-  -- A name that is too long stands behind its digest.
-  for _, long in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')) do
-    redis.call('ZREM', names, long)
+  if redis.call('ZREM', names, name) == 0 then
+    -- A name that is too long stands behind its digest.
+    for _, long in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')) do
+      redis.call('ZREM', names, long)
+    end
   end
   redis.call('DEL', value_key('p', name))
 end
@@ -230,9 +235,20 @@ local function count_ahead(key, place)
   return count
 end
 
-local function whole_view(part, name)
-  local shown = { 0, elsewhere(part, name) }
-  for _, mode in ipairs(MODES[part]) do
+-- Whether all contenders of a lock are of one mode: then its other queues need no look.
+local function is_only_mode(name, part, only)
+  local others = {}
+  for other, modes in pairs(MODES) do
+    for _, mode in ipairs(modes) do
+      if other ~= part or mode ~= only then others[#others + 1] = queue_key(other, name, mode) end
+    end
+  end
+  return redis.call('EXISTS', unpack(others)) == 0
+end
+
+local function whole_view(part, name, modes, stranger)
+  local shown = { 0, stranger }
+  for _, mode in ipairs(modes) do
     for _, member in ipairs(redis.call('ZRANGE', queue_key(part, name, mode), 0, -1)) do
       if stands(member) then shown[#shown + 1] = member end
     end
@@ -263,14 +279,20 @@ end
 -- A view: how many contenders ahead of the place are left out, the mode of one elsewhere, and the members that are shown,
 -- in no order. `place` is a member, or empty for the tail.
 local function view(part, name, place, is_whole)
+  local modes, stranger = MODES[part], ''
+  if place ~= '' and is_only_mode(name, part, mode_of(place)) then
+    modes = { mode_of(place) }
+  else
+    stranger = elsewhere(part, name)
+  end
   if not is_whole then
     local total = 0
-    for _, mode in ipairs(MODES[part]) do total = total + redis.call('ZCARD', queue_key(part, name, mode)) end
+    for _, mode in ipairs(modes) do total = total + redis.call('ZCARD', queue_key(part, name, mode)) end
     is_whole = total <= SHORT_MAX
   end
-  if is_whole then return whole_view(part, name) end
-  local shown, omitted = { 0, elsewhere(part, name) }, 0
-  for _, mode in ipairs(MODES[part]) do
+  if is_whole then return whole_view(part, name, modes, stranger) end
+  local shown, omitted = { 0, stranger }, 0
+  for _, mode in ipairs(modes) do
     omitted = omitted + show_mode(queue_key(part, name, mode), place, shown)
   end
   shown[1] = omitted

@@ -4,9 +4,12 @@
 -- the view, the least guard; or `gone`, `stale`, `anchor` or `full`.
 local sid, part, name = ARGV[1], ARGV[4], ARGV[5]
 local FIRST, FIELDS = 8, 5
-keep_clock()
-if not is_alive(sid) then return { 'gone' } end
-if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return { 'stale' } end
+local function refuse(why)
+  keep_clock()
+  return { why }
+end
+if not is_alive(sid) then return refuse('gone') end
+if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return refuse('stale') end
 
 local members = {}
 local was_taken = false
@@ -56,7 +59,6 @@ local function take_places()
     members[#members + 1] = member
   end
   redis.call('ZADD', names, 0, ARGV[6])
-  keep_token()
 end
 
 if was_taken then
@@ -66,8 +68,9 @@ if was_taken then
   end
 else
   local refusal = take_places()
-  if refusal then return { refusal } end
+  if refusal then return refuse(refusal) end
 end
+keep_clock_and_token()
 renew(sid, tonumber(ARGV[3]))
 bury_the_dead()
 return { 'ok', members, view(part, name, members[1], ARGV[7] == 'whole'), guard }
