@@ -1,6 +1,6 @@
 //! Ours beside other locks on Redis, on one real server, in turn: alone, against `SET NX PX` and compare-and-delete by
-//! the same crate and against the crate `rslock`; and in a crowd, against `SET NX PX` with retry. Prints the medians and
-//! their ratios, and fails if ours is over a budget.
+//! the same crate and against the crate `rslock`; and in a crowd, against `SET NX PX` with retry. Prints the medians
+//! and their ratios, and fails if ours is over a budget.
 //!
 //! All run on one thread, so that calls are compared, and not how soon a busy machine wakes the threads of one program.
 
