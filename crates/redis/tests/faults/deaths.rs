@@ -11,7 +11,10 @@ use crate::stage::{now, play_rounds, runtime};
 use crate::tally::Span;
 
 /// The least session timeout: a round takes little more.
-const SETTINGS: &str = "session_timeout=2s";
+pub(crate) const SETTINGS: &str = "session_timeout=2s";
+
+/// The same where the holder has a plain lock too.
+pub(crate) const PLAIN: &str = "session_timeout=2s&layout=setnx";
 
 const TIMEOUT_S: Span = 2.0;
 
@@ -42,11 +45,11 @@ impl Death {
     }
 }
 
-pub(crate) fn play(death: Death, random: Random) -> Result<(), String> {
+pub(crate) fn play(death: Death, settings: &'static str, random: Random) -> Result<(), String> {
     let server = runtime().block_on(Server::standalone()).expect("a server");
     let servers = [server.address()];
     let tally = play_rounds(death.rounds(), AT_ONCE, random, async |round, mut random| {
-        let mut contest = Contest::start(&servers, SETTINGS, &format!("{death:?}-{}", round % AT_ONCE)).await;
+        let mut contest = Contest::start(&servers, settings, &format!("{death:?}-{}", round % AT_ONCE)).await;
         tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;
         let struck_at = now();
         let ends = match death {

@@ -45,11 +45,23 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
-const TESTS: [Test; 15] = [
+const TESTS: [Test; 17] = [
     ("the_judge_sees_two_that_hold_at_once", availability, |_| tally::is_a_judge()),
-    ("no_two_hold_when_holders_are_killed", availability, |random| deaths::play(Death::Killed, random)),
-    ("no_two_hold_when_holders_are_stopped", availability, |random| deaths::play(Death::Stopped, random)),
-    ("no_two_hold_when_holders_are_cut_off", availability, |random| deaths::play(Death::CutOff, random)),
+    ("no_two_hold_when_holders_are_killed", availability, |random| {
+        deaths::play(Death::Killed, deaths::SETTINGS, random)
+    }),
+    ("no_two_hold_when_holders_are_stopped", availability, |random| {
+        deaths::play(Death::Stopped, deaths::SETTINGS, random)
+    }),
+    ("no_two_hold_when_holders_are_cut_off", availability, |random| {
+        deaths::play(Death::CutOff, deaths::SETTINGS, random)
+    }),
+    ("no_two_hold_plain_locks_when_holders_are_killed", availability, |random| {
+        deaths::play(Death::Killed, deaths::PLAIN, random)
+    }),
+    ("no_two_hold_plain_locks_when_holders_are_stopped", availability, |random| {
+        deaths::play(Death::Stopped, deaths::PLAIN, random)
+    }),
     ("no_two_hold_when_the_server_is_killed_and_has_a_log", availability, |random| servers::play(Harm::Killed, random)),
     ("two_hold_when_the_server_is_killed_and_has_no_log", availability, |random| {
         servers::play_planted(Harm::Killed, random)
