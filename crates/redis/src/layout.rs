@@ -17,9 +17,9 @@
 //!
 //! A queue is ordered by grant and number. One contender beside another has its grant, and the next number.
 //!
-//! With [`Naming::Setnx`] all of these begin with `{base}:setnx` instead, and there is one more: `{base}:setnx:h:<session>`,
-//! a sorted set of the plain locks that contenders of a session hold. A plain lock is a key that has the lock's name
-//! alone, outside the base. Its value is ours if it is the key of a contender's record.
+//! With [`Naming::Setnx`] all of these begin with `{base}:setnx` instead, and there is one more:
+//! `{base}:setnx:h:<session>`, a sorted set of the plain locks that contenders of a session hold. A plain lock is a key
+//! that has the lock's name alone, outside the base. Its value is ours if it is the key of a contender's record.
 
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
 

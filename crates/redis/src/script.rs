@@ -1,5 +1,5 @@
-//! The scripts that run in the server, each behind what it needs of the common beginning. What each takes and answers, its
-//! own file says.
+//! The scripts that run in the server, each behind what it needs of the common beginning. What each takes and answers,
+//! its own file says.
 
 mod parts;
 

@@ -153,13 +153,13 @@ pub struct Config {
 impl Config {
     /// Reads a `redis:` URL: `redis://[[user]:password@]host[:port][,…][/database][?key=value…]`.
     ///
-    /// All hosts must be of one service. Of several the first that is a master is used; of a cluster any of them leads to
-    /// the one with the keys. The settings: `base` (what all keys carry in their hash tag, and so one slot of a cluster
-    /// has them all; `lockkeeper`), `session_timeout` (20 s; from 2 s to a day), `connect_timeout` (10 s),
-    /// `operation_timeout` (how long one request may take; the session timeout), `replicas` (how many replicas must have
-    /// each join and each renewal; 0), `clock` (`trust`: a jump of the server's clock may push the time by which sessions
-    /// end; without it none can), `layout` (`setnx`: a lock's name is also the key of a plain `SET key random NX PX` lock
-    /// of others; only mutexes, not fair towards those others, and not in a cluster).
+    /// All hosts must be of one service. Of several the first that is a master is used; of a cluster any of them leads
+    /// to the one with the keys. The settings: `base` (what all keys carry in their hash tag, and so one slot of a
+    /// cluster has them all; `lockkeeper`), `session_timeout` (20 s; from 2 s to a day), `connect_timeout` (10 s),
+    /// `operation_timeout` (how long one request may take; the session timeout), `replicas` (how many replicas must
+    /// have each join and each renewal; 0), `clock` (`trust`: a jump of the server's clock may push the time by which
+    /// sessions end; without it none can), `layout` (`setnx`: a lock's name is also the key of a plain `SET key random
+    /// NX PX` lock of others; only mutexes, not fair towards those others, and not in a cluster).
     ///
     /// With `redis+sentinel://host[:port][,…]/MASTER[/database]` the hosts are sentinels, which know the master by that
     /// name.
@@ -208,8 +208,8 @@ impl Config {
     /// Refuses a server that cannot have both our keys and those of others.
     pub(crate) fn check(&self, connection: &Connection) -> Result<(), Failure> {
         if self.naming == Naming::Setnx && connection.greeting.is_of_cluster {
-            let message = "`layout=setnx` needs a server that is in no cluster: there the lock's own key and our queue would \
-                           lie on different servers";
+            let message = "`layout=setnx` needs a server that is in no cluster: there the lock's own key and our queue \
+                           would lie on different servers";
             return Err(Failure::new(FailureKind::Settings, Effect::None, message).at(connection.server()));
         }
         Ok(())

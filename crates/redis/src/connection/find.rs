@@ -36,8 +36,8 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// Begins with the first of the URL's servers, as all clients do: if two of them are masters, against the rules, all
-    /// still meet at one.
+    /// Begins with the first of the URL's servers, as all clients do: if two of them are masters, against the rules,
+    /// all still meet at one.
     pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>) -> Self {
         let mut finder =
             Self { config, clock, next: 0, left: 0, moved_to: None, moves_left: 0, last: None, trouble: None };

@@ -17,8 +17,8 @@ use crate::queue::view::read_with_foreigner;
 use crate::script::Script;
 use crate::session::{Link, session_gone};
 
-/// How long after the end of another client's key it is looked at: the server tells of an end by time only once it comes
-/// across it, mostly within a tenth of a second, and removes what is read after its time.
+/// How long after the end of another client's key it is looked at: the server tells of an end by time only once it
+/// comes across it, mostly within a tenth of a second, and removes what is read after its time.
 const ENDED_AFTER: Duration = Duration::from_millis(20);
 
 /// A wait under way.
@@ -35,8 +35,8 @@ type Looking = BoxFuture<Result<Seen, Failure>>;
 
 /// What a look shows.
 enum Seen {
-    /// The contender ahead is there; the wait tells when its record changes, or another client's key, which ends at this
-    /// moment if it is not renewed.
+    /// The contender ahead is there; the wait tells when its record changes, or another client's key, which ends at
+    /// this moment if it is not renewed.
     Ahead(Told, Option<BootInstant>),
     /// It is gone, and our own contender stands.
     Gone,

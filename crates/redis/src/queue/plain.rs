@@ -62,7 +62,8 @@ pub(super) fn describe(contender: &Contender, value: Value) -> ContenderInfo {
 }
 
 impl Inner {
-    /// Has a contender's plain lock watched from the view on that was made for it and shows it first: that view took it.
+    /// Has a contender's plain lock watched from the view on that was made for it and shows it first: that view took
+    /// it.
     pub(super) fn note_turn(self: &Arc<Self>, queue: &QueueName, view: &QueueView, id: &ContenderId) {
         let Some(key) = self.core.layout.plain(queue) else { return };
         if view.contenders.first().is_none_or(|first| first.id != *id) {
