@@ -1,7 +1,8 @@
 //! Takes from the common beginning what a script needs: each call of a script makes all functions anew that are in it.
 
 /// Joins a script to those parts of the beginning that it needs, in their order. A part begins with each `local` at
-/// the left margin, with the comment above it; a script needs a part if it, or another part that it needs, has a name of it.
+/// the left margin, with the comment above it; a script needs a part if it, or another part that it needs, has a name
+/// of it.
 pub(super) fn joined(beginning: &str, script: &str) -> String {
     let mut text = script.to_owned();
     for part in parts(beginning).iter().rev() {
