@@ -1,13 +1,16 @@
-//! Waits for the contender ahead: by a tracked read of its record alone, so that one departure wakes one waiter.
+//! Waits for the contender ahead: by a tracked read of its record alone, so that one departure wakes one waiter. Once
+//! that is told or the record is not there, it is checked that the contender has gone, and our own stands.
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result};
 use redis::{Value, cmd};
 
-use crate::connection::{Failure, Flight, Told, Wake, answer};
+use crate::answers::number;
+use crate::connection::{Effect, Failure, Flight, Told, Wake, answer};
 use crate::layout::{Member, part_letter};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
@@ -25,10 +28,9 @@ const ENDED_AFTER: Duration = Duration::from_millis(20);
 pub(super) struct Wait {
     inner: Arc<Inner>,
     queue: QueueName,
-    ahead: ContenderId,
     mine: Option<Arc<Place>>,
-    /// The connection that the contender ahead was seen on, and the first look; `None` if that connection is lost.
-    first: Option<(Arc<Link>, Looking)>,
+    /// The first look, over the connection that the contender ahead was seen on; `None` if that is lost.
+    first: Option<(Waiting, Looking)>,
 }
 
 type Looking = BoxFuture<Result<Seen, Failure>>;
@@ -38,6 +40,10 @@ enum Seen {
     /// The contender ahead is there; the wait tells when its record changes, or another client's key, which ends at
     /// this moment if it is not renewed.
     Ahead(Told, Option<BootInstant>),
+    /// Its record changed, but it is there.
+    There,
+    /// Its record is not there.
+    Absent,
     /// It is gone, and our own contender stands.
     Gone,
     /// It is gone, and another client has the plain lock that our own contender needs.
@@ -58,14 +64,16 @@ impl Wait {
         let mine = mine.and_then(|mine| inner.place_of(queue, mine));
         let link = inner.core.present_link().filter(|link| link.connection_number() == seen);
         let first = link.map(|link| {
-            let looking = look(inner, &link, queue, ahead, mine.as_ref());
-            (link, looking)
+            let waiting =
+                Waiting { inner: inner.clone(), link, queue: queue.clone(), ahead: ahead.clone(), mine: mine.clone() };
+            let looking = waiting.look();
+            (waiting, looking)
         });
-        Self { inner: inner.clone(), queue: queue.clone(), ahead: ahead.clone(), mine, first }
+        Self { inner: inner.clone(), queue: queue.clone(), mine, first }
     }
 
     pub(super) async fn finish(self) -> Result<Departure> {
-        let Self { inner, queue, ahead, mine, first } = self;
+        let Self { inner, queue, mine, first } = self;
         let removed = async {
             match &mine {
                 Some(mine) => mine.bond.removed().await,
@@ -73,10 +81,10 @@ impl Wait {
             }
         };
         let departed = async {
-            let Some((link, looking)) = first else {
+            let Some((waiting, looking)) = first else {
                 return Ok(next_connection(&inner).await);
             };
-            match departure(&inner, &link, &queue, &ahead, mine.as_ref(), looking).await {
+            match waiting.departure(looking).await {
                 Ok(Departure::Gone) => {
                     // A session that is lost says so itself.
                     let _ = inner.core.until_believable().await;
@@ -84,7 +92,7 @@ impl Wait {
                 }
                 Ok(Departure::Recheck) => Ok(Departure::Recheck),
                 Err(failure) if failure.is_passing() => {
-                    inner.core.pause_after(&link, &failure).await;
+                    inner.core.pause_after(&waiting.link, &failure).await;
                     Ok(next_connection(&inner).await)
                 }
                 Err(failure) => Err(inner.fail(failure, Operation::Wait, false, &queue)),
@@ -113,40 +121,6 @@ async fn next_connection(inner: &Inner) -> Departure {
     Departure::Recheck
 }
 
-/// Waits until the contender ahead is gone.
-async fn departure(
-    inner: &Arc<Inner>,
-    link: &Arc<Link>,
-    queue: &QueueName,
-    ahead: &ContenderId,
-    mine: Option<&Arc<Place>>,
-    mut looking: Looking,
-) -> Result<Departure, Failure> {
-    loop {
-        match looking.await? {
-            Seen::Ahead(told, ends_at) => {
-                let wake = tokio::select! {
-                    biased;
-                    wake = told => wake,
-                    () = end(inner, ends_at) => Wake::Changed,
-                };
-                match wake {
-                    Wake::Changed => looking = look(inner, link, queue, ahead, mine),
-                    Wake::ConnectionOver => return Err(Failure::broken(crate::connection::Effect::None)),
-                }
-            }
-            Seen::Gone => return Ok(Departure::Gone),
-            Seen::Overtaken => return Ok(Departure::Recheck),
-            Seen::NotMine => {
-                if let Some(mine) = mine {
-                    inner.found_gone(mine);
-                }
-                return Ok(Departure::Recheck);
-            }
-        }
-    }
-}
-
 /// Waits until another client's key should have ended.
 async fn end(inner: &Inner, ends_at: Option<BootInstant>) {
     match ends_at {
@@ -155,87 +129,132 @@ async fn end(inner: &Inner, ends_at: Option<BootInstant>) {
     }
 }
 
-/// Looks whether the contender ahead is there. If all data was lost at once, it went with our own contender and with
-/// the session, and its departure proves nothing. Where a plain lock is needed too, the look takes it.
-fn look(
-    inner: &Arc<Inner>,
-    link: &Arc<Link>,
-    queue: &QueueName,
-    ahead: &ContenderId,
-    mine: Option<&Arc<Place>>,
-) -> Looking {
-    let (core, layout) = (&inner.core, &inner.core.layout);
-    let plain = layout.plain(queue);
-    let told = match (Member::of(ahead), plain) {
-        (Some(member), _) => link.connection.wait_for(layout.contender(member.ticket).as_bytes()),
-        (None, Some(plain)) if is_foreign(ahead) => link.connection.wait_for(plain.as_bytes()),
-        (None, _) => return Box::pin(std::future::ready(Ok(Seen::Gone))),
-    };
-    let told = match told {
-        Ok(told) => told,
-        Err(failure) => return Box::pin(std::future::ready(Err(failure))),
-    };
-    let get = |key: String| {
-        let mut get = cmd("GET");
-        get.arg(key);
-        get
-    };
-    // Another program's data may be no text.
-    let read = if is_foreign(ahead) { "EXISTS" } else { "GET" };
-    let mut flight = Flight::new().tracked_read(read, &told).command(get(layout.alive(core.id)));
-    if let Some(mine) = mine {
-        flight = flight.command(get(layout.contender(mine.member.ticket)));
-    }
-    if plain.is_some() {
-        let place = mine.map_or("", |mine| mine.id.as_str());
-        let around = [part_letter(queue.part()), &queue.encoded(), place, "around"];
-        flight = flight.script(layout.script(Script::Look), &[layout.base()], &around[..]);
-    }
-    let asking = core.fly(link, flight, Operation::Wait);
-    let waiting = Waiting {
-        inner: inner.clone(),
-        link: link.clone(),
-        queue: queue.clone(),
-        ahead: ahead.clone(),
-        mine: mine.cloned(),
-        is_plain: plain.is_some(),
-    };
-    Box::pin(async move { waiting.judge(told, asking.await?) })
-}
-
-/// What a look was made for.
+/// What is waited for, over one connection.
+#[derive(Clone)]
 struct Waiting {
     inner: Arc<Inner>,
     link: Arc<Link>,
     queue: QueueName,
     ahead: ContenderId,
     mine: Option<Arc<Place>>,
-    /// Whether a plain lock is needed too.
-    is_plain: bool,
 }
 
 impl Waiting {
-    fn judge(&self, told: Told, answers: Vec<Value>) -> Result<Seen, Failure> {
-        let mut answers = answers.into_iter();
-        let mut next = |what| answer(answers.next().ok_or_else(Failure::unexpected)?, what);
-        if let Value::BulkString(bytes) = next("GET")?
-            && Stored::read(&bytes).is_some_and(|stored| stored.member == self.ahead.as_str())
-        {
-            return Ok(Seen::Ahead(told, None));
+    /// Waits until the contender ahead is gone.
+    async fn departure(&self, mut looking: Looking) -> Result<Departure, Failure> {
+        loop {
+            match looking.await? {
+                Seen::Ahead(told, ends_at) => {
+                    let wake = tokio::select! {
+                        biased;
+                        wake = told => wake,
+                        () = end(&self.inner, ends_at) => Wake::Changed,
+                    };
+                    match wake {
+                        Wake::Changed if is_foreign(&self.ahead) => looking = self.look(),
+                        Wake::Changed => looking = self.check(),
+                        Wake::ConnectionOver => return Err(Failure::broken(Effect::None)),
+                    }
+                }
+                Seen::There => looking = self.look(),
+                Seen::Absent => looking = self.check(),
+                Seen::Gone => return Ok(Departure::Gone),
+                Seen::Overtaken => return Ok(Departure::Recheck),
+                Seen::NotMine => {
+                    if let Some(mine) = &self.mine {
+                        self.inner.found_gone(mine);
+                    }
+                    return Ok(Departure::Recheck);
+                }
+            }
         }
-        if next("GET")? == Value::Nil {
-            return Err(session_gone());
-        }
-        if self.mine.is_some() && next("GET")? == Value::Nil {
-            return Ok(Seen::NotMine);
-        }
-        if self.is_plain { self.judge_plain(told, next("look")?) } else { Ok(Seen::Gone) }
     }
 
-    /// The view was made for our own contender, and shows it first if it has the plain lock now.
-    fn judge_plain(&self, told: Told, view: Value) -> Result<Seen, Failure> {
-        let (view, foreigner) = read_with_foreigner(self.link.connection_number(), view)?;
-        if let Some(foreigner) = foreigner.filter(|foreigner| foreigner.id == self.ahead) {
+    /// Reads the contender ahead, so that a change of it is told. If it is another client, this looks for its end too.
+    fn look(&self) -> Looking {
+        let layout = &self.inner.core.layout;
+        let (key, read) = match (Member::of(&self.ahead), layout.plain(&self.queue)) {
+            (Some(member), _) => (layout.contender(member.ticket), "GET"),
+            // Another program's data may be no text.
+            (None, Some(plain)) if is_foreign(&self.ahead) => (plain.to_owned(), "EXISTS"),
+            (None, _) => return Box::pin(std::future::ready(Ok(Seen::Gone))),
+        };
+        let told = match self.link.connection.wait_for(key.as_bytes()) {
+            Ok(told) => told,
+            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
+        };
+        let flight = Flight::new().tracked_read(read, &told);
+        let is_foreign = is_foreign(&self.ahead);
+        let asking = self.fly(if is_foreign { self.with_proofs(flight) } else { flight });
+        let waiting = self.clone();
+        Box::pin(async move {
+            let mut answers = asking.await?.into_iter();
+            let read = next(&mut answers, read)?;
+            match is_foreign {
+                true => waiting.judge(answers, Some(told)),
+                false if waiting.is_ahead(read) => Ok(Seen::Ahead(told, None)),
+                false => Ok(Seen::Absent),
+            }
+        })
+    }
+
+    /// Looks whether the contender ahead, which is one of ours, has gone, and what that proves.
+    fn check(&self) -> Looking {
+        let Some(member) = Member::of(&self.ahead) else { return self.look() };
+        let mut get = cmd("GET");
+        get.arg(self.inner.core.layout.contender(member.ticket));
+        let asking = self.fly(self.with_proofs(Flight::new().command(get)));
+        let waiting = self.clone();
+        Box::pin(async move {
+            let mut answers = asking.await?.into_iter();
+            let read = next(&mut answers, "GET")?;
+            if waiting.is_ahead(read) { Ok(Seen::There) } else { waiting.judge(answers, None) }
+        })
+    }
+
+    /// Whether this is the record of the contender ahead.
+    fn is_ahead(&self, read: Value) -> bool {
+        let Value::BulkString(bytes) = read else { return false };
+        Stored::read(&bytes).is_some_and(|stored| stored.member == self.ahead.as_str())
+    }
+
+    /// Adds what a departure is judged by. If all data was lost at once, the contender ahead went with our own and with
+    /// the session, and its departure proves nothing. Where a plain lock is needed too, the look takes it.
+    fn with_proofs(&self, flight: Flight) -> Flight {
+        let layout = &self.inner.core.layout;
+        let mut exist = cmd("EXISTS");
+        exist.arg(layout.alive(self.inner.core.id));
+        if let Some(mine) = &self.mine {
+            exist.arg(layout.contender(mine.member.ticket));
+        }
+        let flight = flight.command(exist);
+        if layout.plain(&self.queue).is_none() {
+            return flight;
+        }
+        let place = self.mine.as_ref().map_or("", |mine| mine.id.as_str());
+        let around = [part_letter(self.queue.part()), &self.queue.encoded(), place, "around"];
+        flight.script(layout.script(Script::Look), &[layout.base()], &around[..])
+    }
+
+    fn fly(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        self.inner.core.fly(&self.link, flight, Operation::Wait)
+    }
+
+    /// Judges a departure by its proofs.
+    fn judge(&self, mut answers: vec::IntoIter<Value>, told: Option<Told>) -> Result<Seen, Failure> {
+        let there = number(&next(&mut answers, "EXISTS")?)?;
+        if there < 1 + u64::from(self.mine.is_some()) {
+            // Our own contender may have gone with the session; its removal says so.
+            return if self.mine.is_some() { Ok(Seen::NotMine) } else { Err(session_gone()) };
+        }
+        if self.inner.core.layout.plain(&self.queue).is_none() {
+            return Ok(Seen::Gone);
+        }
+        // This view was made for our own contender, and shows it first if it has the plain lock now.
+        let (view, foreigner) = read_with_foreigner(self.link.connection_number(), next(&mut answers, "look")?)?;
+        if let Some(told) = told
+            && let Some(foreigner) = foreigner.filter(|foreigner| foreigner.id == self.ahead)
+        {
             let ends_in = foreigner.ends_in.map(|ends_in| ends_in.saturating_add(ENDED_AFTER));
             let now = self.inner.core.clock.now();
             return Ok(Seen::Ahead(told, ends_in.map(|ends_in| now.saturating_add(ends_in))));
@@ -245,4 +264,9 @@ impl Waiting {
         let is_first = view.contenders.first().is_some_and(|first| first.id == mine.id);
         Ok(if is_first { Seen::Gone } else { Seen::Overtaken })
     }
+}
+
+/// The next answer, which may be a refusal.
+fn next(answers: &mut vec::IntoIter<Value>, command: &'static str) -> Result<Value, Failure> {
+    answer(answers.next().ok_or_else(Failure::unexpected)?, command)
 }

@@ -1,9 +1,10 @@
 //! Watches our own contenders, and finds out why one is gone.
 //!
-//! The join reads a contender's record at once, so that the server tells of its end from its first moment. A task reads
-//! it again after each change, and over each new connection.
+//! Most locks are released soon, and then a watch would cost more than the lock. So a task reads a contender's record
+//! once that has stood for a while, again after each change, and over each new connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::{LossReason, Operation};
 use redis::Value;
@@ -15,6 +16,9 @@ use crate::queue::place::Place;
 use crate::queue::record::Stored;
 use crate::queue::withdraw;
 use crate::session::Link;
+
+/// How long a contender stands before it is watched.
+const WATCH_AFTER: Duration = Duration::from_millis(100);
 
 /// Takes in which contenders renewals found to be gone, until the session is over.
 pub(super) async fn run(inner: Arc<Inner>) {
@@ -33,23 +37,17 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// Watches one place until it is gone: first by a wait that was registered before its record was read.
-async fn watch(inner: Arc<Inner>, place: Arc<Place>, mut told: Option<Told>) {
-    loop {
-        if let Some(told) = told.take() {
-            // After the end of a connection all is read over the next one.
-            let _: Wake = told.await;
-        }
-        if !place.bond.stands() {
-            return;
-        }
+/// Watches one place until it is gone.
+async fn watch(inner: Arc<Inner>, place: Arc<Place>) {
+    inner.core.clock.sleep_until(place.placed_at.saturating_add(WATCH_AFTER)).await;
+    while place.bond.stands() {
         let Some(link) = inner.core.next_link().await else { return };
         match read(&inner, &link, &place).await {
-            Ok(Some(next)) => told = Some(next),
-            Ok(None) => {
-                inner.found_gone(&place);
-                return;
+            Ok(Some(told)) => {
+                // After the end of a connection all is read over the next one.
+                let _: Wake = told.await;
             }
+            Ok(None) => inner.found_gone(&place),
             Err(failure) => inner.core.pause_after(&link, &failure).await,
         }
     }
@@ -63,7 +61,7 @@ async fn read(inner: &Inner, link: &Arc<Link>, place: &Place) -> Result<Option<T
 }
 
 /// Notes what is stored of a place now; returns whether it is there.
-pub(super) fn note(place: &Place, record: Value) -> Result<bool, Failure> {
+fn note(place: &Place, record: Value) -> Result<bool, Failure> {
     let bytes = match record {
         Value::Nil => return Ok(false),
         Value::BulkString(bytes) => bytes,
@@ -76,10 +74,10 @@ pub(super) fn note(place: &Place, record: Value) -> Result<bool, Failure> {
 }
 
 impl Inner {
-    /// Has a place watched from now on.
-    pub(super) fn watch(self: &Arc<Self>, place: &Arc<Place>, told: Option<Told>) {
+    /// Has a place watched.
+    pub(super) fn watch(self: &Arc<Self>, place: &Arc<Place>) {
         // The task holds the place, and ends with its withdrawal.
-        let watching = self.core.runtime.spawn(watch(self.clone(), place.clone(), told));
+        let watching = self.core.runtime.spawn(watch(self.clone(), place.clone()));
         place.watch_by(Some(watching.abort_handle()));
         if place.bond.is_left() {
             place.watch_by(None);

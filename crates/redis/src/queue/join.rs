@@ -1,5 +1,4 @@
-//! Joining: the entries of one call are stored by one script, which also shows the queue. Their records are read behind
-//! it in the same flight, so that the server tells of their end from their first moment.
+//! Joining: the entries of one call are stored by one script, which also shows the queue.
 //!
 //! The script stores them only if none of them is there yet and the epoch is that of the session's present connection.
 //! So it can be sent again after a lost answer, and one that was withdrawn has no effect later.
@@ -11,13 +10,11 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Operation, PlaceBond, QueueName, QueueView,
     Rank, Result, Ticket,
 };
-use redis::Value;
 
 use crate::answers::{list, number, text, texts};
-use crate::connection::{Effect, Failure, FailureKind, Flight, Told, answer};
+use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
 use crate::layout::{Member, can_stand, listed, mode_letter, part_letter};
 use crate::queue::entries::{Coverage, Joining, Progress};
-use crate::queue::guard;
 use crate::queue::inner::{Inner, refuse};
 use crate::queue::place::Place;
 use crate::queue::record::Record;
@@ -57,8 +54,6 @@ struct Stored {
     /// `None` of one that is gone again.
     members: Vec<Option<Member>>,
     view: QueueView,
-    /// What tells when their records change.
-    watches: Vec<(Value, Told)>,
     asked_at: BootInstant,
 }
 
@@ -80,7 +75,6 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, entries: &[Entry]) ->
     let shows_whole = entries.len() > 1 || entries.iter().any(|entry| entry.mode.is_counted());
     let sending = Sending {
         core: inner.core.clone(),
-        tickets: tickets.clone(),
         progress: progress.clone(),
         arguments: arguments(inner, queue, entries, shows_whole),
     };
@@ -137,7 +131,6 @@ fn arguments(inner: &Inner, queue: &QueueName, entries: &[Entry], shows_whole: b
 /// What is sent, once or again.
 struct Sending {
     core: Arc<Core>,
-    tickets: Vec<Ticket>,
     progress: Arc<Progress>,
     arguments: Vec<String>,
 }
@@ -147,27 +140,18 @@ impl Sending {
         if !self.progress.send() {
             return Box::pin(std::future::ready(Ok(Joined::Withdrawn)));
         }
-        match self.fly(link) {
-            Ok(answer) => answer,
-            Err(failure) => Box::pin(std::future::ready(Err(failure))),
-        }
+        self.fly(link)
     }
 
-    fn fly(&self, link: &Arc<Link>) -> Result<BoxFuture<Result<Joined, Failure>>, Failure> {
+    fn fly(&self, link: &Arc<Link>) -> BoxFuture<Result<Joined, Failure>> {
         let core = self.core.clone();
         let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&self.arguments).collect();
-        let mut flight = Flight::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
-        flight = copied(flight, &core.config);
-        let mut watches = Vec::with_capacity(self.tickets.len());
-        for ticket in &self.tickets {
-            let told = link.connection.wait_for(core.layout.contender(*ticket).as_bytes())?;
-            flight = flight.tracked_get(&told);
-            watches.push(told);
-        }
+        let flight = Flight::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
+        let flight = copied(flight, &core.config);
         let asked_at = core.clock.now();
         let (asking, link) = (core.fly(link, flight, Operation::Join), link.clone());
-        Ok(Box::pin(async move {
+        Box::pin(async move {
             let mut answers = asking.await?.into_iter();
             let answer = list(answer(answers.next().ok_or_else(Failure::unexpected)?, "join")?)?;
             let mut answer = answer.into_iter();
@@ -190,8 +174,8 @@ impl Sending {
             let members = texts(next()?)?.iter().map(|member| Member::parse(member)).collect();
             let view = view::read(link.connection_number(), next()?)?;
             core.heard_of_guard(number(&next()?)?);
-            Ok(Joined::Stored(Stored { members, view, watches: answers.zip(watches).collect(), asked_at }))
-        }))
+            Ok(Joined::Stored(Stored { members, view, asked_at }))
+        })
     }
 }
 
@@ -276,11 +260,11 @@ impl Join {
 
     /// Notes the places of entries that are stored, and has them watched.
     fn place(&self, stored: Stored) -> Result<Vec<Arc<Place>>> {
-        let Stored { members, view, watches, asked_at } = stored;
+        let Stored { members, view, asked_at } = stored;
         let inner = &self.inner;
         let placed_at = inner.core.clock.now();
         let mut places = Vec::with_capacity(members.len());
-        for (member, (record, told)) in members.into_iter().zip(watches) {
+        for member in members {
             let Some(member) = member else {
                 let message = "the contender was removed before its join was answered";
                 return Err(Error::permanent(ErrorKind::Removed, Operation::Join, message).at(&self.queue));
@@ -292,8 +276,7 @@ impl Join {
                 return Err(withdrawn(&self.queue));
             }
             inner.core.roll.add(member.ticket, self.at_place(&member));
-            let is_there = answer(record, "GET").and_then(|record| guard::note(&place, record));
-            inner.watch(&place, is_there.is_ok_and(|is_there| is_there).then_some(told));
+            inner.watch(&place);
             places.push(place);
         }
         let coverage = match (self.shows_whole, places.first()) {
