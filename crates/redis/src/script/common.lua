@@ -181,9 +181,10 @@ local function bury_the_dead()
 end
 
 -- Views leave out the contenders of sessions that are dead and not buried yet, or lost, and what an operator or an eviction
--- has left of one.
+-- has left of one. A script adds sessions that live, and contenders that it has stored.
 local known = { ['-'] = true }
 local function stands(member)
+  if known[member] then return true end
   local sid = session_of(member)
   if known[sid] == nil then known[sid] = is_alive(sid) or false end
   return known[sid] and redis.call('EXISTS', contender_key(ticket_of(member))) == 1
@@ -246,10 +247,14 @@ local function is_only_mode(name, part, only)
   return redis.call('EXISTS', unpack(others)) == 0
 end
 
-local function whole_view(part, name, modes, stranger)
-  local shown = { 0, stranger }
+-- Reads a queue that may be shown whole; nil if it is too long.
+local function whole_view(part, name, modes, stranger, count_max)
+  local shown, count = { 0, stranger }, 0
   for _, mode in ipairs(modes) do
-    for _, member in ipairs(redis.call('ZRANGE', queue_key(part, name, mode), 0, -1)) do
+    local read = redis.call('ZRANGE', queue_key(part, name, mode), 0, count_max)
+    count = count + #read
+    if count_max >= 0 and count > count_max then return nil end
+    for _, member in ipairs(read) do
       if stands(member) then shown[#shown + 1] = member end
     end
   end
@@ -285,12 +290,8 @@ local function view(part, name, place, is_whole)
   else
     stranger = elsewhere(part, name)
   end
-  if not is_whole then
-    local total = 0
-    for _, mode in ipairs(modes) do total = total + redis.call('ZCARD', queue_key(part, name, mode)) end
-    is_whole = total <= SHORT_MAX
-  end
-  if is_whole then return whole_view(part, name, modes, stranger) end
+  local whole_shown = whole_view(part, name, modes, stranger, is_whole and -1 or SHORT_MAX)
+  if whole_shown then return whole_shown end
   local shown, omitted = { 0, stranger }, 0
   for _, mode in ipairs(modes) do
     omitted = omitted + show_mode(queue_key(part, name, mode), place, shown)

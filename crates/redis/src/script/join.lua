@@ -10,6 +10,7 @@ local function refuse(why)
 end
 if not is_alive(sid) then return refuse('gone') end
 if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return refuse('stale') end
+known[sid] = true
 
 local members = {}
 local was_taken = false
@@ -57,6 +58,7 @@ local function take_places()
     redis.call('SET', contender_key(ticket), record_text(owner, part, name, member, '', ARGV[at + 4]))
     if lifetime == 's' then redis.call('ZADD', entries_key(sid), whole(rank[1]), entry_text(part, name, member)) end
     members[#members + 1] = member
+    known[member] = true
   end
   redis.call('ZADD', names, 0, ARGV[6])
 end
