@@ -34,11 +34,24 @@ async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one
         return;
     }
     let server = guarded().await;
-    fifty_count(&format!("redis://ann:s3cret@{}?{SETTINGS}", server.address()), "least rights");
+    let url = format!("redis://ann:s3cret@{}?{SETTINGS}", server.address());
+    fifty_count(&url, "least rights");
+    break_a_holder(&Site::of(&url));
     let used: String = server.ask(&["INFO", "commandstats"]).await.expect("it says what was used");
     for right in LEAST_RIGHTS.split_ascii_whitespace().filter_map(|word| word.strip_prefix('+')) {
         assert!(used.contains(&format!("cmdstat_{right}:")), "{right} is a right of no use: {used}");
     }
+}
+
+/// Breaks a holder, whose command is ended then.
+fn break_a_holder(site: &Site) {
+    let holder = site.start(&["-q"], "job", "echo $LOCKKEEPER_TOKEN > token; echo $$ > child; exec sleep 60", &[]);
+    site.note("child");
+    let broken = site.place.run(&["break", "job", "--token", site.read("token").trim()]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+    let (code, said) = holder.end();
+    assert_eq!(code, Some(123), "{said}");
+    site.assert_nothing_left();
 }
 
 #[test]
