@@ -30,7 +30,7 @@ fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
     assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
     assert!(ended.output.contains("missing: kazoo from PyPI"), "{ended:?}");
     let again = stage.run(&["test"]);
-    assert!(again.output.contains("all 3 Python parts that tests use are in the target directory"), "{again:?}");
+    assert!(again.output.contains("Python parts that tests use are in the target directory\n"), "{again:?}");
 }
 
 #[test]
