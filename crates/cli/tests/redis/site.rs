@@ -10,7 +10,10 @@ use crate::support::now;
 pub(crate) const SETTINGS: &str = "session_timeout=10s";
 
 /// How many commands count at once.
-const COUNTING: u32 = 50;
+const COUNTING: usize = 50;
+
+/// How many of them have counted when a service changes, and how many have not.
+pub(crate) const HALF_COUNTING: usize = COUNTING / 2;
 
 /// Whether real servers can be started; if not, the test is skipped by name.
 pub(crate) fn can_start(test: &str) -> bool {
@@ -36,7 +39,7 @@ pub(crate) async fn fifty_count_over(url: &str, who: &str, change: impl AsyncFnO
     let site = Site::of(url);
     site.write("counter", "0\n");
     let begun = now();
-    let half = (COUNTING / 2).to_string();
+    let half = HALF_COUNTING.to_string();
     let commands = (0..COUNTING).map(|_| site.start(&["-q"], "count", COUNT, std::slice::from_ref(&half))).collect();
     let reached = async || (site.read("counter").trim() == half).then_some(());
     wait::until("half of them", SOON, reached).await.expect("they count");
