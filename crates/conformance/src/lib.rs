@@ -24,7 +24,8 @@
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
 //! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and
 //! [`until`] bound a wait and name what did not come. A [`Party`] is a keeper over a backend, with a [`Journal`] of
-//! what its observer heard; [`Joins`] only counts. Planted bugs prove that the cases can fail, in
+//! what its observer heard; [`Joins`] only counts, and [`crowd`]
+//! is one of many processes that wait for one lock. Planted bugs prove that the cases can fail, in
 //! `tests/it/planted_bugs.rs`.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
@@ -32,6 +33,7 @@
 mod asking;
 mod case;
 mod cases;
+pub mod crowd;
 mod dropped;
 mod fixture;
 pub mod history;

@@ -4,13 +4,14 @@
 //! The allocator counts, so these tests have a separate binary, which is also the program of the ten processes.
 
 mod join;
-mod member;
 mod processes;
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::crowd;
+use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd;
 use peak_alloc::PeakAlloc;
 
@@ -21,8 +22,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 static TURN: Mutex<()> = Mutex::new(());
 
 fn main() -> ExitCode {
-    if let Some(asked) = member::asked() {
-        return member::take_part(&asked);
+    if let Some(asked) = crowd::asked() {
+        return asked.take_part(|url| Ok(Arc::new(EtcdBackend::open(url)?)), || ALLOCATOR.current_usage());
     }
     let arguments = Arguments::from_args();
     let trials = vec![

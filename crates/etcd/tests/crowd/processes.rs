@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::crowd::{ASKED, LOCK};
 use lockkeeper_core::FencingToken;
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::Keeper;
-
-use crate::member::{ASKED, LOCK};
 
 const PROCESSES: usize = 10;
 

@@ -7,15 +7,16 @@
 mod burial;
 mod cost;
 mod herd;
-mod member;
 mod processes;
 mod stage;
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::crowd;
 use lockkeeper_faults::redis;
+use lockkeeper_redis::RedisBackend;
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -25,8 +26,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 static TURN: Mutex<()> = Mutex::new(());
 
 fn main() -> ExitCode {
-    if let Some(asked) = member::asked() {
-        return member::take_part(&asked);
+    if let Some(asked) = crowd::asked() {
+        return asked.take_part(|url| Ok(Arc::new(RedisBackend::open(url)?)), || ALLOCATOR.current_usage());
     }
     let arguments = Arguments::from_args();
     let trials = vec![

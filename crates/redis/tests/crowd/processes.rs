@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::crowd::{ASKED, LOCK};
 use lockkeeper_core::FencingToken;
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::redis::Server;
@@ -14,7 +15,6 @@ use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_redis::RedisBackend;
 
-use crate::member::{ASKED, LOCK};
 use crate::stage::SETTINGS;
 
 const PROCESSES: usize = 10;
