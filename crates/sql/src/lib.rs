@@ -1,0 +1,14 @@
+//! Lockkeeper on PostgreSQL, MariaDB and MySQL: one fair queue with fencing tokens for each lock.
+
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+// Until all rooms are there.
+#![allow(dead_code)]
+
+mod engine;
+mod failure;
+mod statement;
+mod url;
+
+pub use url::{
+    CONNECT_TIMEOUT_DEFAULT, Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT,
+};

@@ -1,0 +1,175 @@
+//! Reads a service URL for PostgreSQL, MariaDB or MySQL and checks it once. It opens nothing but the files of
+//! certificates.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+
+/// The port of a PostgreSQL server if the URL names no port.
+pub const POSTGRES_PORT_DEFAULT: u16 = 5432;
+
+/// The port of a MariaDB or MySQL server if the URL names no port.
+pub const MYSQL_PORT_DEFAULT: u16 = 3306;
+
+/// The session timeout if the URL names none.
+pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
+/// How long the opening of a session may take when the URL does not say.
+pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// The schema with our tables, or on MySQL the database, when the URL does not say.
+pub const SCHEMA_DEFAULT: &str = "lockkeeper";
+
+/// The least session timeout: less leaves no room between two beats for a server that is slow once.
+pub(crate) const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+
+/// The greatest session timeout: as long a holder that died keeps its locks, and a new primary keeps all waiting.
+const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// The longest name of a schema, in bytes: a longer one PostgreSQL cuts off unsaid.
+const SCHEMA_BYTES_MAX: usize = 48;
+
+/// One server: its name or address, and its port.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+/// `h1:5432`
+impl fmt::Display for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
+        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
+    }
+}
+
+/// Which database's language is spoken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Dialect {
+    Postgres,
+    Mysql,
+}
+
+/// What is known of a database before it is reached.
+#[derive(Clone)]
+pub struct Config {
+    pub(crate) service: String,
+    pub(crate) dialect: Dialect,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    /// The database that is connected to; on MySQL the schema is one itself.
+    pub(crate) database: Option<String>,
+    /// A plain identifier: lower-case letters, digits and `_`.
+    pub(crate) schema: String,
+    /// Whether a missing schema is made at the first connection.
+    pub(crate) sets_up: bool,
+    /// Whether waiters only look, also where the server could tell them.
+    pub(crate) only_looks: bool,
+    /// Whether a Galera node is used as the only one of its cluster.
+    pub(crate) is_only_node: bool,
+    session_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    /// How long one request may take.
+    pub(crate) operation_timeout: Duration,
+}
+
+/// The keys that every URL may have; one with TLS has more.
+const KEYS: [&str; 7] =
+    ["session_timeout", "connect_timeout", "operation_timeout", "schema", "setup", "wake", "galera"];
+
+impl Config {
+    /// Reads a `postgres:`, `mysql:` or `mariadb:` URL: `postgres://[user[:password]@]host[:port][,…]/database[?key=value…]`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong.
+    pub fn from_url(url: &ServiceUrl) -> Result<Self> {
+        url.refuse_unknown_keys(&KEYS)?;
+        let dialect = match url.scheme() {
+            "postgres" => Dialect::Postgres,
+            "mysql" | "mariadb" => Dialect::Mysql,
+            other => return Err(invalid(format!("`{other}:` is no URL of a database with locks"))),
+        };
+        let port_default = match dialect {
+            Dialect::Postgres => POSTGRES_PORT_DEFAULT,
+            Dialect::Mysql => MYSQL_PORT_DEFAULT,
+        };
+        if url.hosts().is_empty() {
+            let scheme = url.scheme();
+            return Err(invalid(format!("a `{scheme}:` URL names at least one server, as in {scheme}://h1")));
+        }
+        let server = |host: &lockkeeper_core::url::Host| Server {
+            name: host.name.clone(),
+            port: host.port.unwrap_or(port_default),
+        };
+        let session_timeout = session_timeout(url)?;
+        let path = url.path().trim_matches('/');
+        Ok(Self {
+            service: url.to_string(),
+            dialect,
+            servers: url.hosts().iter().map(server).collect(),
+            user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
+            password: url.password().map(str::to_owned),
+            database: (!path.is_empty()).then(|| path.to_owned()),
+            schema: schema(url)?,
+            sets_up: one_of(url, "setup", &["auto", "never"])? != Some("never"),
+            only_looks: one_of(url, "wake", &["auto", "look"])? == Some("look"),
+            is_only_node: one_of(url, "galera", &["one-node"])?.is_some(),
+            session_timeout,
+            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
+            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
+        })
+    }
+
+    /// Returns the session timeout that is asked for.
+    pub const fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Config").field(&self.service).finish()
+    }
+}
+
+fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
+    let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+    if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) {
+        let message =
+            format!("a session timeout on a database lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}");
+        return Err(invalid(message));
+    }
+    Ok(timeout)
+}
+
+fn schema(url: &ServiceUrl) -> Result<String> {
+    let schema = url.query("schema").unwrap_or(SCHEMA_DEFAULT);
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins_well = schema.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+    if !begins_well || !schema.bytes().all(is_plain) || schema.len() > SCHEMA_BYTES_MAX {
+        return Err(invalid(format!(
+            "`schema` has at most {SCHEMA_BYTES_MAX} lower-case letters, digits and `_`, and begins with a letter, \
+             not `{schema}`"
+        )));
+    }
+    Ok(schema.to_owned())
+}
+
+/// Reads a key that has one of these words.
+fn one_of<'a>(url: &'a ServiceUrl, key: &str, words: &[&str]) -> Result<Option<&'a str>> {
+    match url.query(key) {
+        Some(word) if !words.contains(&word) => {
+            Err(invalid(format!("`{key}` is one of {}, not `{word}`", words.join(", "))))
+        }
+        word => Ok(word),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
