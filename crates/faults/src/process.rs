@@ -10,7 +10,7 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Availability, Error, Result, wait};
+use crate::{Availability, Error, Result, account, wait};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 /// Started as `sh -c … OUR_PID PROGRAM ARGUMENT…`: runs the program only if we were still there when the parent-death
@@ -19,14 +19,28 @@ const UNLESS_ORPHANED: &str = r#"test "$PPID" = "$0" && exec "$@""#;
 
 /// A command for [`Process::start`] whose process is killed when ours dies; arguments and streams are added as usual.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
-    with_death_signal(Command::new("setpriv"), program.as_ref())
+    with_death_signal(launcher(None), program.as_ref())
 }
 
 /// The same inside a network namespace.
 pub(crate) fn command_in_namespace(namespace: &str, program: impl AsRef<OsStr>) -> Command {
+    with_death_signal(launcher(Some(namespace)), program.as_ref())
+}
+
+/// The same without the rights of root, for a program that refuses to run with them; inside a network namespace, if one
+/// is named.
+pub(crate) fn command_without_root(namespace: Option<&str>, program: impl AsRef<OsStr>) -> Command {
+    let mut command = launcher(namespace);
+    command.args(account::privileges());
+    with_death_signal(command, program.as_ref())
+}
+
+/// The program that sets what the kernel shall do with the process, in a namespace if one is named.
+fn launcher(namespace: Option<&str>) -> Command {
+    let Some(namespace) = namespace else { return Command::new("setpriv") };
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace, "setpriv"]);
-    with_death_signal(command, program.as_ref())
+    command
 }
 
 /// Every step from here on replaces the one before it in the same process, so the child's pid is the program's.
@@ -119,6 +133,15 @@ impl Process {
     /// It has ended.
     pub fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)
+    }
+
+    /// Interrupts it (SIGINT), as a person at its terminal would.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.signal(Signal::INT)
     }
 
     /// Waits for its end.

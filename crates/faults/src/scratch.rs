@@ -1,16 +1,20 @@
 //! Temporary folders; if their run is killed, the next run removes them.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use crate::claim::{self, Claim};
-use crate::{Error, Result};
+use crate::{Error, Result, account};
 
 /// How many folders there can be at once, over all test processes of this user: far more than servers fit in memory.
 const FOLDERS_MAX: u32 = 1_000;
 
 const KIND: &str = "folder";
+
+/// All users can pass through a folder with this mode to what they know in it; its owner alone sees what is in it.
+const PASSABLE: u32 = 0o711;
 
 /// Linux keeps a file system in memory here.
 const MEMORY: &str = "/dev/shm";
@@ -43,6 +47,14 @@ impl Scratch {
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).map_err(Error::io(path.display()))?;
         Ok(Self { path, _claim: claim })
+    }
+
+    /// Makes the folder belong to the account of servers that refuse to run as root, and lets that account reach it.
+    pub(crate) fn give(&self) -> Result<()> {
+        if let Some(parent) = claim::folder().filter(|parent| self.path.starts_with(parent)) {
+            fs::set_permissions(&parent, Permissions::from_mode(PASSABLE)).map_err(Error::io(parent.display()))?;
+        }
+        account::give(&self.path)
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -2,6 +2,7 @@
 
 mod etcd;
 mod peers;
+mod postgres;
 #[path = "../raw/mod.rs"]
 mod raw;
 mod redis;

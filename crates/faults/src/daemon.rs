@@ -1,0 +1,205 @@
+//! What the servers of databases have in common: where they listen, their folder and log, their processes.
+//!
+//! What they are started with, and how they are asked, is left to each of them.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::clock::{self, Leftovers};
+use crate::family::Family;
+use crate::namespaces::Network;
+use crate::ports::ReservedPort;
+use crate::process::{self, Process};
+use crate::scratch::Scratch;
+use crate::{Error, Result, wait};
+
+/// How long a server may take until it serves. Half a second is usual; a loaded machine takes longer.
+pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end when asked to, before it is killed.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How much of a server's log goes into an error.
+const LOG_TAIL_BYTES: usize = 2_000;
+
+/// Where a server listens, and where its files lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ground {
+    /// Its folder is on the disk, for measuring; else in memory, where no write waits for a disk.
+    pub(crate) on_disk: bool,
+    pub(crate) has_clock: bool,
+    pub(crate) namespace: Option<Namespace>,
+}
+
+/// A namespace, and its addresses for this process and for other namespaces.
+#[derive(Clone, Debug)]
+pub(crate) struct Namespace {
+    name: String,
+    clients: Ipv4Addr,
+    peers: Ipv4Addr,
+}
+
+impl Namespace {
+    /// That of the server `index` of a network.
+    pub(crate) fn of(network: &Network, index: usize) -> Self {
+        let (clients, peers) = (network.client_address(index), network.peer_address(index));
+        Self { name: network.namespace(index), clients, peers }
+    }
+}
+
+/// One server's processes, folder and port; dropping it kills it and removes its files.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    /// Dropped first.
+    running: Option<Running>,
+    folder: Scratch,
+    ground: Ground,
+    port: ReservedPort,
+}
+
+/// The fields are dropped in this order.
+#[derive(Debug)]
+struct Running {
+    family: Family,
+    _leftovers: Option<Leftovers>,
+}
+
+impl Daemon {
+    /// Reserves a folder and a port; starts nothing.
+    pub(crate) fn new(ground: Ground) -> Result<Self> {
+        let folder = if ground.on_disk { Scratch::new()? } else { Scratch::in_memory()? };
+        folder.give()?;
+        if ground.has_clock {
+            clock::set(folder.path(), 0)?;
+        }
+        Ok(Self { running: None, folder, ground, port: ReservedPort::take()? })
+    }
+
+    /// Where clients of this process connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match &self.ground.namespace {
+            Some(namespace) => (namespace.clients, self.port.number()).into(),
+            None => self.port.address(),
+        }
+    }
+
+    /// Where processes in the other namespaces of its network connect, if it is in one.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.ground.namespace.as_ref().map(|namespace| (namespace.peers, self.port.number()).into())
+    }
+
+    /// The addresses that it is to listen on.
+    pub(crate) fn listens_on(&self) -> Vec<IpAddr> {
+        [Some(self.address()), self.peer_address()].into_iter().flatten().map(|address| address.ip()).collect()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.family.0.id())
+    }
+
+    /// A command under the server's account, in its namespace, with its clock if it has one.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let namespace = self.ground.namespace.as_ref().map(|namespace| namespace.name.as_str());
+        let mut command = process::command_without_root(namespace, "env");
+        command.arg("LC_ALL=C").args(self.clock()).arg(program);
+        command.current_dir(self.folder()).stdin(Stdio::null());
+        command
+    }
+
+    fn clock(&self) -> Vec<OsString> {
+        if self.ground.has_clock { clock::variables(self.folder()) } else { Vec::new() }
+    }
+
+    /// Starts the server with a command made by [`command`](Self::command), which goes on in the background.
+    pub(crate) fn start(&mut self, mut command: Command) -> Result<()> {
+        let log = || File::options().create(true).append(true).open(self.log_path());
+        let (out, err) = (log(), log());
+        command.stdout(out.map_err(Error::io("the server's log"))?).stderr(err.map_err(Error::io("the server's log"))?);
+        let process = Process::start(command)?;
+        let leftovers = self.ground.has_clock.then(|| Leftovers(process.id()));
+        self.running = Some(Running { family: Family(process), _leftovers: leftovers });
+        Ok(())
+    }
+
+    /// Runs a command made by [`command`](Self::command) to its end.
+    pub(crate) async fn run(&self, mut command: Command) -> Result<()> {
+        let output = self.folder().join("program.log");
+        let log = || File::create(&output).map_err(Error::io(output.display()));
+        command.stderr(log()?).stdout(Stdio::null());
+        let status = Process::start(command)?.exited(SERVING_WITHIN).await?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("{status}: {}", tail(&output)))),
+        }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|running| running.family.0.is_running())
+    }
+
+    /// Waits until a look finds that it serves.
+    pub(crate) async fn serving(&mut self, mut look: impl AsyncFnMut() -> Option<()>) -> Result<()> {
+        let address = self.address();
+        let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || match self.is_running() {
+            true => look().await.map(|()| true),
+            false => Some(false),
+        })
+        .await;
+        match found {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.with_log(&format!("{address} has ended"))),
+            Err(error) => Err(self.with_log(&error.to_string())),
+        }
+    }
+
+    /// An error that ends with the server's log.
+    pub(crate) fn with_log(&self, message: &str) -> Error {
+        Error::new(format!("{message}:\n{}", tail(&self.log_path())))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Lets `ask` ask it to end, and kills it if it does not within ten seconds.
+    pub(crate) async fn stop(&mut self, ask: impl FnOnce(&mut Process) -> Result<()>) {
+        if let Some(mut running) = self.running.take()
+            && ask(&mut running.family.0).is_ok()
+        {
+            // Dropping the processes kills what did not end in time.
+            let _ = running.family.0.exited(STOPPED_WITHIN).await;
+        }
+    }
+
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.running()?.pause()
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.running()?.resume()
+    }
+
+    fn running(&mut self) -> Result<&mut Family> {
+        let address = self.address();
+        let running = self.running.as_mut().map(|running| &mut running.family);
+        running.ok_or_else(|| Error::new(format!("{address} does not run")))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("server.log")
+    }
+}
+
+/// The end of a log.
+fn tail(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+}

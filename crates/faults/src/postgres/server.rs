@@ -1,0 +1,258 @@
+//! One real server: its processes and its folder.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tokio::time::Instant;
+
+use super::asking::{DATABASE, Row, SUPERUSER, Superuser, identifier, literal};
+use super::{Setup, programs, template};
+use crate::daemon::{Daemon, SERVING_WITHIN};
+use crate::process::Process;
+use crate::{Error, Result, clock, wait};
+
+/// How far the time that a server tells may be from the expected one, since both are whole seconds.
+const CLOCK_TOLERANCE_S: u64 = 1;
+
+/// The line of `postmaster.pid`, counted from 0, that tells the key and the number of its segment of shared memory.
+const SEGMENT_LINE: usize = 6;
+
+/// One PostgreSQL server; dropping it kills it and removes its data.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) daemon: Daemon,
+    pub(super) setup: Setup,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.daemon.kill();
+        forget_segment(&self.data_folder());
+    }
+}
+
+/// Removes the segment of shared memory that a killed server leaves; the kernel has room for some thousand.
+fn forget_segment(data: &Path) {
+    // A server that ended as it was asked to has removed both.
+    let Ok(text) = fs::read_to_string(data.join("postmaster.pid")) else { return };
+    let segment = text.lines().nth(SEGMENT_LINE).and_then(|line| line.split_whitespace().nth(1));
+    if let Some(number) = segment {
+        let _ = Command::new("ipcrm").args(["--shmem-id", number]).stderr(Stdio::null()).status();
+    }
+}
+
+impl Server {
+    /// Starts a server that stands alone on a free port and flushes nothing, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Setup::start`].
+    pub async fn standalone() -> Result<Self> {
+        Setup::new().start().await
+    }
+
+    /// Reserves the folder and port of a server; starts nothing.
+    pub(super) fn prepare(setup: Setup) -> Result<Self> {
+        Ok(Self { daemon: Daemon::new(setup.ground.clone())?, setup })
+    }
+
+    /// Gives it its first data and its configuration.
+    pub(super) fn fill(&self) -> Result<()> {
+        template::copy(&self.data_folder())?;
+        self.configure()
+    }
+
+    pub(super) fn configure(&self) -> Result<()> {
+        let texts =
+            [("postgresql.conf", self.setup.configuration(&self.daemon)), ("pg_hba.conf", self.setup.entrance())];
+        texts.into_iter().try_for_each(|(name, text)| {
+            let file = self.data_folder().join(name);
+            fs::write(&file, text).map_err(Error::io(file.display()))
+        })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.daemon.address()
+    }
+
+    /// Where processes in the other namespaces of its network connect, if it is in one.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.daemon.peer_address()
+    }
+
+    /// The URL of the superuser's way to a database: `postgres://postgres@127.0.0.1:20001/postgres`.
+    pub fn url(&self, database: &str) -> String {
+        self.url_as(SUPERUSER, self.setup.password.as_deref(), database)
+    }
+
+    /// The URL of a role's way to a database.
+    pub fn url_as(&self, role: &str, password: Option<&str>, database: &str) -> String {
+        let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+        format!("postgres://{role}{password}@{}/{database}", self.address())
+    }
+
+    /// The process id of the first process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.daemon.pid()
+    }
+
+    /// Starts it and does not wait; one that runs is left alone.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    pub fn start(&mut self) -> Result<()> {
+        if self.daemon.is_running() {
+            return Ok(());
+        }
+        let mut command = self.daemon.command(&programs::find("postgres")?);
+        command.arg("-D").arg(self.data_folder());
+        self.daemon.start(command)
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// It ended, or a minute passed; the error ends with its log.
+    pub async fn serving(&mut self) -> Result<()> {
+        let superuser = self.superuser();
+        self.daemon.serving(async || superuser.ask(DATABASE, "SELECT 1").await.ok().map(drop)).await
+    }
+
+    /// Sends it statements as its superuser, in the database `postgres`, over a socket in the file system; returns the
+    /// rows of all of them, as text. Several statements are one transaction.
+    ///
+    /// # Errors
+    ///
+    /// There was no answer within ten seconds, or it was an error.
+    pub async fn ask(&self, sql: &str) -> Result<Vec<Row>> {
+        self.ask_in(DATABASE, sql).await
+    }
+
+    /// Sends it statements in another database.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn ask_in(&self, database: &str, sql: &str) -> Result<Vec<Row>> {
+        self.superuser().ask(database, sql).await
+    }
+
+    /// The first value of the answer, as text.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is NULL; else as [`ask`](Self::ask).
+    pub async fn value(&self, sql: &str) -> Result<String> {
+        self.value_in(DATABASE, sql).await
+    }
+
+    /// The first value of the answer in another database, as text.
+    ///
+    /// # Errors
+    ///
+    /// As [`value`](Self::value).
+    pub async fn value_in(&self, database: &str, sql: &str) -> Result<String> {
+        let first = self.ask_in(database, sql).await?.into_iter().flatten().next();
+        first.flatten().ok_or_else(|| Error::new(format!("{}: {sql}: no value", self.address())))
+    }
+
+    /// Makes a database in an encoding, as `UTF8` or `LATIN1`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn create_database(&self, name: &str, encoding: &str) -> Result<()> {
+        let (name, encoding) = (identifier(name), literal(encoding));
+        let sql = format!("CREATE DATABASE {name} ENCODING {encoding} LOCALE 'C' TEMPLATE template0");
+        self.ask(&sql).await.map(drop)
+    }
+
+    /// Makes a role that may connect, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn create_role(&self, name: &str, password: &str) -> Result<()> {
+        self.ask(&format!("CREATE ROLE {} LOGIN PASSWORD {}", identifier(name), literal(password))).await.map(drop)
+    }
+
+    /// Moves its clock to this many seconds ahead of the machine's (behind it, if negative), and waits until it tells
+    /// that time. Its timers go on as before.
+    ///
+    /// # Errors
+    ///
+    /// It was set up without a [movable clock](Setup::movable_clock); or does not tell the new time within a minute.
+    pub async fn move_clock(&self, ahead_s: i64) -> Result<()> {
+        let (before, start) = (self.time_s().await?, Instant::now());
+        let was = clock::ahead_s(self.daemon.folder())?;
+        clock::set(self.daemon.folder(), ahead_s)?;
+        wait::until(&format!("{} moving its clock", self.address()), SERVING_WITHIN, async || {
+            let expected = before + ahead_s - was + i64::try_from(start.elapsed().as_secs()).ok()?;
+            (self.time_s().await.ok()?.abs_diff(expected) <= CLOCK_TOLERANCE_S).then_some(())
+        })
+        .await
+    }
+
+    /// The time of its clock, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn time_s(&self) -> Result<i64> {
+        let said = self.value("SELECT floor(extract(epoch FROM clock_timestamp()))::bigint").await?;
+        said.parse().map_err(|error| Error::new(format!("{}: the time {said}: {error}", self.address())))
+    }
+
+    /// Kills all its processes (SIGKILL); its data stay for [`start`](Self::start).
+    pub fn kill(&mut self) {
+        self.daemon.kill();
+    }
+
+    /// Ends it as an operator would who waits for no client (`fast`), and kills it if it takes longer than ten seconds;
+    /// its data stay.
+    pub async fn stop(&mut self) {
+        self.daemon.stop(Process::interrupt).await;
+    }
+
+    /// Stops it, starts it again on the same port with its data, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// As [`serving`](Self::serving).
+    pub async fn restart(&mut self) -> Result<()> {
+        self.stop().await;
+        self.start()?;
+        self.serving().await
+    }
+
+    /// Stops all its processes (SIGSTOP); its sockets stay open.
+    ///
+    /// # Errors
+    ///
+    /// It does not run.
+    pub fn pause(&mut self) -> Result<()> {
+        self.daemon.pause()
+    }
+
+    /// Lets its processes go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// It does not run.
+    pub fn resume(&mut self) -> Result<()> {
+        self.daemon.resume()
+    }
+
+    fn superuser(&self) -> Superuser {
+        Superuser { folder: self.daemon.folder().to_owned(), port: self.address().port() }
+    }
+
+    pub(super) fn data_folder(&self) -> PathBuf {
+        self.daemon.folder().join("data")
+    }
+}
