@@ -3,19 +3,21 @@
 //! What they are started with, and how they are asked, is left to each of them.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::authority::Papers;
 use crate::clock::{self, Leftovers};
 use crate::family::Family;
 use crate::namespaces::Network;
 use crate::ports::ReservedPort;
 use crate::process::{self, Process};
 use crate::scratch::Scratch;
-use crate::{Error, Result, wait};
+use crate::{Error, Result, account, wait};
 
 /// How long a server may take until it serves. Half a second is usual; a loaded machine takes longer.
 pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
@@ -23,8 +25,14 @@ pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
+/// A file with this mode is for its owner alone.
+const PRIVATE: u32 = 0o600;
+
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
+
+/// A row of an answer, as text; `None` is NULL.
+pub type Row = Vec<Option<String>>;
 
 /// Where a server listens, and where its files lie.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +103,18 @@ impl Daemon {
     /// The addresses that it is to listen on.
     pub(crate) fn listens_on(&self) -> Vec<IpAddr> {
         [Some(self.address()), self.peer_address()].into_iter().flatten().map(|address| address.ip()).collect()
+    }
+
+    /// Copies papers to where the server's account can read them, and others cannot.
+    pub(crate) fn take(&self, papers: &Papers) -> Result<Papers> {
+        let taken = ["cert.pem", "key.pem", "ca.pem"].map(|name| self.folder().join(name));
+        for (from, to) in [&papers.cert, &papers.key, &papers.ca].into_iter().zip(&taken) {
+            fs::copy(from, to).map_err(Error::io(from.display()))?;
+            fs::set_permissions(to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
+            account::give(to)?;
+        }
+        let [cert, key, ca] = taken;
+        Ok(Papers { cert, key, ca })
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -2,7 +2,8 @@
 //! them.
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
-//!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL.
+//!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
+//!   [`mariadb`] MariaDB.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
@@ -25,11 +26,13 @@ mod error;
 mod family;
 mod scratch;
 mod target;
+mod template;
 
 pub mod authority;
 pub mod etcd;
 pub mod figures;
 pub mod long;
+pub mod mariadb;
 pub mod namespaces;
 pub mod peers;
 pub mod ports;

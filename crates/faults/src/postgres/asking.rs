@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time;
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
+use crate::daemon::Row;
 use crate::{Error, Result};
 
 /// Who may do all, and the database that every server has.
@@ -14,9 +15,6 @@ pub(super) const DATABASE: &str = "postgres";
 
 /// How long a connection and an answer may take together.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-
-/// A row of an answer, as text; `None` is NULL.
-pub type Row = Vec<Option<String>>;
 
 /// The way in of the superuser: the folder of the socket, and the port that names it.
 #[derive(Clone, Debug)]

@@ -12,11 +12,11 @@ mod programs;
 mod server;
 mod setup;
 mod standby;
-mod template;
 
-pub use asking::Row;
 pub use server::Server;
 pub use setup::Setup;
+
+pub use crate::daemon::Row;
 
 use crate::{Availability, clock, process};
 

@@ -1,5 +1,6 @@
 //! One real server: its processes and its folder.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,14 @@ use std::process::{Command, Stdio};
 
 use tokio::time::Instant;
 
-use super::asking::{DATABASE, Row, SUPERUSER, Superuser, identifier, literal};
-use super::{Setup, programs, template};
-use crate::daemon::{Daemon, SERVING_WITHIN};
+use super::asking::{DATABASE, SUPERUSER, Superuser, identifier, literal};
+use super::{Setup, programs};
+use crate::daemon::{Daemon, Row, SERVING_WITHIN};
 use crate::process::Process;
-use crate::{Error, Result, clock, wait};
+use crate::{Error, Result, clock, template, wait};
+
+/// How the first data are made: by a superuser who needs no password; in Unicode, and sorted by bytes.
+const INITDB: [&str; 5] = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
 
 /// How far the time that a server tells may be from the expected one, since both are whole seconds.
 const CLOCK_TOLERANCE_S: u64 = 1;
@@ -60,13 +64,16 @@ impl Server {
 
     /// Gives it its first data and its configuration.
     pub(super) fn fill(&self) -> Result<()> {
-        template::copy(&self.data_folder())?;
+        let arguments =
+            |data: &Path| INITDB.into_iter().chain(["--pgdata"]).map(OsString::from).chain([data.into()]).collect();
+        template::copy("postgres", &programs::find("initdb")?, arguments, &self.data_folder())?;
         self.configure()
     }
 
     pub(super) fn configure(&self) -> Result<()> {
-        let texts =
-            [("postgresql.conf", self.setup.configuration(&self.daemon)), ("pg_hba.conf", self.setup.entrance())];
+        let papers = self.setup.papers.as_ref().map(|papers| self.daemon.take(papers)).transpose()?;
+        let configuration = self.setup.configuration(&self.daemon, papers.as_ref());
+        let texts = [("postgresql.conf", configuration), ("pg_hba.conf", self.setup.entrance())];
         texts.into_iter().try_for_each(|(name, text)| {
             let file = self.data_folder().join(name);
             fs::write(&file, text).map_err(Error::io(file.display()))
@@ -88,10 +95,10 @@ impl Server {
         self.url_as(SUPERUSER, self.setup.password.as_deref(), database)
     }
 
-    /// The URL of a role's way to a database.
-    pub fn url_as(&self, role: &str, password: Option<&str>, database: &str) -> String {
+    /// The URL of a user's way to a database.
+    pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
         let password = password.map(|password| format!(":{password}")).unwrap_or_default();
-        format!("postgres://{role}{password}@{}/{database}", self.address())
+        format!("postgres://{user}{password}@{}/{database}", self.address())
     }
 
     /// The process id of the first process, while it runs.
@@ -172,13 +179,13 @@ impl Server {
         self.ask(&sql).await.map(drop)
     }
 
-    /// Makes a role that may connect, and nothing else.
+    /// Makes a user who may connect, and nothing else.
     ///
     /// # Errors
     ///
     /// As [`ask`](Self::ask).
-    pub async fn create_role(&self, name: &str, password: &str) -> Result<()> {
-        self.ask(&format!("CREATE ROLE {} LOGIN PASSWORD {}", identifier(name), literal(password))).await.map(drop)
+    pub async fn create_user(&self, name: &str, password: &str) -> Result<()> {
+        self.ask(&format!("CREATE USER {} PASSWORD {}", identifier(name), literal(password))).await.map(drop)
     }
 
     /// Moves its clock to this many seconds ahead of the machine's (behind it, if negative), and waits until it tells

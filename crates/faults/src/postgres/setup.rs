@@ -14,7 +14,7 @@ pub struct Setup {
     pub(super) ground: Ground,
     pub(super) password: Option<String>,
     is_durable: bool,
-    papers: Option<Papers>,
+    pub(super) papers: Option<Papers>,
     /// Names and values.
     settings: Vec<(String, String)>,
 }
@@ -85,7 +85,7 @@ impl Setup {
     }
 
     /// The text of its configuration.
-    pub(super) fn configuration(&self, daemon: &Daemon) -> String {
+    pub(super) fn configuration(&self, daemon: &Daemon, papers: Option<&Papers>) -> String {
         let addresses: Vec<String> = daemon.listens_on().iter().map(ToString::to_string).collect();
         let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut lines = vec![
@@ -96,7 +96,7 @@ impl Setup {
             // What is not in files of the data outlives a server that is killed.
             set("dynamic_shared_memory_type", "mmap"),
         ];
-        if let Some(Papers { cert, key, ca }) = &self.papers {
+        if let Some(Papers { cert, key, ca }) = papers {
             let files = [("ssl_cert_file", cert), ("ssl_key_file", key), ("ssl_ca_file", ca)];
             lines.push(set("ssl", "on"));
             lines.extend(files.map(|(name, file)| set(name, &file.display().to_string())));
