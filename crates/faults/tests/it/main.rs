@@ -8,3 +8,4 @@ mod postgres;
 mod raw;
 mod redis;
 mod smoke;
+mod sql_proxy;
