@@ -3,7 +3,7 @@
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
 //!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
-//!   [`mariadb`] MariaDB.
+//!   [`mariadb`] MariaDB. [`pgbouncer`] is a pooler before PostgreSQL.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
@@ -35,6 +35,7 @@ pub mod long;
 pub mod mariadb;
 pub mod namespaces;
 pub mod peers;
+pub mod pgbouncer;
 pub mod ports;
 pub mod postgres;
 pub mod process;

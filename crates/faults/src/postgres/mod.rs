@@ -18,7 +18,25 @@ pub use setup::Setup;
 
 pub use crate::daemon::Row;
 
-use crate::{Availability, clock, process};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::{Availability, Result, clock, process};
+
+/// The path of a program of PostgreSQL, as `pgbench`: they are not in `PATH`.
+///
+/// # Errors
+///
+/// It is not there.
+pub fn program(name: &str) -> Result<PathBuf> {
+    programs::find(name)
+}
+
+/// The URL of a user's way to a database.
+pub(crate) fn url(address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
+    let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+    format!("postgres://{user}{password}@{address}/{database}")
+}
 
 /// Whether servers can be started here.
 pub fn availability() -> Availability {

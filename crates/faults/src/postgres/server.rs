@@ -97,8 +97,7 @@ impl Server {
 
     /// The URL of a user's way to a database.
     pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
-        let password = password.map(|password| format!(":{password}")).unwrap_or_default();
-        format!("postgres://{user}{password}@{}/{database}", self.address())
+        super::url(self.address(), user, password, database)
     }
 
     /// The process id of the first process, while it runs.
@@ -253,6 +252,16 @@ impl Server {
     /// It does not run.
     pub fn resume(&mut self) -> Result<()> {
         self.daemon.resume()
+    }
+
+    /// Who may do all, and the password if one is wanted.
+    pub(crate) fn superuser_login(&self) -> (&str, Option<&str>) {
+        (SUPERUSER, self.setup.password.as_deref())
+    }
+
+    /// The folder of its socket.
+    pub(crate) fn socket_folder(&self) -> &Path {
+        self.daemon.folder()
     }
 
     fn superuser(&self) -> Superuser {

@@ -3,6 +3,7 @@
 mod etcd;
 mod mariadb;
 mod peers;
+mod pgbouncer;
 mod postgres;
 #[path = "../raw/mod.rs"]
 mod raw;
