@@ -2,12 +2,19 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 // Until all rooms are there.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
+mod asking;
 mod engine;
 mod failure;
+mod session;
 mod statement;
+#[cfg(feature = "testing")]
+mod testing;
 mod url;
+
+#[cfg(feature = "testing")]
+pub use testing::Testing;
 
 pub use url::{
     CONNECT_TIMEOUT_DEFAULT, Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT,

@@ -2,7 +2,11 @@
 //!
 //! Both engines have the same functions with the same arguments and the same columns, so that all above knows no SQL.
 
-use lockkeeper_core::Ticket;
+use std::fmt;
+
+use lockkeeper_core::{Part, Ticket};
+
+use crate::failure::Failure;
 
 /// A session's number, which names it in the tables.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -109,6 +113,58 @@ impl What {
 impl Statement {
     pub(crate) const fn new(function: &'static str, arguments: Vec<Argument>) -> Self {
         Self { function, arguments }
+    }
+}
+
+/// Returns the tickets of the rows that say this.
+pub(crate) fn tickets(rows: &[Row], what: What) -> impl Iterator<Item = Ticket> {
+    rows.iter().filter(move |row| row.says(what)).filter_map(|row| row.ticket.map(Ticket::from_bits))
+}
+
+/// The number by which the functions know a part of a lock.
+pub(crate) const fn part_number(part: Part) -> i64 {
+    match part {
+        Part::Line => 0,
+        Part::Waiters => 1,
+        Part::Permits => 2,
+    }
+}
+
+impl Row {
+    pub(crate) const fn says(&self, what: What) -> bool {
+        self.what == what as i16
+    }
+}
+
+/// Returns the word of an answer's status.
+pub(crate) fn word(rows: &[Row]) -> Result<&str, Failure> {
+    status(rows)?.text.as_deref().ok_or_else(Failure::unexpected)
+}
+
+/// Returns the first row of an answer: its status.
+pub(crate) fn status(rows: &[Row]) -> Result<&Row, Failure> {
+    rows.first().filter(|row| row.says(What::Status)).ok_or_else(Failure::unexpected)
+}
+
+impl SessionId {
+    /// A number that is unlike those of other sessions.
+    pub(crate) const fn seed(self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "half of the bits are as good as all")]
+        let seed = self.0 as u64;
+        seed
+    }
+}
+
+/// As the tables' readers write it: 32 hexadecimal digits.
+impl fmt::Display for SessionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", self.0)
+    }
+}
+
+impl From<&[Ticket]> for Argument {
+    fn from(tickets: &[Ticket]) -> Self {
+        Self::Ids(tickets.iter().map(|ticket| ticket.bits()).collect())
     }
 }
 

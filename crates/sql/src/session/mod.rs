@@ -1,0 +1,17 @@
+//! A session: its row in the database, its beats over one connection after the other, and until when it is believed.
+//!
+//! What locks do under it, `queue` knows; how a connection works, the engine.
+
+mod belief;
+mod core;
+mod link;
+mod outbox;
+mod roll;
+mod waits;
+
+pub(crate) use self::belief::Timing;
+pub(crate) use self::core::{Core, Ending, session_gone};
+pub(crate) use self::link::Link;
+pub(crate) use self::outbox::{Call, Make};
+pub(crate) use self::roll::News;
+pub(crate) use self::waits::{Told, Wake};

@@ -1,0 +1,340 @@
+//! Which waits there are and which is to be looked at when: rules of events and times, without a clock or a connection.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use lockkeeper_core::Ticket;
+use lockkeeper_core::clock::BootInstant;
+use tokio::sync::oneshot;
+
+use crate::session::waits::told::Wake;
+
+/// How long after it began, and after each look, the wait for the nearest contender is looked at …
+const LOOK_MIN: Duration = Duration::from_millis(50);
+
+/// … doubled for each contender between, and at most this.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How long after it began a wait for a change ends in a look where nothing tells of changes. A look shows the whole
+/// queue: it costs more than that at one contender.
+const CHANGE_LOOK: Duration = Duration::from_millis(200);
+
+/// Looks are spread by this part of their interval, so that processes that began together do not look together.
+const JITTER_PERCENT: u32 = 25;
+
+/// How many contenders one look asks for.
+const LOOKED_MAX: usize = 64;
+
+/// How many contenders one beat asks for: the nearest …
+const AWAITED_NEAREST: usize = 8;
+
+/// … and others in turn, up to this many in all.
+const AWAITED_MAX: usize = 64;
+
+/// How many departures are remembered that no wait was there for: one that is told while the answer to a join is read
+/// has no wait yet.
+const UNAWAITED_MAX: usize = 1_024;
+
+/// How waits are told now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Telling {
+    /// The server tells this session since this moment.
+    Told { since: BootInstant },
+    /// The session is about to listen; what is waited for is looked at after that.
+    Soon,
+    /// Each wait is looked at.
+    Looks,
+}
+
+/// A number that waits are known by.
+pub(super) type WaitNumber = u64;
+
+/// One wait for the departure of a contender.
+struct Departing {
+    nearness: usize,
+    /// When it is looked at next; `None` if it is told.
+    due: Option<BootInstant>,
+    /// Since when it may take a door; `None` once its door was open and the contender there.
+    door: Option<BootInstant>,
+    tell: oneshot::Sender<Wake>,
+}
+
+/// One wait for a change.
+struct Changing {
+    queue: (String, i64),
+    due: Option<BootInstant>,
+    tell: oneshot::Sender<Wake>,
+}
+
+/// The waits over one connection.
+pub(super) struct Book {
+    /// The number of the connection; `None` while there is none.
+    pub(super) link: Option<u64>,
+    pub(super) telling: Telling,
+    /// How long a session listens before a new wait needs no look.
+    settled_after: Duration,
+    next: WaitNumber,
+    departures: BTreeMap<(Ticket, WaitNumber), Departing>,
+    changes: HashMap<WaitNumber, Changing>,
+    /// Departures that were told and had no wait, the latest last.
+    unawaited: VecDeque<Ticket>,
+    /// The contender that a beat asked for last.
+    last_awaited: Option<Ticket>,
+    random: Random,
+}
+
+/// A source of numbers that need be no secret, only unlike those of other processes.
+struct Random(u64);
+
+impl Random {
+    /// Adds up to a quarter.
+    fn spread(&mut self, interval: Duration) -> Duration {
+        // The steps of SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = u32::try_from((bits ^ (bits >> 31)) % 1_024).unwrap_or(0);
+        interval + interval * JITTER_PERCENT / 100 * part / 1_024
+    }
+}
+
+/// How often a wait is looked at behind this many others.
+fn interval(nearness: usize) -> Duration {
+    let doublings = u32::try_from(nearness).unwrap_or(u32::MAX);
+    LOOK_MIN.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LOOK_MAX)
+}
+
+impl Book {
+    pub(super) fn new(seed: u64, settled_after: Duration) -> Self {
+        Self {
+            link: None,
+            telling: Telling::Looks,
+            settled_after,
+            next: 0,
+            departures: BTreeMap::new(),
+            changes: HashMap::new(),
+            unawaited: VecDeque::new(),
+            last_awaited: None,
+            random: Random(seed),
+        }
+    }
+
+    /// Begins with a connection.
+    pub(super) fn attach(&mut self, link: u64, telling: Telling) {
+        self.end();
+        self.link = Some(link);
+        self.telling = telling;
+    }
+
+    /// Ends all waits with their connection.
+    pub(super) fn end(&mut self) {
+        self.link = None;
+        self.unawaited.clear();
+        let departures = std::mem::take(&mut self.departures).into_values().map(|wait| wait.tell);
+        let changes = std::mem::take(&mut self.changes).into_values().map(|wait| wait.tell);
+        departures.chain(changes).for_each(|tell| {
+            let _ = tell.send(Wake::ConnectionOver);
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.departures.is_empty() && self.changes.is_empty()
+    }
+
+    /// Notes a wait for a departure.
+    pub(super) fn depart(
+        &mut self,
+        ahead: Ticket,
+        nearness: usize,
+        now: BootInstant,
+        tell: oneshot::Sender<Wake>,
+    ) -> WaitNumber {
+        let number = self.number();
+        if self.unawaited.contains(&ahead) {
+            let _ = tell.send(Wake::Departed);
+            return number;
+        }
+        let due = match self.telling {
+            Telling::Told { since } if now.saturating_duration_since(since) >= self.settled_after => None,
+            // It may have departed before the server told us of departures.
+            Telling::Told { .. } => Some(now),
+            Telling::Soon => None,
+            Telling::Looks => Some(now.saturating_add(self.random.spread(interval(nearness)))),
+        };
+        let door = Some(now.saturating_add(LOOK_MIN));
+        self.departures.insert((ahead, number), Departing { nearness, due, door, tell });
+        number
+    }
+
+    /// Notes a wait for a change.
+    pub(super) fn change(&mut self, queue: (String, i64), now: BootInstant, tell: oneshot::Sender<Wake>) -> WaitNumber {
+        let number = self.number();
+        let due = match self.telling {
+            Telling::Told { since } if now.saturating_duration_since(since) >= self.settled_after => None,
+            Telling::Soon => None,
+            Telling::Told { .. } | Telling::Looks => Some(now.saturating_add(self.random.spread(CHANGE_LOOK))),
+        };
+        self.changes.insert(number, Changing { queue, due, tell });
+        number
+    }
+
+    fn number(&mut self) -> WaitNumber {
+        self.next += 1;
+        self.next
+    }
+
+    /// Forgets a wait for this contender, or for a change.
+    pub(super) fn forget(&mut self, ahead: Option<Ticket>, number: WaitNumber) {
+        match ahead {
+            Some(ahead) => drop(self.departures.remove(&(ahead, number))),
+            None => drop(self.changes.remove(&number)),
+        }
+    }
+
+    /// Notes that a contender has departed.
+    pub(super) fn departed(&mut self, ticket: Ticket) {
+        let waits: Vec<_> = self.waits_for(ticket).collect();
+        if waits.is_empty() {
+            if self.unawaited.len() == UNAWAITED_MAX {
+                self.unawaited.pop_front();
+            }
+            self.unawaited.push_back(ticket);
+        }
+        for wait in waits {
+            if let Some(wait) = self.departures.remove(&wait) {
+                let _ = wait.tell.send(Wake::Departed);
+            }
+        }
+    }
+
+    fn waits_for(&self, ticket: Ticket) -> impl Iterator<Item = (Ticket, WaitNumber)> {
+        let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
+        self.departures.range(all).map(|(wait, _)| *wait)
+    }
+
+    /// Notes that a queue or its value may have changed.
+    pub(super) fn changed(&mut self, name: &str, part: i64) {
+        self.look_at(|wait| wait.queue.1 == part && wait.queue.0 == name);
+    }
+
+    /// Has those look that wait for a change.
+    fn look_at(&mut self, is_meant: impl Fn(&Changing) -> bool) {
+        for (_, wait) in self.changes.extract_if(|_, wait| is_meant(wait)) {
+            let _ = wait.tell.send(Wake::Look);
+        }
+    }
+
+    /// Notes how waits are told from now on.
+    pub(super) fn tell_by(&mut self, telling: Telling, now: BootInstant) {
+        self.telling = telling;
+        match telling {
+            // What happened before was not told.
+            Telling::Told { .. } => {
+                self.departures.values_mut().for_each(|wait| wait.due = Some(now));
+                self.look_at(|_| true);
+            }
+            Telling::Soon => {}
+            Telling::Looks => {
+                for wait in self.departures.values_mut() {
+                    let random = &mut self.random;
+                    wait.due.get_or_insert_with(|| now.saturating_add(random.spread(interval(wait.nearness))));
+                }
+                self.look_at(|wait| wait.due.is_none());
+            }
+        }
+    }
+
+    /// When a look is due next.
+    pub(super) fn next_due(&self) -> Option<BootInstant> {
+        let departures = self.departures.values().filter_map(|wait| wait.due);
+        departures.chain(self.changes.values().filter_map(|wait| wait.due)).min()
+    }
+
+    /// Takes what is to be looked at now: the contenders that are due, and with them those that are so soon, in the
+    /// order of their dues; their next look is set. Waits for changes that are due end.
+    pub(super) fn take_due(&mut self, now: BootInstant) -> Vec<Ticket> {
+        self.look_at(|wait| wait.due.is_some_and(|due| due <= now));
+        if !self.departures.values().any(|wait| wait.due.is_some_and(|due| due <= now)) {
+            return Vec::new();
+        }
+        let is_due = |wait: &Departing| wait.due.filter(|due| *due <= now.saturating_add(interval(wait.nearness) / 2));
+        let mut dues: Vec<_> =
+            self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(wait)?, *ticket))).collect();
+        dues.sort_unstable();
+        let mut taken: Vec<Ticket> = Vec::with_capacity(dues.len().min(LOOKED_MAX));
+        for (_, ticket) in dues {
+            if taken.len() == LOOKED_MAX {
+                break;
+            }
+            if !taken.contains(&ticket) {
+                taken.push(ticket);
+            }
+        }
+        let is_told = matches!(self.telling, Telling::Told { .. });
+        for ticket in &taken {
+            self.set_due(*ticket, now, is_told);
+        }
+        taken
+    }
+
+    /// Notes that a look at these failed: they are looked at again.
+    pub(super) fn look_again(&mut self, tickets: &[Ticket], now: BootInstant) {
+        tickets.iter().for_each(|ticket| self.set_due(*ticket, now, false));
+    }
+
+    fn set_due(&mut self, ticket: Ticket, now: BootInstant, is_told: bool) {
+        let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
+        for (_, wait) in self.departures.range_mut(all) {
+            let next = now.saturating_add(self.random.spread(interval(wait.nearness)));
+            wait.due = (!is_told).then_some(next);
+        }
+    }
+
+    /// Returns the contenders that a beat asks for: the nearest, and others in turn.
+    pub(super) fn next_awaited(&mut self) -> Vec<Ticket> {
+        let mut by_nearness: Vec<_> =
+            self.departures.iter().map(|((ticket, _), wait)| (wait.nearness, *ticket)).collect();
+        by_nearness.sort_unstable();
+        let mut awaited: Vec<Ticket> = Vec::new();
+        for (_, ticket) in by_nearness {
+            if awaited.len() < AWAITED_NEAREST && !awaited.contains(&ticket) {
+                awaited.push(ticket);
+            }
+        }
+        let tickets = self.departures.keys().map(|(ticket, _)| *ticket);
+        let last = self.last_awaited;
+        let (before, behind): (Vec<_>, Vec<_>) = tickets.partition(|ticket| last.is_some_and(|last| *ticket <= last));
+        for ticket in behind.into_iter().chain(before) {
+            if awaited.len() == AWAITED_MAX {
+                break;
+            }
+            if !awaited.contains(&ticket) {
+                awaited.push(ticket);
+                self.last_awaited = Some(ticket);
+            }
+        }
+        awaited
+    }
+
+    /// Returns the contender at whose door the session waits: that of the wait which is nearest its turn and has not
+    /// ended at once; or else when one may be had.
+    pub(super) fn next_door(&self, now: BootInstant) -> Result<Ticket, Option<BootInstant>> {
+        let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait, *ticket, wait.door?)));
+        let is_open = |(_, _, since): &(&Departing, Ticket, BootInstant)| *since <= now;
+        let nearest = with_doors().filter(is_open).min_by_key(|(wait, ticket, _)| (wait.nearness, *ticket));
+        match nearest {
+            Some((_, ticket, _)) => Ok(ticket),
+            None => Err(with_doors().map(|(_, _, since)| since).min()),
+        }
+    }
+
+    /// Notes that the door of a contender opened: it is looked at now, and if it is there after all, by looks alone.
+    pub(super) fn opened(&mut self, ticket: Ticket, now: BootInstant) {
+        let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
+        for (_, wait) in self.departures.range_mut(all) {
+            wait.door = None;
+            wait.due = Some(now);
+        }
+    }
+}
