@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub type Row = Vec<Option<String>>;
 pub(crate) struct Ground {
     /// Its folder is on the disk, for measuring; else in memory, where no write waits for a disk.
     pub(crate) on_disk: bool,
+    /// Its folder has room for so many bytes, in memory.
+    pub(crate) room_bytes: Option<u64>,
     pub(crate) has_clock: bool,
     pub(crate) namespace: Option<Namespace>,
 }
@@ -79,7 +82,11 @@ struct Running {
 impl Daemon {
     /// Reserves a folder and a port; starts nothing.
     pub(crate) fn new(ground: Ground) -> Result<Self> {
-        let folder = if ground.on_disk { Scratch::new()? } else { Scratch::in_memory()? };
+        let folder = match ground.room_bytes {
+            Some(bytes) => Scratch::with_room(bytes)?,
+            None if ground.on_disk => Scratch::new()?,
+            None => Scratch::in_memory()?,
+        };
         folder.give()?;
         if ground.has_clock {
             clock::set(folder.path(), 0)?;
@@ -205,6 +212,28 @@ impl Daemon {
 
     pub(crate) fn resume(&mut self) -> Result<()> {
         self.running()?.resume()
+    }
+
+    /// Takes all the room that its folder has left, in a file.
+    pub(crate) fn fill_disk(&self) -> Result<()> {
+        if self.ground.room_bytes.is_none() {
+            return Err(Error::new(format!("{} was set up with room without limit", self.address())));
+        }
+        let filled = File::create(self.filling()).and_then(|mut file| io::copy(&mut io::repeat(0), &mut file));
+        match filled {
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
+            Err(error) => Err(Error::io(self.filling().display())(error)),
+            Ok(_) => Err(Error::new("a file system was never full")),
+        }
+    }
+
+    /// Gives the room back.
+    pub(crate) fn free_disk(&self) -> Result<()> {
+        fs::remove_file(self.filling()).map_err(Error::io(self.filling().display()))
+    }
+
+    fn filling(&self) -> PathBuf {
+        self.folder().join("filling")
     }
 
     fn running(&mut self) -> Result<&mut Family> {

@@ -15,7 +15,7 @@ mod setup;
 pub use server::Server;
 pub use setup::Setup;
 
-use crate::{Availability, clock, process};
+use crate::{Availability, clock, process, scratch};
 
 pub use crate::daemon::Row;
 
@@ -27,6 +27,11 @@ pub fn availability() -> Availability {
 /// Whether a server's [clock can be moved](Server::move_clock) here.
 pub fn clock_availability() -> Availability {
     clock::availability()
+}
+
+/// Whether a server can have a [file system for itself](Setup::room_bytes) here.
+pub fn disk_availability() -> Availability {
+    scratch::room_availability()
 }
 
 /// Whether [nodes of Galera](Setup::galera) can be started here.

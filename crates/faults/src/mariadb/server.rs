@@ -192,6 +192,24 @@ impl Server {
         said.parse().map_err(|error| Error::new(format!("{}: the time {said}: {error}", self.address())))
     }
 
+    /// Takes all the room on its file system.
+    ///
+    /// # Errors
+    ///
+    /// It was set up without [limited room](Setup::room_bytes).
+    pub fn fill_disk(&self) -> Result<()> {
+        self.daemon.fill_disk()
+    }
+
+    /// Gives the room back that [`fill_disk`](Self::fill_disk) took.
+    ///
+    /// # Errors
+    ///
+    /// It took none.
+    pub fn free_disk(&self) -> Result<()> {
+        self.daemon.free_disk()
+    }
+
     /// Kills it (SIGKILL); its data stay for [`start`](Self::start).
     pub fn kill(&mut self) {
         self.daemon.kill();

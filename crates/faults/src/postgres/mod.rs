@@ -21,7 +21,7 @@ pub use crate::daemon::Row;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::{Availability, Result, clock, process};
+use crate::{Availability, Result, clock, process, scratch};
 
 /// The path of a program of PostgreSQL, as `pgbench`: they are not in `PATH`.
 ///
@@ -46,4 +46,9 @@ pub fn availability() -> Availability {
 /// Whether a server's [clock can be moved](Server::move_clock) here.
 pub fn clock_availability() -> Availability {
     clock::availability()
+}
+
+/// Whether a server can have a [file system for itself](Setup::room_bytes) here.
+pub fn disk_availability() -> Availability {
+    scratch::room_availability()
 }

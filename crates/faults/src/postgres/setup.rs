@@ -61,6 +61,13 @@ impl Setup {
         self
     }
 
+    /// A file system for itself, in memory and with room for so many bytes, which [`Server::fill_disk`] takes; needs
+    /// [`disk_availability`](super::disk_availability). The first data take 40 MB.
+    pub fn room_bytes(mut self, bytes: u64) -> Self {
+        self.ground.room_bytes = Some(bytes);
+        self
+    }
+
     /// It listens in a namespace of a network, for this process and for the other namespaces.
     pub fn in_network(mut self, network: &Network, index: usize) -> Self {
         self.ground.namespace = Some(Namespace::of(network, index));
