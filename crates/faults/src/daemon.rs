@@ -26,6 +26,9 @@ pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
+/// A command that runs what follows it in the usual class of the scheduler.
+const USUAL_CLASS: [&str; 3] = ["chrt", "--other", "0"];
+
 /// A file with this mode is for its owner alone.
 const PRIVATE: u32 = 0o600;
 
@@ -43,6 +46,9 @@ pub(crate) struct Ground {
     /// Its folder has room for so many bytes, in memory.
     pub(crate) room_bytes: Option<u64>,
     pub(crate) has_clock: bool,
+    /// It does not run in the lowest class of the scheduler, where tests may run: it wants to leave that class, which
+    /// its account must not.
+    pub(crate) leaves_idle_class: bool,
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -134,8 +140,14 @@ impl Daemon {
 
     /// A command under the server's account, in its namespace, with its clock if it has one.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        let namespace = self.ground.namespace.as_ref().map(|namespace| namespace.name.as_str());
-        let mut command = process::command_without_root(namespace, "env");
+        let mut before = Vec::new();
+        if self.ground.leaves_idle_class {
+            before.extend(USUAL_CLASS);
+        }
+        if let Some(namespace) = &self.ground.namespace {
+            before.extend(process::in_namespace(&namespace.name));
+        }
+        let mut command = process::command_without_root(&before, "env");
         command.arg("LC_ALL=C").args(self.clock()).arg(program);
         command.current_dir(self.folder()).stdin(Stdio::null());
         command

@@ -19,27 +19,32 @@ const UNLESS_ORPHANED: &str = r#"test "$PPID" = "$0" && exec "$@""#;
 
 /// A command for [`Process::start`] whose process is killed when ours dies; arguments and streams are added as usual.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
-    with_death_signal(launcher(None), program.as_ref())
+    with_death_signal(launcher(&[]), program.as_ref())
 }
 
 /// The same inside a network namespace.
 pub(crate) fn command_in_namespace(namespace: &str, program: impl AsRef<OsStr>) -> Command {
-    with_death_signal(launcher(Some(namespace)), program.as_ref())
+    with_death_signal(launcher(&in_namespace(namespace)), program.as_ref())
 }
 
-/// The same without the rights of root, for a program that refuses to run with them; inside a network namespace, if one
-/// is named.
-pub(crate) fn command_without_root(namespace: Option<&str>, program: impl AsRef<OsStr>) -> Command {
-    let mut command = launcher(namespace);
+/// The same without the rights of root, for a program that refuses to run with them. The words `before` are a command
+/// that runs what follows them, still with these rights.
+pub(crate) fn command_without_root(before: &[&str], program: impl AsRef<OsStr>) -> Command {
+    let mut command = launcher(before);
     command.args(account::privileges());
     with_death_signal(command, program.as_ref())
 }
 
-/// The program that sets what the kernel shall do with the process, in a namespace if one is named.
-fn launcher(namespace: Option<&str>) -> Command {
-    let Some(namespace) = namespace else { return Command::new("setpriv") };
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace, "setpriv"]);
+/// A command that runs what follows it in a network namespace.
+pub(crate) fn in_namespace(namespace: &str) -> [&str; 4] {
+    ["ip", "netns", "exec", namespace]
+}
+
+/// The program that says what the kernel is to do with the process.
+fn launcher(before: &[&str]) -> Command {
+    let mut words = before.iter().chain(&["setpriv"]);
+    let mut command = Command::new(words.next().unwrap_or(&"setpriv"));
+    command.args(words);
     command
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn copy<A: AsRef<OsStr> + Hash>(
         let scratch = Scratch::new()?;
         scratch.give()?;
         let data = scratch.path().join(DATA);
-        let mut making = process::command_without_root(None, program);
+        let mut making = process::command_without_root(&[], program);
         run(making.args(arguments(&data)).current_dir(scratch.path()))?;
         run(Command::new("cp").arg("--archive").arg(data).arg(folder))
     })?;

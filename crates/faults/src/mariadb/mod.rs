@@ -9,6 +9,7 @@
 
 mod asking;
 mod programs;
+mod replica;
 mod server;
 mod setup;
 

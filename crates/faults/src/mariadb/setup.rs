@@ -76,7 +76,7 @@ impl Setup {
     }
 
     /// A file system for itself, in memory and with room for so many bytes, which [`Server::fill_disk`] takes; needs
-    /// [`disk_availability`](super::disk_availability). The first data take 40 MB.
+    /// [`disk_availability`](super::disk_availability). The first data take 40 MB, and 80 MB more are taken at once.
     pub fn room_bytes(mut self, bytes: u64) -> Self {
         self.ground.room_bytes = Some(bytes);
         self
@@ -97,6 +97,7 @@ impl Setup {
     /// The only node of a cluster of Galera; needs [`galera_availability`](super::galera_availability).
     pub fn galera(mut self) -> Self {
         self.is_galera = true;
+        self.ground.leaves_idle_class = true;
         self
     }
 
@@ -173,7 +174,7 @@ fn galera(group: &ReservedPort, state: &ReservedPort) -> Vec<String> {
         "--wsrep-new-cluster".to_owned(),
         "--wsrep-cluster-address=gcomm://".to_owned(),
         format!("--wsrep-provider={}", programs::GALERA),
-        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://{group};ist.recv_addr=tcp://{state}"),
+        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://{group};ist.recv_addr=tcp://{state};gcache.size=8M"),
         format!("--wsrep-node-address={group}"),
         "--binlog-format=ROW".to_owned(),
         "--innodb-autoinc-lock-mode=2".to_owned(),
