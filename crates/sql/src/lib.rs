@@ -7,6 +7,7 @@
 mod asking;
 mod engine;
 mod failure;
+mod look;
 mod queue;
 mod session;
 mod statement;

@@ -287,6 +287,16 @@ impl Core {
         })
     }
 
+    /// Waits for an answer that keeps the session: one that takes too long shows that the connection is of no use.
+    pub(super) async fn patiently<T>(&self, asking: BoxFuture<Result<T, Failure>>) -> Result<T, Failure> {
+        let deadline = self.clock.now().saturating_add(self.timing.patience());
+        tokio::select! {
+            biased;
+            answer = asking => answer,
+            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+
     /// The epoch of a connection with this number: what was sent under a lower one has no effect any more.
     #[cfg_attr(not(feature = "testing"), expect(clippy::unused_self, reason = "tests can plant a bug here"))]
     pub(crate) fn epoch(&self, number: u64) -> i64 {

@@ -1,0 +1,96 @@
+//! Observes the other sessions over one connection, and removes those that are due.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::Operation;
+use lockkeeper_core::clock::BootInstant;
+use tokio::sync::Notify;
+
+use crate::session::belief::Timing;
+use crate::session::core::Core;
+use crate::session::link::Link;
+use crate::session::observation::{Doubt, Observation, Shown};
+use crate::statement::{Argument, Row, Statement, word};
+
+/// What is seen of the others over one connection.
+pub(super) struct Others {
+    observation: Mutex<Observation>,
+    changed: Notify,
+}
+
+impl Others {
+    /// Begins with a connection: what was seen over another one counts no more.
+    pub(super) fn new(core: &Core) -> Self {
+        let observation = Mutex::new(Observation::new(core.id, doubt(core)));
+        Self { observation, changed: Notify::new() }
+    }
+
+    /// Takes in the answer to a beat, received at this moment.
+    pub(super) fn shown(&self, rows: &[Row], at: BootInstant) {
+        self.observation().shown(rows.iter().filter_map(Shown::read), at);
+        self.changed.notify_one();
+    }
+
+    /// How many sessions of the ring the next beat asks for.
+    pub(super) fn ring(&self, now: BootInstant) -> i64 {
+        i64::try_from(self.observation().ring(now)).unwrap_or(i64::MAX)
+    }
+
+    /// Removes each session when it is due.
+    pub(super) async fn run(&self, core: &Core, link: &Arc<Link>) -> Infallible {
+        loop {
+            let due = self.observation().next_due();
+            let turn = async {
+                match due {
+                    Some(due) => core.clock.sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = turn => {}
+                () = self.changed.notified() => continue,
+            }
+            let due = self.observation().take_due(core.clock.now());
+            if let Some(dead) = due {
+                self.reap(core, link, dead).await;
+            }
+        }
+    }
+
+    async fn reap(&self, core: &Core, link: &Arc<Link>, dead: Shown) {
+        let arguments = vec![dead.session.into(), Argument::Int(dead.epoch), Argument::Int(dead.beat)];
+        // It is removed only if it is still as it was seen.
+        let answer = core.ask(link, Statement::new("reap", arguments), Operation::Wait).await;
+        let word = answer.as_ref().map_err(Clone::clone).and_then(|rows| word(rows));
+        tracing::debug!(target: "lockkeeper", session = %dead.session, ?word, "a session stood still for its timeout");
+        match word {
+            Ok("removed") => {
+                self.observation().forget(dead.session);
+                if !core.waits.is_empty() {
+                    // It may be waited for, and nothing else may tell of it.
+                    core.urge();
+                }
+            }
+            Ok("alive") => self.observation().forget(dead.session),
+            // Other transactions hold its rows, or the server could not be asked: again after a pause.
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Nothing panics while it is locked.
+    fn observation(&self) -> MutexGuard<'_, Observation> {
+        self.observation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a beat must stand still.
+#[cfg_attr(not(feature = "testing"), expect(unused_variables, reason = "tests can plant a bug here"))]
+fn doubt(core: &Core) -> Doubt {
+    #[cfg(feature = "testing")]
+    if core.testing.doubts_early() {
+        return |timing| timing.timeout / 2;
+    }
+    Timing::doubt
+}
