@@ -18,7 +18,7 @@ use crate::namespaces::Network;
 use crate::ports::ReservedPort;
 use crate::process::{self, Process};
 use crate::scratch::Scratch;
-use crate::{Error, Result, account, wait};
+use crate::{Availability, Error, Result, account, wait};
 
 /// How long a server may take until it serves. Half a second is usual; a loaded machine takes longer.
 pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
@@ -37,6 +37,16 @@ const LOG_TAIL_BYTES: usize = 2_000;
 
 /// A row of an answer, as text; `None` is NULL.
 pub type Row = Vec<Option<String>>;
+
+/// Whether a server can [leave the lowest class](Ground::leaves_idle_class) of the scheduler here.
+pub(crate) fn class_availability() -> Availability {
+    let [chrt, arguments @ ..] = USUAL_CLASS;
+    let tried = Command::new(chrt).args(arguments).arg("true").stderr(Stdio::null()).status();
+    match tried.is_ok_and(|status| status.success()) {
+        true => Availability::Present,
+        false => Availability::Missing("these tests run in the lowest class of the scheduler, without root".to_owned()),
+    }
+}
 
 /// Where a server listens, and where its files lie.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::claim::{self, Claim};
-use crate::{Availability, Error, Result, account};
+use crate::{Availability, Error, Result, account, postgres};
 
 /// How many folders there can be at once, over all test processes of this user: far more than servers fit in memory.
 const FOLDERS_MAX: u32 = 1_000;
@@ -101,7 +101,8 @@ fn sweep() {
     }
 }
 
-/// Removes a folder with what is mounted on it. What works in it is ended: a process that a killed run had stopped.
+/// Removes a folder with what is mounted on it, and what a server in it has left elsewhere. What works in it is ended:
+/// a process that a killed run had stopped.
 fn remove(path: &Path) {
     if !path.exists() {
         return;
@@ -109,6 +110,7 @@ fn remove(path: &Path) {
     for process in workers(path) {
         let _ = kill_process(process, Signal::KILL);
     }
+    postgres::forget_segment(path);
     // Most are not mounted.
     let _ = unmount(path, UnmountFlags::DETACH);
     let _ = fs::remove_dir_all(path);

@@ -16,7 +16,7 @@ mod setup;
 pub use server::Server;
 pub use setup::Setup;
 
-use crate::{Availability, clock, process, scratch};
+use crate::{Availability, clock, daemon, process, scratch};
 
 pub use crate::daemon::Row;
 
@@ -37,5 +37,5 @@ pub fn disk_availability() -> Availability {
 
 /// Whether [nodes of Galera](Setup::galera) can be started here.
 pub fn galera_availability() -> Availability {
-    availability().and(programs::galera_availability)
+    availability().and(programs::galera_availability).and(daemon::class_availability)
 }

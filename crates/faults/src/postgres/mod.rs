@@ -9,10 +9,12 @@
 
 mod asking;
 mod programs;
+mod segment;
 mod server;
 mod setup;
 mod standby;
 
+pub(crate) use segment::forget as forget_segment;
 pub use server::Server;
 pub use setup::Setup;
 

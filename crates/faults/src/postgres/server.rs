@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use tokio::time::Instant;
 
@@ -20,31 +19,14 @@ const INITDB: [&str; 5] = ["--username=postgres", "--auth=trust", "--encoding=UT
 /// How far the time that a server tells may be from the expected one, since both are whole seconds.
 const CLOCK_TOLERANCE_S: u64 = 1;
 
-/// The line of `postmaster.pid`, counted from 0, that tells the key and the number of its segment of shared memory.
-const SEGMENT_LINE: usize = 6;
+/// Where the data lie, in the server's folder.
+pub(super) const DATA: &str = "data";
 
 /// One PostgreSQL server; dropping it kills it and removes its data.
 #[derive(Debug)]
 pub struct Server {
     pub(super) daemon: Daemon,
     pub(super) setup: Setup,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.daemon.kill();
-        forget_segment(&self.data_folder());
-    }
-}
-
-/// Removes the segment of shared memory that a killed server leaves; the kernel has room for some thousand.
-fn forget_segment(data: &Path) {
-    // A server that ended as it was asked to has removed both.
-    let Ok(text) = fs::read_to_string(data.join("postmaster.pid")) else { return };
-    let segment = text.lines().nth(SEGMENT_LINE).and_then(|line| line.split_whitespace().nth(1));
-    if let Some(number) = segment {
-        let _ = Command::new("ipcrm").args(["--shmem-id", number]).stderr(Stdio::null()).status();
-    }
 }
 
 impl Server {
@@ -287,6 +269,6 @@ impl Server {
     }
 
     pub(super) fn data_folder(&self) -> PathBuf {
-        self.daemon.folder().join("data")
+        self.daemon.folder().join(DATA)
     }
 }
