@@ -16,7 +16,7 @@ const TESTING: u8 = 4;
 
 /// The crates that any other may use in its tests, in any layer.
 const IN_ALL_TESTS: &[&str] =
-    &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-recipes", "lockkeeper-zk-server"];
+    &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-recipes", "lockkeeper-trials", "lockkeeper-zk-server"];
 
 /// The crates whose public items users know through the facade.
 const RE_EXPORTED: &[&str] = &["lockkeeper-core", "lockkeeper-recipes"];
@@ -69,6 +69,7 @@ const LAYERS: &[Place] = &[
         may_import: These(&["lockkeeper-core", "lockkeeper-recipes"]),
     },
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-trials", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
     Place { layer: TESTING, package: "xtask", may_import: Anything },
 ];
