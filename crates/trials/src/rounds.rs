@@ -7,7 +7,8 @@ use lockkeeper_faults::long;
 
 use crate::{Outcome, Tally, now};
 
-/// Plays a number of rounds in all, on so many threads at the same time; returns what they show. The plain run plays a tenth.
+/// Plays a number of rounds in all, on so many threads at the same time; returns what they show. The plain run plays
+/// a tenth.
 ///
 /// # Panics
 ///
