@@ -173,7 +173,7 @@ fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
     match url.scheme() {
         "etcd" => url.refuse_unknown_keys(&KEYS),
         #[cfg(feature = "tls")]
-        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &crate::tls::KEYS].concat()),
+        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat()),
         #[cfg(not(feature = "tls"))]
         TLS_SCHEME => {
             let message = "`etcd+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-etcd`";

@@ -89,7 +89,7 @@ pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) database: u32,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<crate::tls::Tls>,
+    pub(crate) tls: Option<lockkeeper_tls::Connector>,
 }
 
 impl Access {
@@ -193,7 +193,7 @@ impl Config {
                 credentials: credentials(url),
                 database,
                 #[cfg(feature = "tls")]
-                tls: (url.scheme() == TLS_SCHEME).then(|| crate::tls::Tls::from_url(url)).transpose()?,
+                tls: (url.scheme() == TLS_SCHEME).then(|| crate::tls::connector(url)).transpose()?,
             },
             base: base(url)?,
             naming: naming(url)?,
@@ -238,7 +238,7 @@ fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
     match url.scheme() {
         "redis" | SENTINEL_SCHEME => url.refuse_unknown_keys(&KEYS),
         #[cfg(feature = "tls")]
-        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &crate::tls::KEYS].concat()),
+        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat()),
         #[cfg(not(feature = "tls"))]
         TLS_SCHEME => {
             let message = "`redis+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-redis`";

@@ -12,7 +12,7 @@ use lockkeeper_zk_proto::path::ZnodePath;
 use crate::dial::{Dial, TcpDial};
 use crate::layout::{ElectionLayout, ForeignPolicy, Layout, Naming};
 #[cfg(feature = "tls")]
-use crate::tls::{self, TlsDial, TlsSettings};
+use crate::tls::TlsDial;
 
 /// The port of a ZooKeeper server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2181;
@@ -112,7 +112,7 @@ pub struct Config {
     /// The access list of the nodes that are made for locks.
     pub(crate) acl: Vec<Acl>,
     #[cfg(feature = "tls")]
-    tls: Option<TlsSettings>,
+    tls: Option<lockkeeper_tls::Settings>,
 }
 
 impl Config {
@@ -137,7 +137,7 @@ impl Config {
         match url.scheme() {
             "zk" => url.refuse_unknown_keys(&KEYS)?,
             #[cfg(feature = "tls")]
-            "zk+tls" => url.refuse_unknown_keys(&[&KEYS[..], &tls::KEYS].concat())?,
+            "zk+tls" => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat())?,
             #[cfg(not(feature = "tls"))]
             "zk+tls" => {
                 let message =
@@ -183,7 +183,7 @@ impl Config {
             foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
             acl: acl(url)?,
             #[cfg(feature = "tls")]
-            tls: (url.scheme() == "zk+tls").then(|| TlsSettings::from_url(url)).transpose()?,
+            tls: (url.scheme() == "zk+tls").then(|| lockkeeper_tls::Settings::from_url(url)).transpose()?,
         })
     }
 

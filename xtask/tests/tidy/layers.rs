@@ -12,11 +12,11 @@ use cargo_metadata::{DependencyKind, Package};
 use crate::{assert_none, packages, root};
 
 /// The layer of crates that test and measure the others. A crate that ships never imports them.
-const TESTING: u8 = 4;
+const TESTING: u8 = 5;
 
 /// The crates that any other may use in its tests, in any layer.
 const IN_ALL_TESTS: &[&str] =
-    &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-recipes", "lockkeeper-zk-server"];
+    &["lockkeeper-conformance", "lockkeeper-faults", "lockkeeper-recipes", "lockkeeper-trials", "lockkeeper-zk-server"];
 
 /// The crates whose public items users know through the facade.
 const RE_EXPORTED: &[&str] = &["lockkeeper-core", "lockkeeper-recipes"];
@@ -37,16 +37,21 @@ use Imports::{Anything, These};
 const LAYERS: &[Place] = &[
     Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
     Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
-    Place { layer: 1, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 1, package: "lockkeeper-zookeeper", may_import: These(&["lockkeeper-core", "lockkeeper-zk-proto"]) },
-    Place { layer: 1, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
-    Place { layer: 1, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 1, package: "lockkeeper-etcd", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 1, package: "lockkeeper-redis", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 1, package: "lockkeeper-sql", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 1, package: "lockkeeper-monitor", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 1, package: "lockkeeper-tls", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 2, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
     Place {
         layer: 2,
+        package: "lockkeeper-zookeeper",
+        may_import: These(&["lockkeeper-core", "lockkeeper-tls", "lockkeeper-zk-proto"]),
+    },
+    Place { layer: 2, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
+    Place { layer: 2, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 2, package: "lockkeeper-etcd", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
+    Place { layer: 2, package: "lockkeeper-redis", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
+    Place { layer: 2, package: "lockkeeper-sql", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
+    Place { layer: 2, package: "lockkeeper-monitor", may_import: These(&["lockkeeper-core"]) },
+    Place {
+        layer: 3,
         package: "lockkeeper",
         may_import: These(&[
             "lockkeeper-core",
@@ -59,7 +64,7 @@ const LAYERS: &[Place] = &[
         ]),
     },
     Place {
-        layer: 3,
+        layer: 4,
         package: "lockkeeper-cli",
         may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-zk-server"]),
     },
@@ -69,6 +74,7 @@ const LAYERS: &[Place] = &[
         may_import: These(&["lockkeeper-core", "lockkeeper-recipes"]),
     },
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-trials", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
     Place { layer: TESTING, package: "xtask", may_import: Anything },
 ];
@@ -159,7 +165,7 @@ fn a_planted_sideways_import_is_reported() {
     let sideways = "[dependencies]\nlockkeeper-redis = { path = \"../lockkeeper-redis\" }";
     let found = breaches_of_planted(&[("lockkeeper-file", sideways), ("lockkeeper-redis", "")]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("lockkeeper-file (layer 1) must not import lockkeeper-redis (layer 1)"), "{found:?}");
+    assert!(found[0].starts_with("lockkeeper-file (layer 2) must not import lockkeeper-redis (layer 2)"), "{found:?}");
 }
 
 #[test]

@@ -5,15 +5,18 @@
 
 mod join;
 mod processes;
+#[path = "../support/service.rs"]
+mod service;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use lockkeeper_conformance::crowd;
-use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd;
 use peak_alloc::PeakAlloc;
+
+use crate::service::ETCD;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -23,7 +26,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn main() -> ExitCode {
     if let Some(asked) = crowd::asked() {
-        return asked.take_part(|url| Ok(Arc::new(EtcdBackend::open(url)?)), || ALLOCATOR.current_usage());
+        return asked.take_part(ETCD.open, || ALLOCATOR.current_usage());
     }
     let arguments = Arguments::from_args();
     let trials = vec![

@@ -4,11 +4,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use tempfile::tempdir;
 
-use crate::client::{can_run, soon};
+use crate::client::can_run;
+
 use crate::etcdctl::etcdctl;
 use crate::keeper;
 

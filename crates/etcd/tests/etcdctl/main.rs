@@ -9,13 +9,10 @@ mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
-
-/// How long anything may take that should take no time.
-const SOON: Duration = Duration::from_secs(20);
 
 /// A keeper whose locks are shared with `etcdctl`.
 fn keeper(address: SocketAddr) -> Keeper {

@@ -1,10 +1,12 @@
 //! What an operator sees of a shared queue, and can do to it.
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Revocation, Wait};
 use lockkeeper_faults::etcd::Server;
 use tempfile::tempdir;
 
-use crate::client::{can_run, soon};
+use crate::client::can_run;
+
 use crate::etcdctl::{Etcdctl, etcdctl};
 use crate::{keeper, until_contenders, until_there};
 

@@ -1,10 +1,12 @@
 //! Who goes when: ours and `etcdctl` keep each other out, and stand in one order.
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::Mode;
 use lockkeeper_faults::etcd::Server;
 use tempfile::tempdir;
 
-use crate::client::{can_run, soon};
+use crate::client::can_run;
+
 use crate::etcdctl::Etcdctl;
 use crate::{keeper, until_contenders, until_there};
 

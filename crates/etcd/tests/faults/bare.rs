@@ -10,9 +10,8 @@ use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_etcd::Account;
 use lockkeeper_faults::etcd::Server;
+use lockkeeper_trials::now;
 use serde_json::{Value, json};
-
-use crate::stage::now;
 
 /// A holder whose key stands first in the queue.
 pub(crate) struct Bare {

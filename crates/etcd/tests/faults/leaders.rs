@@ -1,24 +1,22 @@
 //! A leader that is killed, or cut off from its peers, under holders that may or may not go on.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::Random;
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_faults::etcd::{Cluster, Release};
 use lockkeeper_faults::long;
 use lockkeeper_faults::namespaces::Network;
+use lockkeeper_trials::{Contest, Ends, Outcome, now};
 
-use crate::holders::{Holder, Other};
-use crate::stage::{Rival, now, on_both_releases, url};
-use crate::tally::Outcome;
+use crate::service::ETCD;
+use crate::stage::on_both_releases;
 
 /// How many rounds the long run has of each kind.
 const ROUNDS: u32 = 20;
 
 /// Long enough for a holder to find the next leader.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
+const SETTINGS: &str = "session_timeout=5s";
 
 /// How long after the rivals have joined the fault comes at most.
 const STRUCK_AFTER_MAX_MS: u64 = 1_000;
@@ -66,32 +64,19 @@ fn kept(outcomes: &[Outcome]) -> String {
 /// one that is killed too.
 async fn kill(cluster: &mut Cluster, release: Release, round: u32, pause: Duration) -> Vec<Outcome> {
     let addresses = cluster.addresses();
-    let lock = |who: &str| format!("{release:?}-{round}-{who}");
-    let [steady_lock, lonely_lock, dead_lock] = ["steady", "lonely", "dead"].map(lock);
-    let rival = url(&addresses, SESSION_TIMEOUT);
+    let [steady, lonely, dead] = ["steady", "lonely", "dead"].map(|who| format!("{release:?}-{round}-{who}"));
     let (steady, lonely, mut dead) = tokio::join!(
-        Contest::start(&addresses, &rival, &steady_lock),
-        Contest::start(&addresses, &rival, &lonely_lock),
-        Other::start(&addresses, SESSION_TIMEOUT, &dead_lock),
+        Contest::start(&ETCD, &addresses, SETTINGS, &steady),
+        Contest::start(&ETCD, &addresses, SETTINGS, &lonely),
+        Contest::start(&ETCD, &addresses, SETTINGS, &dead),
     );
-    let mut dead_rival = Rival::queue_up(&rival, &dead_lock, || {}).await;
     tokio::time::sleep(pause).await;
     let leader = cluster.leader().await.expect("a leader");
     let struck_at = now();
     cluster.server_mut(leader).kill();
     lonely.holder.cut_off();
-    dead.process.kill();
-    let granted = dead_rival.granted().await;
-    let died = Outcome {
-        what: format!("{dead_lock}: the leader and the holder killed"),
-        struck_at,
-        token: dead.token,
-        last_held: None,
-        ended_by: None,
-        next_token: granted.token(),
-        granted_at: granted.at,
-    };
-    dead_rival.end(granted).await;
+    dead.holder.kill();
+    let died = dead.end("the leader and the holder killed", struck_at, Ends::Killed).await;
     let lonely = lonely.end("the leader killed, the holder cut off", struck_at, Ends::ByItself).await;
     let steady = steady.end("the leader killed", struck_at, Ends::WhenGivenBack).await;
     cluster.server_mut(leader).start().expect("started");
@@ -111,11 +96,11 @@ async fn isolate(
     let addresses = cluster.addresses();
     let leader = cluster.leader().await.expect("a leader");
     let others: Vec<_> = addresses.iter().copied().filter(|address| *address != addresses[leader]).collect();
-    let [steady_lock, lonely_lock] = ["steady", "lonely"].map(|who| format!("{release:?}-{round}-{who}"));
-    let rival = url(&others, SESSION_TIMEOUT);
+    let [steady, lonely] = ["steady", "lonely"].map(|who| format!("{release:?}-{round}-{who}"));
+    let rivals = (&others[..], SETTINGS);
     let (steady, lonely) = tokio::join!(
-        Contest::start(&addresses, &rival, &steady_lock),
-        Contest::start(&addresses[leader..=leader], &rival, &lonely_lock),
+        Contest::between(&ETCD, (&addresses, SETTINGS), rivals, &steady),
+        Contest::between(&ETCD, (&addresses[leader..=leader], SETTINGS), rivals, &lonely),
     );
     tokio::time::sleep(pause).await;
     let struck_at = now();
@@ -127,60 +112,4 @@ async fn isolate(
     network.heal(leader).expect("healed");
     cluster.serving().await.expect("all serve");
     vec![lonely, steady]
-}
-
-/// How a hold is to end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ends {
-    ByItself,
-    WhenGivenBack,
-}
-
-/// A holder, and the rival behind it.
-pub(crate) struct Contest {
-    lock: String,
-    pub(crate) holder: Holder,
-    rival: Rival,
-    /// When the rival found the hold standing.
-    seen: Arc<Mutex<Option<BootInstant>>>,
-}
-
-impl Contest {
-    /// `rival` is the URL of the rival, `holders` are the servers of the holder.
-    pub(crate) async fn start(holders: &[SocketAddr], rival: &str, lock: &str) -> Self {
-        let holder = Holder::start(holders, SESSION_TIMEOUT, lock).await;
-        let seen = Arc::new(Mutex::new(None));
-        let rival = Rival::queue_up(rival, lock, holder.look(&seen)).await;
-        Self { lock: lock.to_owned(), holder, rival, seen }
-    }
-
-    /// Waits for the rival's grant, and compares.
-    pub(crate) async fn end(mut self, what: &str, struck_at: BootInstant, ends: Ends) -> Outcome {
-        let mut given_back = None;
-        if ends == Ends::WhenGivenBack && self.holder.is_held() {
-            given_back = self.holder.release().await;
-        }
-        let granted = self.rival.granted().await;
-        let (last_held, ended_by) = match given_back {
-            Some(releasing_at) => (releasing_at, None),
-            None => {
-                let (last_held, reason) = self.holder.lost().await;
-                (last_held, Some(reason))
-            }
-        };
-        let seen = *self.seen.lock().expect("no panic");
-        let last_held = seen.filter(|_| given_back.is_none()).unwrap_or(last_held).max(last_held);
-        let outcome = Outcome {
-            what: format!("{}: {what}", self.lock),
-            struck_at,
-            token: self.holder.token,
-            last_held: Some(last_held),
-            ended_by,
-            next_token: granted.token(),
-            granted_at: granted.at,
-        };
-        self.holder.end().await;
-        self.rival.end(granted).await;
-        outcome
-    }
 }

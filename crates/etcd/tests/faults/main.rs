@@ -12,19 +12,17 @@
 //! | `leaders` | a leader that is killed, or cut off from its peers |
 //! | `standstill` | a leader that stands still and goes on; what a simpler rule believes then |
 //! | `bare` | a holder that the test itself keeps, and until when each rule believes it |
-//! | `holders` | holders of the library, in this process or in another |
-//! | `program` | what the other process does |
-//! | `stage` | clusters, clients, rivals |
-//! | `tally` | what all rounds have shown together |
+//! | `stage` | clusters of both releases |
+//!
+//! What the trials of all backends share is in `lockkeeper-trials`.
 
 mod bare;
 mod deaths;
-mod holders;
 mod leaders;
-mod program;
+#[path = "../support/service.rs"]
+mod service;
 mod stage;
 mod standstill;
-mod tally;
 
 use std::process::ExitCode;
 
@@ -33,7 +31,9 @@ use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
 use lockkeeper_faults::etcd::{Release, availability_of};
 use lockkeeper_faults::{Availability, namespaces};
 
-use crate::deaths::Death;
+use lockkeeper_trials::deaths::Death;
+
+use crate::service::ETCD;
 
 /// How many tests run at once: most of a round's time is a wait for the end of a session.
 const TESTS_AT_ONCE: usize = 2;
@@ -58,7 +58,7 @@ fn networks() -> Availability {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = program::play() {
+    if let Some(code) = ETCD.play() {
         return code;
     }
     let mut arguments = Arguments::from_args();

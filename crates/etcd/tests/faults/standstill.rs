@@ -17,11 +17,11 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{LossReason, Severity};
 use lockkeeper_faults::etcd::{Cluster, Release};
 use lockkeeper_faults::long;
+use lockkeeper_trials::{Contest, Ends, Outcome, Rival, Span, none_of, now, span};
 
 use crate::bare::Bare;
-use crate::leaders::{Contest, Ends};
-use crate::stage::{Rival, findings, now, on_both_releases, url};
-use crate::tally::{Outcome, Span, none_of, span};
+use crate::service::ETCD;
+use crate::stage::{findings, on_both_releases};
 
 /// How many rounds the long run has.
 const ROUNDS: u32 = 20;
@@ -36,7 +36,10 @@ const BARE_HOLDERS: usize = 6;
 const BARE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The rivals' timeout: so long that the leader which goes on takes no session of theirs for over.
-const RIVAL_TIMEOUT: Duration = Duration::from_secs(20);
+const RIVAL: &str = "session_timeout=20s";
+
+/// The holder's: less than the standstill.
+const HOLDER: &str = "session_timeout=5s";
 
 /// How long the leader stands still: longer than that of the library's session, so that this leader takes it for over.
 const STANDSTILL: Duration = Duration::from_millis(6_500);
@@ -58,7 +61,7 @@ pub(crate) fn play(random: Random) -> Result<(), String> {
     let worst = &std::sync::Mutex::new(f64::NEG_INFINITY);
     let tally = on_both_releases(ROUNDS, random, |release, share, mut random| async move {
         let mut cluster = Cluster::start(release, 3).await.expect("a cluster");
-        let found = findings(&url(&cluster.addresses(), RIVAL_TIMEOUT)).await;
+        let found = findings(&cluster.addresses(), RIVAL).await;
         let is_told = found.iter().any(|finding| {
             finding.severity == Severity::Warning && finding.to_string().contains("revoke a lease that was renewed")
         });
@@ -116,13 +119,13 @@ async fn play_round(
     let addresses = cluster.addresses();
     let leader = cluster.leader().await.expect("a leader");
     let others: Vec<_> = addresses.iter().copied().filter(|address| *address != addresses[leader]).collect();
-    let rival_url = url(&others, RIVAL_TIMEOUT);
     let lock = |who: usize| format!("{release:?}-{round}-bare-{who}");
-    let contest = Contest::start(&addresses, &rival_url, &format!("{release:?}-{round}-library")).await;
+    let contest =
+        Contest::between(&ETCD, (&addresses, HOLDER), (&others, RIVAL), &format!("{release:?}-{round}-library")).await;
     let mut bares = Vec::new();
     for who in 0..BARE_HOLDERS {
         let bare = Bare::start(addresses[leader], BARE_TIMEOUT, &lock(who)).await;
-        bares.push((bare, Rival::queue_up(&rival_url, &lock(who), || {}).await));
+        bares.push((bare, Rival::queue_up(&ETCD, &others, RIVAL, &lock(who)).await));
     }
     for (bare, _) in &mut bares {
         bare.renew().await;

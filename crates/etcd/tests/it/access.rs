@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, ErrorKind};
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
@@ -11,7 +12,8 @@ use lockkeeper_recipes::Keeper;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::client::{SOON, can_run, soon};
+use crate::client::can_run;
+
 use crate::operator::Operator;
 
 /// The password of all users.

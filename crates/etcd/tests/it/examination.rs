@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, Exclusion, Finding, Scrutiny, Severity};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
 use serde_json::{Value, json};
 
+use crate::client::{backend, can_run};
+
 use crate::access::guarded;
-use crate::client::{backend, can_run, soon};
 
 async fn ask(address: SocketAddr, path: &str, request: Value) -> Value {
     let answer = Server::ask(address, path, &request.to_string()).await.expect(path);

@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{
     Departure, Enqueued, ErrorKind, Extent, Freshness, Liveness, LossReason, Request, Revocation, Session,
 };
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
+use lockkeeper_trials::waist::{door, entry, session, ticket};
+
+use crate::client::{backend, can_run};
 
 use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
-use crate::client::{SOON, backend, can_run, soon};
 use crate::operator::Operator;
-use crate::queue::{door, entry, session, ticket};
 
 /// How long a caller may wait for what it cannot be told: a pause of a second, and some for a busy machine. A session
 /// of a minute renews, and so connects anew, only later.

@@ -11,8 +11,6 @@ mod operating;
 #[path = "../support/operator.rs"]
 mod operator;
 mod order;
-#[path = "../support/queue.rs"]
-mod queue;
 mod restored;
 mod strangers;
 #[cfg(feature = "tls")]

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Departure, Extent, Freshness};
 use lockkeeper_faults::etcd::Server;
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run, soon};
+use crate::client::{backend, can_run};
+
 use crate::operator::Operator;
-use crate::queue::{door, entry, session, ticket, tickets};
 
 /// Where the contenders of the lock `door` are stored.
 const QUEUE: &str = "/lockkeeper/q/door/";

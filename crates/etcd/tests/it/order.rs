@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Expected, Extent, Freshness, Session, Ticket};
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{SOON, backend, can_run, soon};
+use crate::client::{backend, can_run};
+
 use crate::operator::Operator;
-use crate::queue::{door, entry, session, ticket, tickets};
 
 /// So many that requests overtake one another on any connection, if nothing keeps them in order.
 const JOINS: usize = 300;

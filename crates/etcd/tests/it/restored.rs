@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use lockkeeper_conformance::soon;
 use lockkeeper_core::FencingToken;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::Proxy;
@@ -12,7 +13,7 @@ use lockkeeper_recipes::Keeper;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::{backend, can_run, soon};
+use crate::client::{backend, can_run};
 
 /// How many grants a snapshot knows nothing of.
 const GRANTS: usize = 20;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, Error, ErrorKind};
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::ports::ReservedPort;
+use lockkeeper_trials::waist::session;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::client::{backend, can_run, soon};
-use crate::queue::session;
+use crate::client::{backend, can_run};
 
 /// A server that says this to each client once it has heard something.
 async fn stranger(says: &'static [u8]) -> std::net::SocketAddr {

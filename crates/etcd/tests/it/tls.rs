@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Error, ErrorKind};
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
 
-use crate::client::{can_run, soon};
+use crate::client::can_run;
 
 /// What the server's certificate is for.
 const NAME: &str = "etcd.example";

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Advice, Error, ErrorKind, Liveness, LossReason, SafeUntil};
 use lockkeeper_etcd::EtcdBackend;
@@ -12,12 +13,13 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
+use lockkeeper_trials::waist::{door, entry, session, ticket};
 use serde_json::json;
 
+use crate::client::{backend, can_run};
+
 use crate::access::{guarded, operate};
-use crate::client::{SOON, backend, can_run, soon};
 use crate::operator::Operator;
-use crate::queue::{door, entry, session, ticket};
 
 fn keeper(address: SocketAddr, settings: &str) -> Keeper {
     Keeper::new(Arc::new(backend(address, settings)))

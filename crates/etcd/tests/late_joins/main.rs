@@ -3,18 +3,17 @@
 
 #[path = "../support/client.rs"]
 mod client;
-#[path = "../support/queue.rs"]
-mod queue;
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::Session;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run, soon};
-use crate::queue::{door, entry, session, ticket, tickets};
+use crate::client::{backend, can_run};
 
 /// How many joins are tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;

@@ -1,80 +1,28 @@
 //! Thousands of waits at once over one connection: each departure wakes one, soon. It is a separate binary, since it
 //! has long rounds.
 
-#[path = "../support/client.rs"]
-mod client;
-#[path = "../support/queue.rs"]
-mod queue;
+#[path = "../support/service.rs"]
+mod service;
 
+use std::thread;
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::{Departure, Extent, Freshness};
-use lockkeeper_faults::etcd::Server;
-use lockkeeper_faults::{figures, long};
-use tokio::sync::mpsc;
+use lockkeeper_faults::etcd::{Server, availability};
+use lockkeeper_trials::waits;
 
-use crate::client::{backend, can_run, soon};
-use crate::queue::{door, entry, session, ticket};
+use crate::service::ETCD;
 
 /// How many wait in the long run; the plain one has a tenth.
 const WAITS: u32 = 5_000;
 
-/// How many places are taken in one call.
-const AT_ONCE: usize = 500;
-
 /// How long after a departure was asked for the one behind it is told, at the median.
 const TOLD_WITHIN_MEDIAN: Duration = Duration::from_millis(5);
 
-/// How long the last one may take to show itself that is told too often.
-const LOOKED_FOR: Duration = Duration::from_millis(300);
-
-fn now() -> BootInstant {
-    SystemClock.now()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
-    if !can_run() {
+    if !availability().or_skip(thread::current().name().expect("the harness names the thread of a test")) {
         return;
     }
     let server = Server::standalone().await.expect("a server");
-    let backends = ["ann", "bob"].map(|_| backend(server.address(), ""));
-    let (ann, bob) = (session(&backends[0]).await, session(&backends[1]).await);
-    let count = long::rounds(WAITS) as usize;
-    let tickets: Vec<_> = (0..count).map(|_| ticket()).collect();
-    let mut places = Vec::new();
-    for tickets in tickets.chunks(AT_ONCE) {
-        let entries = tickets.iter().map(|&ticket| entry(ticket)).collect();
-        places.extend(soon("the places", ann.enqueue(&door(), entries)).await.expect("places"));
-    }
-    let seen = soon("a view", bob.view(&door(), Freshness::Latest, Extent::Whole)).await.expect("a view");
-    assert_eq!(seen.contenders.len(), count);
-    let (told, mut tellings) = mpsc::unbounded_channel();
-    for (number, place) in places.iter().enumerate() {
-        let waiting = bob.departure(&door(), None, &place.id, seen.connection);
-        let told = told.clone();
-        tokio::spawn(async move {
-            let departure = waiting.await.expect("the session lives");
-            told.send((number, departure, now())).expect("the test listens");
-        });
-    }
-    let mut delays = Vec::new();
-    for (number, &ticket) in tickets.iter().enumerate() {
-        let begun = now();
-        let withdrawing = ann.withdraw(&door(), ticket);
-        let (which, departure, at) = soon("the word", tellings.recv()).await.expect("all wait");
-        assert_eq!((which, departure), (number, Departure::Gone));
-        soon("the withdrawal", withdrawing).await.expect("it is withdrawn");
-        delays.push(at.saturating_duration_since(begun));
-    }
-    assert!(queue::tickets(&*bob).await.is_empty(), "all have left");
-    assert!(tokio::time::timeout(LOOKED_FOR, tellings.recv()).await.is_err(), "none is told twice");
-    delays.sort_unstable();
-    let (median, worst) = (delays[count / 2], delays[count - 1]);
-    figures::tell(&format!("waits: {count}, one told by each departure, after {median:?} (median), {worst:?} at most"));
-    assert!(median <= TOLD_WITHIN_MEDIAN, "{median:?}");
-    for session in [ann, bob] {
-        soon("the end", session.close()).await.expect("the end");
-    }
+    waits::each_is_told(&ETCD, &[server.address()], WAITS, TOLD_WITHIN_MEDIAN).await;
 }

@@ -44,7 +44,7 @@ async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Re
     let stream = socket(server).await?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &access.tls {
-        let stream = tls.connect(server, stream).await?;
+        let stream = crate::tls::connect(tls, server, stream).await?;
         return greet(server, access, clock, stream).await;
     }
     greet(server, access, clock, stream).await

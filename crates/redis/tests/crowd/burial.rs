@@ -26,7 +26,7 @@ const LOGGED_US_MIN: &str = "200";
 const TRIES: usize = 4;
 
 /// The dead one's timeout, and that of the living, who remove it.
-const SETTINGS: &str = "?session_timeout=4s&operation_timeout=60s";
+const SETTINGS: &str = "session_timeout=4s&operation_timeout=60s";
 
 /// How long the removal may take, with the timeout.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);

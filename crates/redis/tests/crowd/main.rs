@@ -8,16 +8,19 @@ mod burial;
 mod cost;
 mod herd;
 mod processes;
+#[path = "../support/service.rs"]
+mod service;
 mod stage;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use lockkeeper_conformance::crowd;
 use lockkeeper_faults::redis;
-use lockkeeper_redis::RedisBackend;
 use peak_alloc::PeakAlloc;
+
+use crate::service::REDIS;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -27,7 +30,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn main() -> ExitCode {
     if let Some(asked) = crowd::asked() {
-        return asked.take_part(|url| Ok(Arc::new(RedisBackend::open(url)?)), || ALLOCATOR.current_usage());
+        return asked.take_part(REDIS.open, || ALLOCATOR.current_usage());
     }
     let arguments = Arguments::from_args();
     let trials = vec![

@@ -4,19 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use libtest_mimic::Failed;
-use lockkeeper_core::{Backend, Enqueued, Entry, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Enqueued, Entry, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_faults::redis::Server;
-use lockkeeper_redis::RedisBackend;
+
+use crate::service::REDIS;
 
 /// Long enough for thousands of calls that are made at once, each behind the other, on a busy machine.
-pub(crate) const SETTINGS: &str = "?session_timeout=60s&operation_timeout=240s";
+pub(crate) const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
 
 /// How many places are taken in one call.
 const AT_ONCE: usize = 500;
 
 pub(crate) async fn session(address: SocketAddr, settings: &str) -> Result<Arc<dyn Session>, Failed> {
-    let backend = RedisBackend::open(&format!("redis://{address}{settings}").parse()?)?;
-    Ok(backend.session().await?)
+    Ok(REDIS.backend(&[address], settings).session().await?)
 }
 
 pub(crate) fn entry() -> Result<Entry, Failed> {

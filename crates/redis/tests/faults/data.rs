@@ -4,10 +4,9 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_core::LossReason;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::{Holder, Outcome, none_of, now, rounds, span};
 
-use crate::holders::Holder;
-use crate::stage::{now, play_rounds};
-use crate::tally::{Outcome, none_of, span};
+use crate::service::REDIS;
 
 const ROUNDS: u32 = 20;
 
@@ -23,7 +22,7 @@ const TOLD_WITHIN_S: f64 = 1.0;
 const LOCK: &str = "door";
 
 pub(crate) fn play(random: Random) -> Result<(), String> {
-    let tally = play_rounds(ROUNDS, AT_ONCE, random, async |_, _| play_round().await);
+    let tally = rounds::play(ROUNDS, AT_ONCE, random, async |_, _| play_round().await);
     let told = |what: &str| {
         let of_kind = tally.outcomes.iter().filter(|outcome| outcome.what == what);
         let after = of_kind.filter_map(|outcome| Some(span(outcome.struck_at, outcome.last_held?)));
@@ -52,7 +51,7 @@ const WIPED: &str = "the server started without data";
 
 async fn play_round() -> Vec<Outcome> {
     let mut server = Server::standalone().await.expect("a server");
-    let mut first = Holder::start(&[server.address()], SETTINGS, LOCK).await;
+    let mut first = Holder::start(&REDIS, &[server.address()], SETTINGS, LOCK).await;
     let struck_at = now();
     server.ask::<()>(&["FLUSHALL"]).await.expect("it is flushed");
     let (second, flushed) = next(&server, &mut first, FLUSHED, struck_at).await;
@@ -69,7 +68,7 @@ async fn next(
     what: &str,
     struck_at: lockkeeper_core::clock::BootInstant,
 ) -> (Holder, Outcome) {
-    let next = Holder::start(&[server.address()], SETTINGS, LOCK).await;
+    let next = Holder::start(&REDIS, &[server.address()], SETTINGS, LOCK).await;
     let granted_at = now();
     let end = soon("the end of the hold", holder.ended()).await;
     let outcome = Outcome {

@@ -13,22 +13,16 @@
 //! | `promotion` | a replica that is promoted without a grant |
 //! | `data` | data that is lost at once, and tokens over it |
 //! | `memory` | a server whose memory is full |
-//! | `contest` | a holder and the rival behind it, from the first grant to the second |
-//! | `holders` | holders of the library, each in another process |
-//! | `program` | what such a process does |
-//! | `stage` | clients, rivals, rounds |
-//! | `tally` | what all rounds have shown together |
+//!
+//! What the trials of all backends share is in `lockkeeper-trials`.
 
-mod contest;
 mod data;
 mod deaths;
-mod holders;
 mod memory;
-mod program;
 mod promotion;
 mod servers;
-mod stage;
-mod tally;
+#[path = "../support/service.rs"]
+mod service;
 
 use std::process::ExitCode;
 
@@ -37,16 +31,17 @@ use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::redis::{availability, clock_availability};
 
-use crate::deaths::Death;
+use lockkeeper_trials::deaths::Death;
+
 use crate::servers::Harm;
+use crate::service::REDIS;
 
 /// How many tests run at once: most of a round's time is a wait for the end of a session.
 const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
-const TESTS: [Test; 17] = [
-    ("the_judge_sees_two_that_hold_at_once", availability, |_| tally::is_a_judge()),
+const TESTS: [Test; 16] = [
     ("no_two_hold_when_holders_are_killed", availability, |random| {
         deaths::play(Death::Killed, deaths::SETTINGS, random)
     }),
@@ -84,7 +79,7 @@ fn movable_clock() -> Availability {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = program::play() {
+    if let Some(code) = REDIS.play() {
         return code;
     }
     let mut arguments = Arguments::from_args();

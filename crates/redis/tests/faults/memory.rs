@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, soon};
-use lockkeeper_core::{Advice, Backend, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Advice, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::{Contest, Ends, Holder, Outcome, Tally, now, rounds, span};
 
-use crate::contest::{Contest, Ends};
-use crate::holders::Holder;
-use crate::stage::{backend, now, runtime, url};
-use crate::tally::{Outcome, Tally, span};
+use crate::service::REDIS;
 
 /// The memory that a server may use: more than it takes by itself.
 const MEMORY_BYTES: u64 = 8 << 20;
@@ -56,7 +54,7 @@ async fn join(session: &dyn Session) -> lockkeeper_core::Result<Ticket> {
 /// A server with a session, which has a place, and whose memory is then full.
 async fn full(policy: &str) -> (Server, Arc<dyn Session>, Ticket) {
     let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
-    let session = soon("a session", backend(&url(&[server.address()], SETTINGS)).session()).await.expect("a session");
+    let session = soon("a session", REDIS.backend(&[server.address()], SETTINGS).session()).await.expect("a session");
     let ticket = soon("a place", join(&*session)).await.expect("a place");
     fill(&server).await;
     (server, session, ticket)
@@ -73,7 +71,7 @@ pub(crate) fn play_full() -> Result<(), String> {
     let begun = now();
     let mut outcomes = Vec::new();
     for policy in KEEPING {
-        outcomes.extend(runtime().block_on(play_policy(policy))?);
+        outcomes.extend(rounds::runtime().block_on(play_policy(policy))?);
     }
     let tally = Tally { outcomes, took: now().saturating_duration_since(begun) };
     tally.tell("faults: memory full", &format!("; joins refused under each of {} policies", KEEPING.len()));
@@ -88,9 +86,11 @@ pub(crate) fn play_full() -> Result<(), String> {
 async fn play_policy(policy: &str) -> Result<Vec<Outcome>, String> {
     let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
     let servers = [server.address()];
-    let session = soon("a session", backend(&url(&servers, SETTINGS)).session()).await.expect("a session");
-    let (steady, mut dead) =
-        tokio::join!(Contest::start(&servers, SETTINGS, "steady"), Contest::start(&servers, SETTINGS, "dead"));
+    let session = soon("a session", REDIS.backend(&servers, SETTINGS).session()).await.expect("a session");
+    let (steady, mut dead) = tokio::join!(
+        Contest::start(&REDIS, &servers, SETTINGS, "steady"),
+        Contest::start(&REDIS, &servers, SETTINGS, "dead")
+    );
     fill(&server).await;
     let struck_at = now();
     dead.holder.kill();
@@ -100,7 +100,7 @@ async fn play_policy(policy: &str) -> Result<Vec<Outcome>, String> {
     let what = format!("{policy}, memory full");
     let dead = dead.end(&what, struck_at, Ends::Killed).await;
     let steady = steady.end(&what, struck_at, Ends::WhenGivenBack).await;
-    match backend(&url(&servers, SETTINGS)).session().await {
+    match REDIS.backend(&servers, SETTINGS).session().await {
         Err(error) if error.kind() == ErrorKind::LimitReached => {}
         opened => return Err(format!("{policy}: a session was opened in a full memory: {opened:?}")),
     }
@@ -109,7 +109,7 @@ async fn play_policy(policy: &str) -> Result<Vec<Outcome>, String> {
 }
 
 pub(crate) fn play_freed() -> Result<(), String> {
-    runtime().block_on(async {
+    rounds::runtime().block_on(async {
         let (server, session, ticket) = full("noeviction").await;
         is_refused("noeviction", &*session).await?;
         let door = QueueName::new("door").expect("a name");
@@ -126,7 +126,7 @@ pub(crate) fn play_evicted(mut random: Random) -> Result<(), String> {
     for policy in EVICTING {
         for _ in 0..rounds {
             let pause = Duration::from_millis(random.below(300));
-            worst = worst.max(runtime().block_on(evict(policy, pause))?);
+            worst = worst.max(rounds::runtime().block_on(evict(policy, pause))?);
         }
     }
     figures::tell(&format!(
@@ -140,7 +140,7 @@ pub(crate) fn play_evicted(mut random: Random) -> Result<(), String> {
 /// Fills memory until the holder's record is evicted; returns for how long the holder believed itself afterwards.
 async fn evict(policy: &str, pause: Duration) -> Result<f64, String> {
     let server = Setup::new().memory(MEMORY_BYTES, policy).start().await.expect("a server");
-    let mut holder = Holder::start(&[server.address()], "session_timeout=20s", "door").await;
+    let mut holder = Holder::start(&REDIS, &[server.address()], "session_timeout=20s", "door").await;
     tokio::time::sleep(pause).await;
     for _ in 0..FILLED_MAX {
         server.ask::<()>(&["EVAL", USE_OFTEN, "1", "ballast"]).await.expect("it is used");

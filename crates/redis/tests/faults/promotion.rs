@@ -12,11 +12,9 @@ use lockkeeper_faults::long;
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_faults::wait;
+use lockkeeper_trials::{Contest, Ends, Holder, Outcome, Span, none_of, now, rounds};
 
-use crate::contest::{Contest, Ends};
-use crate::holders::Holder;
-use crate::stage::{keeper, now, play_rounds, url};
-use crate::tally::{Outcome, Span, none_of};
+use crate::service::REDIS;
 
 const ROUNDS: u32 = 20;
 
@@ -38,7 +36,7 @@ const GOES_ON_MAX_MS: u64 = 1_500;
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn play(random: Random) -> Result<(), String> {
-    let tally = play_rounds(ROUNDS, AT_ONCE, random, async |round, random| play_round(round, random).await);
+    let tally = rounds::play(ROUNDS, AT_ONCE, random, async |round, random| play_round(round, random).await);
     let (lost, kept): (Vec<_>, Vec<_>) = tally.outcomes.iter().partition(|outcome| outcome.what.starts_with(LOST));
     let worst = lost.iter().filter_map(|outcome| outcome.margin()).fold(0.0, |worst: Span, margin| worst.max(-margin));
     let shared = lost.iter().filter(|outcome| outcome.is_shared()).count();
@@ -106,13 +104,13 @@ async fn follow(server: &Server, master: SocketAddr) {
 async fn play_round(round: u32, mut random: Random) -> Vec<Outcome> {
     let mut pair = Pair::start().await;
     let addresses = pair.addresses();
-    let kept = Contest::start(&addresses, SETTINGS, "kept").await;
+    let kept = Contest::start(&REDIS, &addresses, SETTINGS, "kept").await;
     pair.until_caught_up().await;
     pair.between.blackhole();
-    let mut first = Holder::start(&addresses, SETTINGS, LOST).await;
+    let mut first = Holder::start(&REDIS, &addresses, SETTINGS, LOST).await;
     let struck_at = now();
     pair.replica.promote().await.expect("it is promoted");
-    let newcomer = keeper(&url(&addresses[1..], SETTINGS));
+    let newcomer = REDIS.keeper(&addresses[1..], SETTINGS);
     let second = soon("the second grant", newcomer.mutex(LOST).expect("a name").lock()).await.expect("it is granted");
     let granted_at = now();
     tokio::time::sleep(Duration::from_millis(random.below(GOES_ON_MAX_MS))).await;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use lockkeeper_conformance::Random;
 use lockkeeper_faults::long;
 use lockkeeper_faults::redis::{Flush, Server, Setup};
+use lockkeeper_trials::{Contest, Ends, Outcome, now, rounds};
 
-use crate::contest::{Contest, Ends};
-use crate::stage::{now, play_rounds};
-use crate::tally::Outcome;
+use crate::service::REDIS;
 
 /// Short, so that many rounds can be played; a holder has more than a second to find the server again.
 const SETTINGS: &str = "session_timeout=3s";
@@ -92,7 +91,7 @@ impl Harm {
 
 pub(crate) fn play(harm: Harm, random: Random) -> Result<(), String> {
     let tally =
-        play_rounds(harm.rounds(), AT_ONCE, random, |_, random| play_round(harm, harm.setup(), SETTINGS, random));
+        rounds::play(harm.rounds(), AT_ONCE, random, |_, random| play_round(harm, harm.setup(), SETTINGS, random));
     let kept = tally.outcomes.iter().filter(|outcome| outcome.was_given_back()).count();
     tally.tell(&format!("faults: server {harm:?}"), &format!("; {kept} held on"));
     tally.check(3 * long::rounds(harm.rounds()))
@@ -100,7 +99,7 @@ pub(crate) fn play(harm: Harm, random: Random) -> Result<(), String> {
 
 /// Without the rule two hold at once, and the judge of the other rounds sees it.
 pub(crate) fn play_planted(harm: Harm, random: Random) -> Result<(), String> {
-    let tally = play_rounds(PLANTED_ROUNDS, AT_ONCE, random, |_, random| {
+    let tally = rounds::play(PLANTED_ROUNDS, AT_ONCE, random, |_, random| {
         let (setup, settings) = harm.planted();
         play_round(harm, setup, settings, random)
     });
@@ -115,7 +114,8 @@ pub(crate) fn play_planted(harm: Harm, random: Random) -> Result<(), String> {
 async fn play_round(harm: Harm, setup: Setup, settings: &str, mut random: Random) -> Vec<Outcome> {
     let mut server = setup.start().await.expect("a server");
     let servers = [server.address()];
-    let [steady, lonely, dead] = ["steady", "lonely", "dead"].map(|lock| Contest::start(&servers, settings, lock));
+    let [steady, lonely, dead] =
+        ["steady", "lonely", "dead"].map(|lock| Contest::start(&REDIS, &servers, settings, lock));
     let (steady, lonely, mut dead) = tokio::join!(steady, lonely, dead);
     tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;
     let struck_at = now();

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::redis::{Cluster, Sentinels, Server};
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_redis::RedisBackend;
+use lockkeeper_trials::waist::{door, entry, session, ticket};
 
-use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket};
+use crate::client::{backend, can_run};
 
 fn keeper(url: &str) -> Keeper {
     Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))

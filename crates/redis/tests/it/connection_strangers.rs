@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Backend, Error, ErrorKind};
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_redis::RedisBackend;
+use lockkeeper_trials::waist::session;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::support::{backend, can_run, session, soon};
+use crate::client::{backend, can_run};
 
 /// A server that says this to each client once it has heard something, and then no more.
 async fn stranger(says: &'static [u8]) -> SocketAddr {

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, Error, ErrorKind};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_recipes::Keeper;
 use lockkeeper_redis::RedisBackend;
 
-use crate::support::{can_run, soon};
+use crate::client::can_run;
 
 /// The commands that a user needs for locks.
 const RIGHTS: [&str; 26] = [
@@ -79,7 +80,7 @@ async fn a_user_of_the_least_rights_locks_waits_and_looks() {
     let waiting = other.mutex("door").expect("a name");
     let waiting = tokio::spawn(async move { waiting.lock().await });
     let queued = async || (one.contenders("door").await.expect("a look").len() == 2).then_some(());
-    lockkeeper_faults::wait::until("the second contender", crate::support::SOON, queued).await.expect("it waits");
+    lockkeeper_faults::wait::until("the second contender", SOON, queued).await.expect("it waits");
     assert_eq!(soon("the names", one.queues("")).await.expect("a look").len(), 1);
     soon("the release", guard.release()).await.expect("it is given back");
     let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");

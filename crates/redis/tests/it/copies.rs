@@ -1,10 +1,12 @@
 //! Copies on replicas, where the URL asks for them.
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, Backend, ErrorKind};
 use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_faults::wait;
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::support::{SOON, backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::client::{backend, can_run};
 
 const COPIES: &str = "?replicas=1&session_timeout=10s";
 

@@ -1,9 +1,11 @@
 //! The numbered databases of one server, and a cluster, which has but one.
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Backend, ErrorKind};
 use lockkeeper_faults::redis::{Cluster, Server};
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::client::{backend, can_run};
 
 #[tokio::test]
 async fn locks_of_two_databases_do_not_meet() {

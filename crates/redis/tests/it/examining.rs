@@ -1,9 +1,10 @@
 //! What an examination finds of real servers.
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};
 use lockkeeper_faults::redis::{Flush, Server, Setup, clock_availability};
 
-use crate::support::{backend, can_run, soon};
+use crate::client::{backend, can_run};
 
 async fn examine(server: &Server, scrutiny: Scrutiny) -> Vec<Finding> {
     soon("the examination", backend(server.address(), "").examine(scrutiny)).await.expect("it is examined")
@@ -59,7 +60,7 @@ async fn a_master_is_examined_with_its_replicas() {
     let is_online = async || {
         examine(&master, Scrutiny::Full).await.iter().all(|one| !one.what.contains("not all data")).then_some(())
     };
-    lockkeeper_faults::wait::until("the replica", crate::support::SOON, is_online).await.expect("it is online");
+    lockkeeper_faults::wait::until("the replica", SOON, is_online).await.expect("it is online");
     assert_found(&master, &[(Severity::Warning, "cut off")]).await;
     for (count, expected) in
         [("1", &[][..]), ("2", &[(Severity::Error, "asks for 2"), (Severity::Error, "fewer good replicas")])]

@@ -1,6 +1,8 @@
 //! What no common suite can know of Redis: users and their rights, databases, services of several servers, servers that
 //! are none, and what an examination finds.
 
+#[path = "../support/client.rs"]
+mod client;
 mod connection_services;
 mod connection_strangers;
 mod connection_users;
@@ -9,6 +11,4 @@ mod databases;
 mod examining;
 mod mixed_timeouts;
 mod reconnecting;
-#[path = "../support/waist.rs"]
-mod support;
 mod tracking_table;

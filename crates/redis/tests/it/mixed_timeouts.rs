@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::Departure;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::redis::Server;
+use lockkeeper_trials::waist::{door, entry, session, ticket};
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket};
+use crate::client::{backend, can_run};
 
 const SHORT: Duration = Duration::from_secs(2);
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::client::{backend, can_run};
 
 /// How many joins are made.
 const JOINS: usize = 20;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
 
-use crate::support::{SOON, backend, can_run, soon};
+use crate::client::{backend, can_run};
 
 /// How many clients wait for one lock.
 const WAITERS: usize = 4;

@@ -1,19 +1,21 @@
 //! Joins that the server takes in late, after their withdrawal was answered over another connection. It is a separate
 //! binary, since it has long rounds.
 
-#[path = "../support/waist.rs"]
-mod support;
+#[path = "../support/client.rs"]
+mod client;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::Session;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_redis::RedisBackend;
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::support::{backend, can_run, door, entry, session, soon, ticket, tickets};
+use crate::client::{backend, can_run};
 
 /// How many joins are tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;

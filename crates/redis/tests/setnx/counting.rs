@@ -4,15 +4,17 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::python::Packages;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
 
+use crate::client::can_run;
+
+use crate::keeper;
 use crate::peer::Peer;
-use crate::support::{can_run, soon};
-use crate::{SOON, keeper};
 
 /// How far they count in the long run, two of each kind and more; the plain one goes a tenth of it.
 const COUNT: u32 = 500;

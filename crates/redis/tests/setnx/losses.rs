@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
 
+use crate::client::can_run;
+
 use crate::peer::Peer;
-use crate::support::{can_run, soon};
 use crate::{keeper, keeper_with, until_contenders};
 
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -9,26 +9,23 @@
 //! | `operating` | what an operator sees, names and services that are refused, freezing, full memory |
 //! | `peer` | the other client |
 
+#[path = "../support/client.rs"]
+mod client;
 mod counting;
 mod losses;
 mod operating;
 mod peer;
-#[path = "../support/waist.rs"]
-mod support;
 mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
 
 /// The timeout of most sessions: longer than anything that is to be told at once.
 const SETTINGS: &str = "?layout=setnx&session_timeout=10s";
-
-/// How long anything may take that should take no time.
-const SOON: Duration = Duration::from_secs(20);
 
 /// A keeper whose locks are also plain ones.
 fn keeper(address: SocketAddr) -> Keeper {
@@ -36,7 +33,7 @@ fn keeper(address: SocketAddr) -> Keeper {
 }
 
 fn keeper_with(address: SocketAddr, settings: &str) -> Keeper {
-    Keeper::new(Arc::new(support::backend(address, settings)))
+    Keeper::new(Arc::new(client::backend(address, settings)))
 }
 
 /// Waits until so many contenders are shown, theirs and ours.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Revocation, Wait};
 use lockkeeper_faults::redis::{Cluster, Server};
 use lockkeeper_recipes::{Keeper, LockKind};
 use lockkeeper_redis::RedisBackend;
 
+use crate::client::can_run;
+
 use crate::peer::Peer;
-use crate::support::{can_run, soon};
 use crate::{keeper, keeper_with, until_contenders};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
 
+use crate::client::can_run;
+
 use crate::peer::Peer;
-use crate::support::{can_run, soon};
 use crate::{keeper, until_contenders};
 
 /// How long after a release ours may be granted the lock: it is told by a push, and no poll is this fast.

@@ -11,13 +11,14 @@ use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::proxy::Proxy;
 use tokio::sync::mpsc;
 
-use crate::program;
-use crate::stage::url;
+use crate::{Service, program};
 
-/// A holder in another process.
-pub(crate) struct Holder {
+/// A holder in another process, which knows its servers through proxies.
+#[derive(Debug)]
+pub struct Holder {
     process: Process,
-    pub(crate) token: FencingToken,
+    /// The token of its grant.
+    pub token: FencingToken,
     proxies: Vec<Proxy>,
     input: ChildStdin,
     lines: mpsc::UnboundedReceiver<String>,
@@ -25,23 +26,27 @@ pub(crate) struct Holder {
 
 /// How a hold ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub struct End {
     /// When it last stood.
-    pub(crate) last_held: BootInstant,
+    pub last_held: BootInstant,
     /// Why it was lost; `None` if it was given back.
-    pub(crate) reason: Option<LossReason>,
+    pub reason: Option<LossReason>,
 }
 
 impl Holder {
-    /// Takes a lock that is free.
-    pub(crate) async fn start(servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
+    /// Has another process take a lock that is free.
+    ///
+    /// # Panics
+    ///
+    /// If it is not granted the lock.
+    pub async fn start(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
         let mut proxies = Vec::new();
         for &server in servers {
             proxies.push(Proxy::of_bytes(server).await.expect("a proxy"));
         }
         let through: Vec<_> = proxies.iter().map(Proxy::address).collect();
         let mut command = process::command(std::env::current_exe().expect("a path"));
-        program::tell(&mut command, &url(&through, settings), lock);
+        program::tell(&mut command, &(service.url)(&through, settings), lock);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::start(command).expect("another process");
         let input = process.take_stdin().expect("it is piped");
@@ -54,29 +59,49 @@ impl Holder {
         Self { process, token, proxies, input, lines }
     }
 
-    pub(crate) fn kill(&mut self) {
+    /// Kills it.
+    pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    pub(crate) fn pause(&mut self) {
+    /// Stops its process.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub fn pause(&mut self) {
         self.process.pause().expect("it runs");
     }
 
-    pub(crate) fn resume(&mut self) {
+    /// Lets its process go on.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub fn resume(&mut self) {
         self.process.resume().expect("it runs");
     }
 
-    pub(crate) fn cut_off(&self) {
+    /// Cuts it off from its servers: nothing arrives any more, and no connection ends.
+    pub fn cut_off(&self) {
         self.proxies.iter().for_each(Proxy::blackhole);
     }
 
     /// Asks it to give the lock back. It may have lost it before.
-    pub(crate) fn ask_back(&mut self) {
+    ///
+    /// # Panics
+    ///
+    /// If its process has ended.
+    pub fn ask_back(&mut self) {
         self.input.write_all(b"release\n").and_then(|()| self.input.flush()).expect("it hears");
     }
 
     /// Waits until it says that it has given the lock back, or lost it.
-    pub(crate) async fn ended(&mut self) -> End {
+    ///
+    /// # Panics
+    ///
+    /// If it does not say so soon.
+    pub async fn ended(&mut self) -> End {
         let line = soon("the holder's word", self.lines.recv()).await.expect("it speaks");
         let words: Vec<_> = line.split(' ').collect();
         let (nanos, reason) = match words[..] {

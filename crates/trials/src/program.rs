@@ -6,11 +6,11 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_recipes::MutexGuard;
+use lockkeeper_recipes::{Keeper, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::stage::keeper;
+use crate::Service;
 
 /// Its URL, and the lock's name.
 const VARIABLES: [&str; 2] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK"];
@@ -24,17 +24,17 @@ pub(crate) fn tell(command: &mut Command, url: &str, lock: &str) {
 }
 
 /// Plays the other process, if this is one.
-pub(crate) fn play() -> Option<ExitCode> {
+pub(crate) fn play(service: &Service) -> Option<ExitCode> {
     let [url, lock] = VARIABLES.map(|name| std::env::var(name).ok());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(hold(&url?, &lock?));
+    runtime.block_on(hold(service, &url?, &lock?));
     Some(ExitCode::SUCCESS)
 }
 
 /// Says `held TOKEN`; and later `released NANOSECONDS`, or `lost NANOSECONDS REASON`: when it last found that it held
 /// the lock, and why no longer.
-async fn hold(url: &str, lock: &str) {
-    let keeper = keeper(url);
+async fn hold(service: &Service, url: &str, lock: &str) {
+    let keeper = Keeper::new(service.backend_at(url));
     let guard = keeper.mutex(lock).expect("a name").lock().await.expect("the lock is granted");
     say(&format!("held {}", guard.fencing_token()));
     let (ask, asked) = oneshot::channel();

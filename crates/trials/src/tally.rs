@@ -8,37 +8,40 @@ use lockkeeper_core::{FencingToken, LossReason};
 use lockkeeper_faults::figures;
 
 /// A span of time with a sign, in seconds.
-pub(crate) type Span = f64;
+pub type Span = f64;
 
 /// What happened to one lock in one round.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// Which harm was done to which holder, for readers.
-    pub(crate) what: String,
+    pub what: String,
     /// When the fault was inflicted.
-    pub(crate) struck_at: BootInstant,
-    /// The holder's token, and when it last found that it held the lock; `None` for one that was killed.
-    pub(crate) token: FencingToken,
-    pub(crate) last_held: Option<BootInstant>,
+    pub struck_at: BootInstant,
+    /// The holder's token.
+    pub token: FencingToken,
+    /// When the holder last found that it held the lock; `None` for one that was killed.
+    pub last_held: Option<BootInstant>,
     /// Why the hold ended; `None` if it did not end by itself.
-    pub(crate) ended_by: Option<LossReason>,
-    /// The rival's grant.
-    pub(crate) next_token: FencingToken,
-    pub(crate) granted_at: BootInstant,
+    pub ended_by: Option<LossReason>,
+    /// The rival's token.
+    pub next_token: FencingToken,
+    /// When the rival was granted the lock.
+    pub granted_at: BootInstant,
 }
 
 impl Outcome {
     /// How long before the rival's grant the hold had ended; negative if both held.
-    pub(crate) fn margin(&self) -> Option<Span> {
+    pub fn margin(&self) -> Option<Span> {
         self.last_held.map(|last_held| span(last_held, self.granted_at))
     }
 
     /// Whether the hold went on until the holder gave the lock back.
-    pub(crate) fn was_given_back(&self) -> bool {
+    pub fn was_given_back(&self) -> bool {
         self.last_held.is_some() && self.ended_by.is_none()
     }
 
-    pub(crate) fn is_shared(&self) -> bool {
+    /// Whether both held at one moment.
+    pub fn is_shared(&self) -> bool {
         self.margin().is_some_and(|margin| margin < 0.0)
     }
 
@@ -62,14 +65,16 @@ impl fmt::Display for Outcome {
 
 /// The outcomes of all rounds.
 #[derive(Debug)]
-pub(crate) struct Tally {
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) took: Duration,
+pub struct Tally {
+    /// What happened to each lock.
+    pub outcomes: Vec<Outcome>,
+    /// How long all rounds took.
+    pub took: Duration,
 }
 
 impl Tally {
     /// Reports what the rounds have shown, with `more` behind it.
-    pub(crate) fn tell(&self, name: &str, more: &str) {
+    pub fn tell(&self, name: &str, more: &str) {
         let (count, took) = (self.outcomes.len(), self.took.as_secs_f64());
         let shared = self.outcomes.iter().filter(|outcome| outcome.is_shared()).count();
         // A lock that is given back says nothing about time.
@@ -83,7 +88,11 @@ impl Tally {
     }
 
     /// At least so many locks were played with, no two held one at once, and each token is greater than the one before.
-    pub(crate) fn check(&self, count: u32) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// Those that are not so, in words.
+    pub fn check(&self, count: u32) -> Result<(), String> {
         if self.outcomes.len() < count as usize {
             return Err(format!("only {} locks were played with", self.outcomes.len()));
         }
@@ -92,54 +101,79 @@ impl Tally {
     }
 
     /// No lock was handed on later than this after its holder's death, in seconds.
-    pub(crate) fn check_handed_on(&self, within: Span) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// Those that were, in words.
+    pub fn check_handed_on(&self, within: Span) -> Result<(), String> {
         let is_late = |outcome: &&Outcome| outcome.handed_on_after() > within;
         none_of(self.outcomes.iter().filter(is_late), &format!("handed on after more than {within:.2} s"))
     }
 
-    pub(crate) fn check_tokens(&self) -> Result<(), String> {
+    /// Each token is greater than the one before.
+    ///
+    /// # Errors
+    ///
+    /// Those that are not, in words.
+    pub fn check_tokens(&self) -> Result<(), String> {
         none_of(self.outcomes.iter().filter(|outcome| outcome.next_token <= outcome.token), "a token did not grow")
     }
 }
 
-pub(crate) fn none_of<'a>(found: impl Iterator<Item = &'a Outcome>, what: &str) -> Result<(), String> {
+/// Says what was found that should not be.
+///
+/// # Errors
+///
+/// What was found, a line each.
+pub fn none_of<'a>(found: impl Iterator<Item = &'a Outcome>, what: &str) -> Result<(), String> {
     let found: Vec<_> = found.map(ToString::to_string).collect();
     if found.is_empty() { Ok(()) } else { Err(format!("{what}:\n{}", found.join("\n"))) }
 }
 
 /// The time from `from` to `to`, negative if `to` is earlier.
-pub(crate) fn span(from: BootInstant, to: BootInstant) -> Span {
+pub fn span(from: BootInstant, to: BootInstant) -> Span {
     (to.as_nanos() as f64 - from.as_nanos() as f64) / 1e9
 }
 
-/// Plants a hold that outlasts the next grant, a token that does not grow, rounds that are missing, and a late grant.
-pub(crate) fn is_a_judge() -> Result<(), String> {
-    let token = |grant| FencingToken::new(grant, 0).expect("it is small");
-    let outcome = |last_held, next_token| Outcome {
-        what: "planted".to_owned(),
-        struck_at: BootInstant::from_nanos(0),
-        token: token(5),
-        last_held: Some(BootInstant::from_nanos(last_held)),
-        ended_by: Some(LossReason::Lapsed),
-        next_token: token(next_token),
-        granted_at: BootInstant::from_nanos(1_000_000),
-    };
-    let judge = |outcome: Outcome, count| Tally { outcomes: vec![outcome], took: Duration::ZERO }.check(count);
-    judge(outcome(999_999, 6), 1)?;
-    let planted = [
-        (outcome(1_000_001, 6), 1, "two held at once"),
-        (outcome(999_999, 5), 1, "a token did not grow"),
-        (outcome(999_999, 6), 2, "only 1 locks"),
-    ];
-    for (outcome, count, expected) in planted {
-        match judge(outcome, count) {
-            Err(seen) if seen.starts_with(expected) => {}
-            judged => return Err(format!("{judged:?} instead of {expected}")),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(last_held: u64, next_token: u64) -> Outcome {
+        let token = |grant| FencingToken::new(grant, 0).expect("it is small");
+        Outcome {
+            what: "planted".to_owned(),
+            struck_at: BootInstant::from_nanos(0),
+            token: token(5),
+            last_held: Some(BootInstant::from_nanos(last_held)),
+            ended_by: Some(LossReason::Lapsed),
+            next_token: token(next_token),
+            granted_at: BootInstant::from_nanos(1_000_000),
         }
     }
-    let late = Tally { outcomes: vec![outcome(0, 6)], took: Duration::ZERO };
-    match (late.check_handed_on(0.001), late.check_handed_on(0.000_9)) {
-        (Ok(()), Err(seen)) if seen.starts_with("handed on") => Ok(()),
-        judged => Err(format!("{judged:?} of a lock that is handed on after a millisecond")),
+
+    fn judge(outcome: Outcome, count: u32) -> Result<(), String> {
+        Tally { outcomes: vec![outcome], took: Duration::ZERO }.check(count)
+    }
+
+    #[test]
+    fn a_hold_that_outlasts_the_next_grant_a_token_that_does_not_grow_and_rounds_that_are_missing_are_seen() {
+        judge(outcome(999_999, 6), 1).expect("all is well");
+        for (outcome, count, expected) in [
+            (outcome(1_000_001, 6), 1, "two held at once"),
+            (outcome(999_999, 5), 1, "a token did not grow"),
+            (outcome(999_999, 6), 2, "only 1 locks"),
+        ] {
+            let seen = judge(outcome, count).expect_err(expected);
+            assert!(seen.starts_with(expected), "{seen} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_late_grant_is_seen() {
+        let late = Tally { outcomes: vec![outcome(0, 6)], took: Duration::ZERO };
+        late.check_handed_on(0.001).expect("after a millisecond");
+        let seen = late.check_handed_on(0.000_9).expect_err("it came later");
+        assert!(seen.starts_with("handed on"), "{seen}");
     }
 }

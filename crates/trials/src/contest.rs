@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 
 use lockkeeper_core::clock::BootInstant;
 
-use crate::holders::Holder;
-use crate::stage::Rival;
-use crate::tally::Outcome;
+use crate::{Holder, Outcome, Rival, Service};
 
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ends {
+pub enum Ends {
     /// With its process.
     Killed,
     /// The holder finds out.
@@ -20,22 +18,47 @@ pub(crate) enum Ends {
 }
 
 /// A holder, and the rival behind it.
-pub(crate) struct Contest {
+#[derive(Debug)]
+pub struct Contest {
     lock: String,
-    pub(crate) holder: Holder,
+    /// The first one.
+    pub holder: Holder,
     rival: Rival,
 }
 
 impl Contest {
-    pub(crate) async fn start(servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
-        let holder = Holder::start(servers, settings, lock).await;
-        let rival = Rival::queue_up(servers, settings, lock).await;
+    /// Has a holder take a lock, and a rival queue up behind it, with the same servers.
+    ///
+    /// # Panics
+    ///
+    /// If the lock is not free.
+    pub async fn start(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
+        Self::between(service, (servers, settings), (servers, settings), lock).await
+    }
+
+    /// The same where the rival knows other servers, or has other settings: first those of the holder.
+    ///
+    /// # Panics
+    ///
+    /// If the lock is not free.
+    pub async fn between(
+        service: &Service,
+        (servers, settings): (&[SocketAddr], &str),
+        (rivals_servers, rivals_settings): (&[SocketAddr], &str),
+        lock: &str,
+    ) -> Self {
+        let holder = Holder::start(service, servers, settings, lock).await;
+        let rival = Rival::queue_up(service, rivals_servers, rivals_settings, lock).await;
         assert_eq!(rival.contenders(lock).await, 2, "{lock}: the holder, and the rival");
         Self { lock: lock.to_owned(), holder, rival }
     }
 
     /// Waits for the rival's grant, and compares.
-    pub(crate) async fn end(mut self, what: &str, struck_at: BootInstant, ends: Ends) -> Outcome {
+    ///
+    /// # Panics
+    ///
+    /// If it does not come, or the service fails.
+    pub async fn end(mut self, what: &str, struck_at: BootInstant, ends: Ends) -> Outcome {
         if ends == Ends::WhenGivenBack {
             self.holder.ask_back();
         }

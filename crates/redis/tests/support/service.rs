@@ -1,0 +1,20 @@
+//! How clients of Redis are made for the trials that all backends share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_core::{Backend, Result, ServiceUrl};
+use lockkeeper_redis::RedisBackend;
+use lockkeeper_trials::Service;
+
+pub(crate) const REDIS: Service = Service { url, open };
+
+/// The URL of these servers, of which one is a master.
+pub(crate) fn url(servers: &[SocketAddr], settings: &str) -> String {
+    let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
+    format!("redis://{}?{settings}", hosts.join(","))
+}
+
+fn open(url: &ServiceUrl) -> Result<Arc<dyn Backend>> {
+    Ok(Arc::new(RedisBackend::open(url)?))
+}

@@ -1,0 +1,76 @@
+//! Why there was no TLS handshake, in words for an operator, and whether trying again can help.
+
+use std::fmt;
+use std::io;
+
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
+
+/// Why there was no TLS handshake. It reads as one line, which does not name the server's address.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// One end does not accept what the other shows or speaks. Only a change of settings or certificates can help.
+    Refused(String),
+    /// The other end speaks, but not TLS. Only a change of settings can help.
+    NotTls,
+    /// The other end hung up. That may pass; or it is a server that does not speak TLS on this port.
+    HungUp,
+    /// The connection failed, or the server gave up. That may pass.
+    Broken(io::Error),
+}
+
+impl HandshakeError {
+    /// Says that the name in the URL cannot be in a certificate.
+    pub(crate) fn of_name() -> Self {
+        Self::Refused("no certificate can be for this name; say `server_name=NAME`".to_owned())
+    }
+
+    /// Tells what the handshake with a server of this name ended with.
+    pub(crate) fn of_io(error: io::Error, name: &ServerName<'_>) -> Self {
+        let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match cause {
+            Some(rustls::Error::InvalidCertificate(reason)) => Self::Refused(of_certificate(reason, name)),
+            // Trouble inside the server, which may pass.
+            Some(rustls::Error::AlertReceived(
+                alert @ (AlertDescription::InternalError | AlertDescription::UserCanceled),
+            )) => {
+                let message = format!("the server gave up ({alert:?})");
+                Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message))
+            }
+            Some(rustls::Error::AlertReceived(alert)) => {
+                Self::Refused(format!("the server refused the TLS handshake ({alert:?})"))
+            }
+            Some(rustls::Error::InvalidMessage(_)) => Self::NotTls,
+            Some(other) => Self::Refused(format!("the TLS handshake failed: {other}")),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::HungUp,
+            None => Self::Broken(error),
+        }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => formatter.write_str(why),
+            Self::NotTls => formatter.write_str("the server does not speak TLS on this port"),
+            Self::HungUp => formatter.write_str("the server hung up during the TLS handshake"),
+            Self::Broken(error) => write!(formatter, "the TLS handshake failed: {error}"),
+        }
+    }
+}
+
+/// The text has the cause already.
+impl std::error::Error for HandshakeError {}
+
+fn of_certificate(reason: &CertificateError, name: &ServerName<'_>) -> String {
+    match reason {
+        // The latter is an authority of the same name with another key, such as one that was made anew.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate is not by an authority that is trusted here; `ca` names the authority to trust".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!("its certificate is not for the name `{}`", name.to_str())
+        }
+        reason => format!("its certificate is not accepted: {reason}"),
+    }
+}

@@ -1,0 +1,23 @@
+//! TLS for backends of Lockkeeper, by rustls: from the keys of a service's URL to a connection that may be believed.
+//!
+//! - [`Settings`]: what the keys [`KEYS`] of a URL say. No file is opened yet.
+//! - [`Papers`]: what the files hold, checked: authorities, certificate and key. A client of others that makes its own
+//!   connections takes its configuration from here.
+//! - [`Connector`]: makes the handshake over any byte stream, and says why there was none.
+//!
+//! Which scheme asks for TLS, and what an operator does about a server without it, is left to each backend. So is all
+//! that one service has before its handshake.
+
+mod connector;
+mod handshake;
+mod papers;
+mod pem;
+mod settings;
+
+pub use tokio_rustls::client::TlsStream;
+pub use tokio_rustls::rustls;
+
+pub use connector::Connector;
+pub use handshake::HandshakeError;
+pub use papers::{Identity, Papers};
+pub use settings::{KEYS, Settings};

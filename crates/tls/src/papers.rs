@@ -1,0 +1,164 @@
+//! What the files of the settings hold, checked, and the configuration of rustls that is made from it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lockkeeper_core::Result;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::pem;
+
+/// The files of our certificate and its key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct IdentityFiles {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// What this end trusts and shows. Everything in it was found to be usable.
+#[derive(Clone)]
+pub struct Papers {
+    config: Arc<ClientConfig>,
+    authorities: Authorities,
+    identity: Option<Identity>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl Papers {
+    /// Reads the files that are named, and the system's authorities if no file of them is.
+    pub(crate) fn read(
+        ca: Option<&Path>,
+        identity: Option<&IdentityFiles>,
+        server_name: Option<ServerName<'static>>,
+    ) -> Result<Self> {
+        let authorities = ca.map_or_else(Authorities::of_the_system, Authorities::of_file)?;
+        let identity = match identity {
+            Some(files) => Some((files, Identity::of_files(files)?)),
+            None => None,
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider has what its own protocol versions need")
+            .with_root_certificates(authorities.roots.clone());
+        let config = match &identity {
+            None => builder.with_no_client_auth(),
+            Some((IdentityFiles { cert, key }, Identity { cert_pem, key_pem })) => {
+                let (chain, secret) = (pem::certificates(cert, cert_pem)?, pem::key(key, key_pem)?);
+                let message = format!("is not the certificate of the key in {}, or not a certificate", key.display());
+                builder
+                    .with_client_auth_cert(chain, secret)
+                    .map_err(|error| pem::unusable(cert, &message).caused_by(error))?
+            }
+        };
+        let identity = identity.map(|(_, identity)| identity);
+        Ok(Self { config: Arc::new(config), authorities, identity, server_name })
+    }
+
+    /// Returns the configuration of rustls: TLS 1.3 or 1.2 with ring, without ALPN. A server is believed only if one of
+    /// the authorities vouches for its name, which is given with each handshake.
+    pub const fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    /// Returns the authorities that are trusted for servers, at least one, for clients that keep roots as rustls does.
+    pub const fn roots(&self) -> &Arc<RootCertStore> {
+        &self.authorities.roots
+    }
+
+    /// Returns the certificates of the same authorities in DER form, for clients that read certificates.
+    pub fn authorities(&self) -> &[CertificateDer<'static>] {
+        &self.authorities.certificates
+    }
+
+    /// Returns our certificate and key, if the settings name them.
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Returns the one name that the certificates of all servers are for; without it each server has its own.
+    pub const fn server_name(&self) -> Option<&ServerName<'static>> {
+        self.server_name.as_ref()
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Papers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authorities = self.authorities.certificates.len();
+        formatter
+            .debug_struct("Papers")
+            .field("authorities", &authorities)
+            .field("identity", &self.identity)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Our certificate and its key, for servers that ask for one. They belong together.
+#[derive(Clone)]
+pub struct Identity {
+    cert_pem: Vec<u8>,
+    key_pem: Vec<u8>,
+}
+
+impl Identity {
+    fn of_files(files: &IdentityFiles) -> Result<Self> {
+        Ok(Self { cert_pem: pem::read(&files.cert)?, key_pem: pem::read(&files.key)? })
+    }
+
+    /// Returns the certificate, followed by its chain, in PEM form.
+    pub fn cert_pem(&self) -> &[u8] {
+        &self.cert_pem
+    }
+
+    /// Returns the private key in PEM form; it has no password.
+    pub fn key_pem(&self) -> &[u8] {
+        &self.key_pem
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+/// The authorities that are trusted for servers, in both forms that clients take.
+#[derive(Clone)]
+struct Authorities {
+    certificates: Vec<CertificateDer<'static>>,
+    roots: Arc<RootCertStore>,
+}
+
+impl Authorities {
+    fn of_file(path: &Path) -> Result<Self> {
+        let certificates = pem::certificates(path, &pem::read(path)?)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| {
+                pem::unusable(path, "holds a certificate that cannot be trusted as an authority").caused_by(error)
+            })?;
+        }
+        Ok(Self { certificates, roots: Arc::new(roots) })
+    }
+
+    /// Takes what the system trusts. A certificate there that we cannot read is no matter of the caller's.
+    fn of_the_system() -> Result<Self> {
+        let mut found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        found.certs.retain(|certificate| roots.add(certificate.clone()).is_ok());
+        if !roots.is_empty() {
+            return Ok(Self { certificates: found.certs, roots: Arc::new(roots) });
+        }
+        let message = "this system has no certificates of authorities; name a file of them with `ca=FILE`";
+        let error = pem::unusable_config(message);
+        Err(match found.errors.into_iter().next() {
+            Some(cause) => error.caused_by(cause),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Reads the keys of a URL that are about TLS. The files that they name are left to `papers`.
+
+use std::path::PathBuf;
+
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::papers::{IdentityFiles, Papers};
+
+/// The keys of a URL that are about TLS, for [`ServiceUrl::refuse_unknown_keys`].
+///
+/// The files are in PEM form: `ca` (the authorities that are trusted for servers; without it the system's), `cert` and
+/// `key` (our certificate, followed by its chain, and its key, for servers that ask for one). `server_name` is the name
+/// that the servers' certificates are for, if it is not the host's name in the URL.
+pub const KEYS: [&str; 4] = ["ca", "cert", "key", "server_name"];
+
+/// What a URL says about TLS; its files are not opened yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// The file of authorities that are trusted for servers; the system's if there is none.
+    ca: Option<PathBuf>,
+    identity: Option<IdentityFiles>,
+    /// The name that every server's certificate must be for; without it each server's own name in the URL.
+    server_name: Option<ServerName<'static>>,
+}
+
+impl Settings {
+    /// Reads the [`KEYS`] of a URL; other keys are left to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidUrl`], permanent: a key names no file or no name, or `cert` and `key` are not both there.
+    pub fn from_url(url: &ServiceUrl) -> Result<Self> {
+        let identity = match (file(url, "cert")?, file(url, "key")?) {
+            (Some(cert), Some(key)) => Some(IdentityFiles { cert, key }),
+            (None, None) => None,
+            (Some(_), None) => return Err(invalid("`cert` without `key`: a certificate is of no use without its key")),
+            (None, Some(_)) => return Err(invalid("`key` without `cert`: a key is of no use without its certificate")),
+        };
+        let server_name = url.query("server_name").map(|name| {
+            ServerName::try_from(name.to_owned())
+                .map_err(|error| invalid(format!("`server_name` is not a name: `{name}`")).caused_by(error))
+        });
+        Ok(Self { ca: file(url, "ca")?, identity, server_name: server_name.transpose()? })
+    }
+
+    /// Reads the files, and makes sure that they can be used; later changes of them have no effect.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`], permanent, naming the file that cannot be used and why; also if no `ca` is named
+    /// and the system has no authorities.
+    pub fn read(&self) -> Result<Papers> {
+        Papers::read(self.ca.as_deref(), self.identity.as_ref(), self.server_name.clone())
+    }
+}
+
+fn file(url: &ServiceUrl, key: &str) -> Result<Option<PathBuf>> {
+    match url.query(key) {
+        Some("") => Err(invalid(format!("`{key}` names no file"))),
+        path => Ok(path.map(PathBuf::from)),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(query: &str) -> Result<Settings> {
+        Settings::from_url(&format!("redis+tls://h1,h2{query}").parse()?)
+    }
+
+    #[test]
+    fn without_settings_the_system_is_trusted_and_each_server_goes_by_its_own_name() {
+        assert_eq!(settings("").unwrap(), Settings { ca: None, identity: None, server_name: None });
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let all = settings("?ca=/a&cert=b%26c&key=d&server_name=zk.example").unwrap();
+        assert_eq!(all.ca, Some("/a".into()));
+        assert_eq!(all.identity, Some(IdentityFiles { cert: "b&c".into(), key: "d".into() }));
+        assert_eq!(all.server_name, Some("zk.example".try_into().unwrap()));
+        let address = settings("?server_name=127.0.0.1").unwrap();
+        assert!(matches!(address.server_name, Some(ServerName::IpAddress(_))));
+    }
+
+    #[test]
+    fn half_an_identity_an_empty_file_name_and_an_invalid_name_are_refused() {
+        for (query, words) in [
+            ("?cert=a", "`cert` without `key`"),
+            ("?key=a", "`key` without `cert`"),
+            ("?ca=", "`ca` names no file"),
+            ("?cert=&key=a", "`cert` names no file"),
+            ("?server_name=a%20b", "`server_name`"),
+            ("?server_name=", "`server_name`"),
+        ] {
+            let error = settings(query).expect_err(query);
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{query}");
+            assert!(format!("{error:#}").contains(words), "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the long trials of all backends share: holders in other processes, rivals behind them, rounds and their judge,
+//! and crowds of waiters. Which servers there are, and what harm is done to them, each backend's trials know.
+//!
+//! Two hold a lock at once if the first one found that it held it after the second one was granted it. All processes of
+//! a machine read one clock, so both moments can be compared.
+//!
+//! - [`Service`]: how a backend's clients are made. A test binary [plays the other process](Service::play) too.
+//! - [`Contest`]: a [`Holder`] and the [`Rival`] behind it, from the first grant to the second: an [`Outcome`].
+//! - [`rounds`]: many of them; [`Tally`]: what they have shown together.
+//! - [`deaths`]: holders that die, stand still or are cut off, on any service.
+//! - [`crowd`]: thousands of waiters of ten processes; [`waits`]: thousands of waits of one session.
+//! - [`waist`]: sessions and entries, for trials below the recipes.
+
+mod contest;
+pub mod crowd;
+pub mod deaths;
+mod holder;
+mod program;
+mod rival;
+pub mod rounds;
+mod service;
+mod tally;
+pub mod waist;
+pub mod waits;
+
+pub use contest::{Contest, Ends};
+pub use holder::{End, Holder};
+pub use rival::{Granted, Rival};
+pub use service::{Service, now};
+pub use tally::{Outcome, Span, Tally, none_of, span};

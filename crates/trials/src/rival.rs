@@ -1,0 +1,83 @@
+//! A client that waits for a lock that another one holds.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lockkeeper_conformance::{Party, Waiting, soon};
+use lockkeeper_core::FencingToken;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_recipes::MutexGuard;
+use lockkeeper_recipes::retry::RetryPolicy;
+
+use crate::{Service, now};
+
+/// How long after a fault a rival must be granted the lock: the servers' way back, the timeout, and the timeout anew.
+const GRANTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// A client that waits for a lock that another one holds.
+#[derive(Debug)]
+pub struct Rival {
+    party: Party,
+    waiting: Waiting<Granted>,
+}
+
+/// A grant to a rival.
+#[derive(Debug)]
+pub struct Granted {
+    guard: MutexGuard,
+    /// When it came.
+    pub at: BootInstant,
+}
+
+impl Granted {
+    /// Its token.
+    pub fn token(&self) -> FencingToken {
+        self.guard.fencing_token()
+    }
+}
+
+impl Rival {
+    /// Asks for the lock; comes back once the rival has joined the queue.
+    ///
+    /// # Panics
+    ///
+    /// If it does not soon.
+    pub async fn queue_up(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
+        let retry = RetryPolicy::forever(Duration::from_millis(50), Duration::from_millis(500));
+        let party = Party::over(service.backend(servers, settings), retry);
+        let mutex = party.keeper.mutex(lock).expect("a name");
+        let asking = async move {
+            let guard = mutex.lock().await?;
+            Ok(Granted { guard, at: now() })
+        };
+        let waiting = party.queue_up_for(asking).await;
+        Self { party, waiting }
+    }
+
+    /// How many contenders it sees.
+    pub async fn contenders(&self, lock: &str) -> usize {
+        self.party.contenders(lock).await
+    }
+
+    /// Waits for the grant.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come in time.
+    pub async fn granted(&mut self) -> Granted {
+        let granted = tokio::time::timeout(GRANTED_WITHIN, &mut self.waiting).await;
+        let granted =
+            granted.unwrap_or_else(|_| panic!("the rival was not granted the lock within {GRANTED_WITHIN:?}"));
+        granted.expect("no panic").expect("the server serves")
+    }
+
+    /// Gives the lock back, and ends.
+    ///
+    /// # Panics
+    ///
+    /// If the service does not take it back.
+    pub async fn end(self, granted: Granted) {
+        soon("the release", granted.guard.release()).await.expect("the server serves");
+        soon("closing", self.party.keeper.close()).await.expect("the server serves");
+    }
+}
