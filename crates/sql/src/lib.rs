@@ -8,6 +8,8 @@ mod asking;
 mod engine;
 mod failure;
 mod look;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queue;
 mod session;
 mod statement;
