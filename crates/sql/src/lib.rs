@@ -5,9 +5,13 @@
 #![allow(dead_code, unused_imports)]
 
 mod asking;
+mod backend;
 mod engine;
+mod engines;
 mod failure;
 mod look;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queue;
 mod session;
 mod statement;
@@ -18,6 +22,7 @@ mod url;
 #[cfg(feature = "testing")]
 pub use testing::Testing;
 
+pub use backend::SqlBackend;
 pub use url::{
     CONNECT_TIMEOUT_DEFAULT, Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT,
 };

@@ -2,31 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_core::{ContenderInfo, Part, QueueName};
+use lockkeeper_core::{ContenderInfo, Operation, Part, QueueName, Result};
 
-use crate::engine::Wire;
 use crate::failure::Failure;
+use crate::look::Onlooker;
 use crate::queue::inner::named;
 use crate::queue::rows::Answer;
-use crate::statement::{Argument, Statement};
+use crate::statement::{Argument, Row, Statement};
 
-/// The parts of a lock, as they are shown: of a semaphore the permits come first.
-const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
-
-/// Shows the contenders in all queues of a lock.
-pub(crate) async fn inspect(wire: &dyn Wire, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
-    let statement = |part| Statement::new("inspect", named(&lock.with_part(part)).into());
-    let asking = PARTS.map(|part| wire.ask(statement(part)));
+/// Shows the contenders in all queues of a lock; of a semaphore the permits come first.
+pub(crate) async fn inspect(onlooker: &Onlooker, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
+    let [line, permits, waiters] = [Part::Line, Part::Permits, Part::Waiters]
+        .map(|part| Statement::new("inspect", named(&lock.with_part(part)).into()));
+    let ask = |statement| onlooker.ask(statement, Operation::Inspect);
+    let (line, permits, waiters) = tokio::try_join!(ask(&line), ask(&permits), ask(&waiters))?;
     let mut infos = Vec::new();
-    for rows in asking {
-        infos.extend(Answer::read_ok(rows.await?)?.infos()?);
+    for rows in [line, permits, waiters] {
+        infos.extend(read(rows, Answer::infos)?);
     }
     Ok(infos)
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.
-pub(crate) async fn names(wire: &dyn Wire, prefix: &str) -> Result<Vec<QueueName>, Failure> {
-    let rows = wire.ask(Statement::new("queues", vec![Argument::Text(prefix.to_owned())])).await?;
-    let names: BTreeSet<_> = Answer::read_ok(rows)?.names()?.into_iter().collect();
-    Ok(names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect())
+pub(crate) async fn names(onlooker: &Onlooker, prefix: &str) -> Result<Vec<QueueName>> {
+    let statement = Statement::new("queues", vec![Argument::Text(prefix.to_owned())]);
+    let names = read(onlooker.ask(&statement, Operation::Inspect).await?, Answer::names)?;
+    let names: BTreeSet<_> = names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect();
+    Ok(names.into_iter().collect())
+}
+
+fn read<T>(rows: Vec<Row>, read: impl FnOnce(&Answer) -> Result<T, Failure>) -> Result<T> {
+    let shown = Answer::read_ok(rows).and_then(|answer| read(&answer));
+    shown.map_err(|failure| failure.into_core(Operation::Inspect, false))
 }

@@ -1,0 +1,3 @@
+//! PostgreSQL: its functions, and how they are called.
+
+mod text;
