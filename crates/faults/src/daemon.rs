@@ -20,7 +20,7 @@ use crate::process::{self, Process};
 use crate::scratch::Scratch;
 use crate::{Availability, Error, Result, account, wait};
 
-/// How long a server may take until it serves. Half a second is usual; a loaded machine takes longer.
+/// How long a server may take until it serves. A fifth of a second is usual; a loaded machine takes longer.
 pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a server may take to end when asked to, before it is killed.
@@ -267,6 +267,21 @@ impl Daemon {
     fn log_path(&self) -> PathBuf {
         self.folder().join("server.log")
     }
+}
+
+/// The URL of a user's way to a database.
+pub(crate) fn url(scheme: &str, address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
+    let password = password.map(|password| format!(":{}", encoded(password))).unwrap_or_default();
+    format!("{scheme}://{}{password}@{address}/{}", encoded(user), encoded(database))
+}
+
+/// A text as URLs have it: all but letters and digits, by percent signs.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 /// The end of a log.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::TcpStream;
 
-use crate::daemon::{Daemon, Ground};
+use crate::daemon::{self, Daemon, Ground};
 use crate::process::Process;
 use crate::{Availability, Error, Result, postgres, process};
 
@@ -108,7 +108,7 @@ impl PgBouncer {
 
     /// The URL of a user's way to a database through it.
     pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
-        postgres::url(self.address(), user, password, database)
+        daemon::url("postgres", self.address(), user, password, database)
     }
 
     /// Ends it, which breaks all connections, starts it again on the same port, and waits until it listens.

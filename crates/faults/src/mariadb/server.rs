@@ -12,7 +12,7 @@ use super::asking::{SUPERUSER, Superuser, identifier, literal};
 use super::programs::{INSTALL, SERVER};
 use super::setup::LOG_SIZE;
 use crate::authority::Papers;
-use crate::daemon::{Daemon, Row, SERVING_WITHIN};
+use crate::daemon::{self, Daemon, Row, SERVING_WITHIN};
 use crate::ports::ReservedPort;
 use crate::process::Process;
 use crate::{Error, Result, clock, template, wait};
@@ -77,8 +77,7 @@ impl Server {
 
     /// The URL of a user's way to a database.
     pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
-        let password = password.map(|password| format!(":{password}")).unwrap_or_default();
-        format!("mariadb://{user}{password}@{}/{database}", self.address())
+        daemon::url("mariadb", self.address(), user, password, database)
     }
 
     /// The process id, while it runs.

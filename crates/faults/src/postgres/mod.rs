@@ -20,7 +20,6 @@ pub use setup::Setup;
 
 pub use crate::daemon::Row;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::{Availability, Result, clock, process, scratch};
@@ -32,12 +31,6 @@ use crate::{Availability, Result, clock, process, scratch};
 /// It is not there.
 pub fn program(name: &str) -> Result<PathBuf> {
     programs::find(name)
-}
-
-/// The URL of a user's way to a database.
-pub(crate) fn url(address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
-    let password = password.map(|password| format!(":{password}")).unwrap_or_default();
-    format!("postgres://{user}{password}@{address}/{database}")
 }
 
 /// Whether servers can be started here.

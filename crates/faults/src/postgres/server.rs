@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::asking::{DATABASE, SUPERUSER, Superuser, identifier, literal};
 use super::{Setup, programs};
-use crate::daemon::{Daemon, Row, SERVING_WITHIN};
+use crate::daemon::{self, Daemon, Row, SERVING_WITHIN};
 use crate::process::Process;
 use crate::{Error, Result, clock, template, wait};
 
@@ -79,7 +79,7 @@ impl Server {
 
     /// The URL of a user's way to a database.
     pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
-        super::url(self.address(), user, password, database)
+        daemon::url("postgres", self.address(), user, password, database)
     }
 
     /// The process id of the first process, while it runs.

@@ -73,7 +73,7 @@ async fn settings_users_and_encodings_are_set_up() {
     if !availability().or_skip("mariadb::settings_users_and_encodings_are_set_up") {
         return;
     }
-    let server = Setup::new().password("it's").setting("wait_timeout", "77").start().await.expect("a server");
+    let server = Setup::new().password("it's@/").setting("wait_timeout", "77").start().await.expect("a server");
     assert_eq!(server.value("SELECT @@global.wait_timeout").await.expect("told"), "77");
     server.create_database("odd", "latin1").await.expect("made");
     assert_eq!(
@@ -90,8 +90,8 @@ async fn settings_users_and_encodings_are_set_up() {
     server.ask("GRANT SELECT ON odd.* TO ann").await.expect("granted");
     let in_as =
         async |user: &str, password: &str| Conn::new(way(&server.url_as(user, Some(password), "odd"))).await.is_ok();
-    assert!(in_as("ann", "hers").await && in_as("root", "it's").await);
-    assert!(!in_as("ann", "it's").await);
+    assert!(in_as("ann", "hers").await && in_as("root", "it's@/").await);
+    assert!(!in_as("ann", "it's@/").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

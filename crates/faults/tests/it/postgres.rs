@@ -64,7 +64,7 @@ async fn settings_users_and_encodings_are_set_up() {
     if !availability().or_skip("postgres::settings_users_and_encodings_are_set_up") {
         return;
     }
-    let setup = Setup::new().password("it's").setting("default_transaction_isolation", "repeatable read");
+    let setup = Setup::new().password("it's@/").setting("default_transaction_isolation", "repeatable read");
     let server = setup.setting("statement_timeout", "5s").start().await.expect("a server");
     for (setting, value) in [("default_transaction_isolation", "repeatable read"), ("statement_timeout", "5s")] {
         assert_eq!(server.value(&format!("SHOW {setting}")).await.expect("told"), value);
@@ -76,8 +76,8 @@ async fn settings_users_and_encodings_are_set_up() {
         let way = server.url_as(user, Some(password), "postgres");
         tokio_postgres::connect(&way, NoTls).await.is_ok()
     };
-    assert!(in_as("ann", "hers").await && in_as("postgres", "it's").await);
-    assert!(!in_as("ann", "it's").await);
+    assert!(in_as("ann", "hers").await && in_as("postgres", "it's@/").await);
+    assert!(!in_as("ann", "it's@/").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
