@@ -1,4 +1,5 @@
-//! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: a server alone for each case.
+//! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: a server
+//! alone for each case.
 
 #[path = "support/fixture.rs"]
 mod fixture;
