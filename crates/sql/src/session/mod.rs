@@ -25,3 +25,6 @@ pub(crate) use self::open::{Opening, open};
 pub(crate) use self::outbox::{Call, Make};
 pub(crate) use self::roll::News;
 pub(crate) use self::waits::{Told, Wake};
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -66,6 +66,14 @@ struct Changing {
     tell: oneshot::Sender<Wake>,
 }
 
+/// At whose door a session waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct NextDoor {
+    pub(super) ticket: Option<Ticket>,
+    /// When it may be another one, if nothing happens before.
+    pub(super) changes_at: Option<BootInstant>,
+}
+
 /// The waits over one connection.
 pub(super) struct Book {
     /// The number of the connection; `None` while there is none.
@@ -317,16 +325,14 @@ impl Book {
         awaited
     }
 
-    /// Returns the contender at whose door the session waits: that of the wait which is nearest its turn and has not
-    /// ended at once; or else when one may be had.
-    pub(super) fn next_door(&self, now: BootInstant) -> Result<Ticket, Option<BootInstant>> {
-        let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait, *ticket, wait.door?)));
-        let is_open = |(_, _, since): &(&Departing, Ticket, BootInstant)| *since <= now;
-        let nearest = with_doors().filter(is_open).min_by_key(|(wait, ticket, _)| (wait.nearness, *ticket));
-        match nearest {
-            Some((_, ticket, _)) => Ok(ticket),
-            None => Err(with_doors().map(|(_, _, since)| since).min()),
-        }
+    /// Returns the contender at whose door the session waits now: that of the wait which is nearest its turn, among those
+    /// that have waited for a little and whose door has not opened for nothing.
+    pub(super) fn next_door(&self, now: BootInstant) -> NextDoor {
+        let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait.door?, wait, *ticket)));
+        let nearest = with_doors().filter(|(since, ..)| *since <= now);
+        let nearest = nearest.min_by_key(|(_, wait, ticket)| (wait.nearness, *ticket));
+        let changes_at = with_doors().map(|(since, ..)| since).filter(|since| *since > now).min();
+        NextDoor { ticket: nearest.map(|(.., ticket)| ticket), changes_at }
     }
 
     /// Notes that the door of a contender opened: it is looked at now, and if it is there after all, by looks alone.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::Ticket;
+use lockkeeper_core::clock::BootInstant;
 
 use crate::engine::Door;
 use crate::session::core::Core;
@@ -17,22 +18,26 @@ const DISTURBED_PAUSE: Duration = Duration::from_millis(20);
 /// Waits at one door after the other.
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
     loop {
-        match core.waits.next_door() {
-            Ok(ticket) => wait_at(core, link, ticket).await,
-            Err(soonest) => {
-                let turn = async {
-                    match soonest {
-                        Some(soonest) => core.clock.sleep_until(soonest).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    biased;
-                    () = turn => {}
-                    () = core.waits.until_doors_change() => {}
-                }
-            }
+        let next = core.waits.next_door();
+        match next.ticket {
+            Some(ticket) => wait_at(core, link, ticket).await,
+            None => until_another(core, next.changes_at).await,
         }
+    }
+}
+
+/// Waits until another door may be next.
+async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
+    let turn = async {
+        match changes_at {
+            Some(changes_at) => core.clock.sleep_until(changes_at).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = turn => {}
+        () = core.waits.until_doors_change() => {}
     }
 }
 
@@ -41,14 +46,14 @@ async fn wait_at(core: &Core, link: &Link, ticket: Ticket) {
     let ends_at = core.clock.now().saturating_add(core.timing.busy_interval());
     let mut door = link.wire.door(ticket, core.timing.busy_interval());
     let ended = loop {
+        let next = core.waits.next_door();
+        if next.ticket != Some(ticket) {
+            return;
+        }
         tokio::select! {
             biased;
             ended = &mut door => break ended,
-            () = core.waits.until_doors_change() => {
-                if core.waits.next_door() != Ok(ticket) {
-                    return;
-                }
-            }
+            () = until_another(core, next.changes_at) => {}
         }
     };
     match ended {

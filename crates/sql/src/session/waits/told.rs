@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;
 use crate::session::link::Link;
-use crate::session::waits::book::{Book, Telling, WaitNumber};
+use crate::session::waits::book::{Book, NextDoor, Telling, WaitNumber};
 use crate::statement::part_number;
 
 /// How a wait ended.
@@ -159,7 +159,7 @@ impl Waits {
         self.kept.book().look_again(tickets, self.clock.now());
     }
 
-    pub(super) fn next_door(&self) -> Result<Ticket, Option<BootInstant>> {
+    pub(super) fn next_door(&self) -> NextDoor {
         self.kept.book().next_door(self.clock.now())
     }
 
