@@ -90,15 +90,6 @@ impl Server {
         }
     }
 
-    /// Sends it SQL past all clients.
-    pub(crate) async fn ask(&self, sql: &str) {
-        let asked = match self {
-            Self::Postgres(server) => server.ask(sql).await.map(drop),
-            Self::Mariadb(server) => server.ask(sql).await.map(drop),
-        };
-        asked.expect("it answers");
-    }
-
     pub(crate) fn kill(&mut self) {
         match self {
             Self::Postgres(server) => server.kill(),
