@@ -52,8 +52,16 @@ mod tests {
     use super::*;
     use crate::cargo::root;
 
-    /// The call by which a test asks for its rounds.
-    const ASKS: &[&str] = &["long::rounds(", "long::time(", "long::is_asked_for(", "LOCKKEEPER_TEST_LONG"];
+    /// The call by which a test asks for its rounds, or has the shared trials ask.
+    const ASKS: &[&str] = &[
+        "long::rounds(",
+        "long::time(",
+        "long::is_asked_for(",
+        "LOCKKEEPER_TEST_LONG",
+        "rounds::play(",
+        "lockkeeper_trials::crowd",
+        "lockkeeper_trials::waits",
+    ];
 
     /// Every test binary that asks for its long rounds, with the folder of its crate.
     fn asking(krate: &str, path: &Path, found: &mut BTreeSet<(String, String)>) {
