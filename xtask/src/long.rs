@@ -28,12 +28,14 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "conformance_valkey", krate: "redis" },
     LongTest { name: "crowd", krate: "etcd" },
     LongTest { name: "crowd", krate: "redis" },
+    LongTest { name: "crowd", krate: "sql" },
     LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },
     LongTest { name: "faults", krate: "etcd" },
     LongTest { name: "faults", krate: "redis" },
+    LongTest { name: "faults", krate: "sql" },
     LongTest { name: "kill_stress", krate: "cli" },
 ];
 
