@@ -53,6 +53,14 @@ pub(crate) enum Dialect {
 }
 
 /// What is known of a database before it is reached.
+///
+/// ```
+/// use lockkeeper_sql::Config;
+///
+/// let config = Config::from_url(&"postgres://ann@h1,h2/app?session_timeout=30s".parse()?)?;
+/// assert_eq!(config.session_timeout().as_secs(), 30);
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Config {
     pub(crate) service: String,
@@ -81,7 +89,19 @@ const KEYS: [&str; 7] =
     ["session_timeout", "connect_timeout", "operation_timeout", "schema", "setup", "wake", "galera"];
 
 impl Config {
-    /// Reads a `postgres:`, `mysql:` or `mariadb:` URL: `postgres://[user[:password]@]host[:port][,…]/database[?key=value…]`.
+    /// Reads a `postgres:`, `mysql:` or `mariadb:` URL:
+    /// `postgres://[user[:password]@]host[:port][,host…][/database][?key=value…]`.
+    ///
+    /// All servers are those of one database: the first that takes writes is used. The keys:
+    ///
+    /// - `session_timeout`: after how long others may have the locks of a process that died; from 2 s to 10 min, 20 s
+    ///   if it is left out.
+    /// - `connect_timeout`: how long the opening of a session may take; 10 s if it is left out.
+    /// - `operation_timeout`: how long one request may take; the session timeout if it is left out.
+    /// - `schema`: the schema with our tables, and on MySQL the database; `lockkeeper` if it is left out.
+    /// - `setup`: `auto`, or `never` if a missing schema is not to be made at the first connection.
+    /// - `wake`: `auto`, or `look` if waiters are only to look, also where the server could tell them.
+    /// - `galera=one-node`: the one server is a node of a Galera cluster, and no other node of it is used for locks.
     ///
     /// # Errors
     ///
@@ -106,18 +126,17 @@ impl Config {
             port: host.port.unwrap_or(port_default),
         };
         let session_timeout = session_timeout(url)?;
-        let path = url.path().trim_matches('/');
         Ok(Self {
             service: url.to_string(),
             dialect,
             servers: url.hosts().iter().map(server).collect(),
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),
-            database: (!path.is_empty()).then(|| path.to_owned()),
+            database: database(url)?,
             schema: schema(url)?,
             sets_up: one_of(url, "setup", &["auto", "never"])? != Some("never"),
             only_looks: one_of(url, "wake", &["auto", "look"])? == Some("look"),
-            is_only_node: one_of(url, "galera", &["one-node"])?.is_some(),
+            is_only_node: is_only_node(url, dialect)?,
             session_timeout,
             connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
             operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
@@ -147,6 +166,26 @@ fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
     Ok(timeout)
 }
 
+fn database(url: &ServiceUrl) -> Result<Option<String>> {
+    let database = url.path().trim_matches('/');
+    if database.contains('/') {
+        return Err(invalid(format!(
+            "the path is the name of one database, not `{database}`; `schema` says where our tables are"
+        )));
+    }
+    Ok((!database.is_empty()).then(|| database.to_owned()))
+}
+
+fn is_only_node(url: &ServiceUrl, dialect: Dialect) -> Result<bool> {
+    if one_of(url, "galera", &["one-node"])?.is_none() {
+        return Ok(false);
+    }
+    if dialect != Dialect::Mysql || url.hosts().len() != 1 {
+        return Err(invalid("`galera=one-node` is for a `mysql:` or `mariadb:` URL with one server"));
+    }
+    Ok(true)
+}
+
 fn schema(url: &ServiceUrl) -> Result<String> {
     let schema = url.query("schema").unwrap_or(SCHEMA_DEFAULT);
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -173,3 +212,6 @@ fn one_of<'a>(url: &'a ServiceUrl, key: &str, words: &[&str]) -> Result<Option<&
 fn invalid(message: impl Into<String>) -> Error {
     Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,8 +63,8 @@ impl Unsettled {
     fn trouble(&self, now: BootInstant) -> Failure {
         let left = self.settles_at.saturating_duration_since(now);
         let message = format!(
-            "the server serves another state of the data than before, after a promotion or a restore: it grants no lock \
-             for {} s, until all who held one of before have given it up",
+            "the server serves another state of the data than before, after a promotion or a restore: it grants no \
+             lock for {} s, until all who held one of before have given it up",
             left.as_secs() + 1
         );
         Failure::new(FailureKind::Unavailable, Effect::None, message)

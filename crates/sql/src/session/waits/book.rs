@@ -325,8 +325,8 @@ impl Book {
         awaited
     }
 
-    /// Returns the contender at whose door the session waits now: that of the wait which is nearest its turn, among those
-    /// that have waited for a little and whose door has not opened for nothing.
+    /// Returns the contender at whose door the session waits now: that of the wait which is nearest its turn, among
+    /// those that have waited for a little and whose door has not opened for nothing.
     pub(super) fn next_door(&self, now: BootInstant) -> NextDoor {
         let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait.door?, wait, *ticket)));
         let nearest = with_doors().filter(|(since, ..)| *since <= now);
