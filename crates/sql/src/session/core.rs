@@ -86,7 +86,7 @@ impl Core {
         let Parts { config, clock, id, opened_at, .. } = parts;
         let timing = Timing { timeout: config.session_timeout() };
         let belief = Belief::new(timing, opened_at);
-        let waits = Waits::new(clock.clone(), id.seed(), config.operation_timeout);
+        let waits = Waits::new(clock.clone(), id.seed(), timing.patience());
         let bond = SessionBond::new(clock.clone(), SafeUntil::At(belief.safe_until()));
         bond.set_notice(timing.notice());
         Self {

@@ -9,7 +9,7 @@ use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
 use crate::engine::{Hint, Waking};
 use crate::failure::FailureKind;
-use crate::session::News;
+use crate::session::{News, Wake};
 use crate::statement::Argument;
 use crate::testing::Testing;
 
@@ -218,6 +218,23 @@ async fn sessions_that_stand_still_are_removed_and_living_ones_are_not() {
     living.sort_unstable();
     assert_eq!(left, living);
     assert!(core.bond().liveness().is_held() && other.bond().liveness().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    database.add_session(1, TIMEOUT);
+    database.data().contenders.insert(5, 1);
+    // It listens already, and nothing tells it of this one.
+    let other = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(6), 7);
+    database.data().contenders.insert(6, core.id.0);
+    pass(TIMEOUT).await;
+    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(5), 0);
+    let begun = tokio::time::Instant::now();
+    assert_eq!(told.await, Wake::Departed);
+    assert!(begun.elapsed() <= TIMEOUT / 4 + Duration::from_secs(1), "{:?}", begun.elapsed());
+    drop(other);
 }
 
 #[tokio::test(start_paused = true)]

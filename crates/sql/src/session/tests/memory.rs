@@ -337,7 +337,11 @@ impl Data {
         rows.extend(self.missing(roll, What::Missing));
         rows.extend(self.missing(awaited, What::Missing));
         rows.extend(self.of_ours(session));
-        let owners = awaited.iter().filter_map(|ticket| self.contenders.get(ticket).copied());
+        let owners = awaited.iter().filter_map(|ticket| Some((*ticket, *self.contenders.get(ticket)?)));
+        rows.extend(
+            owners.clone().map(|(ticket, owner)| Row { session: Some(owner), ..of_ticket(What::Owner, ticket) }),
+        );
+        let owners = owners.map(|(_, owner)| owner);
         let behind = self.sessions.range(session + 1..).chain(self.sessions.range(..session)).map(|(id, _)| *id);
         let shown: BTreeSet<u128> = owners.chain(behind.take(usize::try_from(ring).unwrap())).collect();
         for id in shown.into_iter().filter(|id| *id != session) {

@@ -2,6 +2,7 @@
 
 mod ending;
 mod keeping;
+mod looking;
 mod memory;
 mod settling;
 mod waiting;

@@ -344,3 +344,6 @@ impl Book {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
