@@ -9,8 +9,12 @@ use crate::engine::Engine;
 use crate::url::{Config, Dialect};
 
 /// The database that a URL names.
-pub(crate) fn of(config: &Arc<Config>, _clock: &Arc<dyn Clock>) -> Result<Arc<dyn Engine>> {
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "none is compiled in"))]
+pub(crate) fn of(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Engine>> {
     match config.dialect {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => Ok(Arc::new(crate::postgres::Postgres::new(config.clone(), clock.clone()))),
+        #[cfg(not(feature = "postgres"))]
         Dialect::Postgres => Err(missing("postgres")),
         Dialect::Mysql => Err(missing("mysql")),
     }

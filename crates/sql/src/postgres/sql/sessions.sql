@@ -1,5 +1,10 @@
 -- Sessions: they are opened, go on over a new connection, and are closed; and which state of the data is served.
 
+-- The version of the tables. Its name and its answer stay as they are in all versions.
+CREATE OR REPLACE FUNCTION {schema}.version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER {settings} AS $$
+  SELECT m.version FROM {schema}.meta m;
+$$;
+
 -- Which instance is settled. Another one than the last is not, until a client that has waited says so.
 CREATE OR REPLACE FUNCTION {schema}.hello_v1(p_instance text) RETURNS {answer} AS $$
 #variable_conflict use_column

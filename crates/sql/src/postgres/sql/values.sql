@@ -93,3 +93,6 @@ BEGIN
   text := 'ok';
   RETURN NEXT;
 END $$;
+
+-- A role has what it was given, and no more.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

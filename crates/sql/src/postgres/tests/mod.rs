@@ -1,0 +1,1 @@
+//! PostgreSQL on a real server.
