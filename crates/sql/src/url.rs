@@ -78,6 +78,9 @@ pub struct Config {
     pub(crate) only_looks: bool,
     /// Whether a Galera node is used as the only one of its cluster.
     pub(crate) is_only_node: bool,
+    /// What is needed to speak TLS with the servers, if they must.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<lockkeeper_tls::Papers>,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take.
@@ -85,8 +88,11 @@ pub struct Config {
 }
 
 /// The keys that every URL may have; one with TLS has more.
-const KEYS: [&str; 7] =
-    ["session_timeout", "connect_timeout", "operation_timeout", "schema", "setup", "wake", "galera"];
+const KEYS: [&str; 8] =
+    ["session_timeout", "connect_timeout", "operation_timeout", "schema", "setup", "wake", "galera", "sslmode"];
+
+/// What is behind a scheme's name if servers must speak TLS.
+const TLS_SUFFIX: &str = "+tls";
 
 impl Config {
     /// Reads a `postgres:`, `mysql:` or `mariadb:` URL:
@@ -102,17 +108,22 @@ impl Config {
     /// - `setup`: `auto`, or `never` if a missing schema is not to be made at the first connection.
     /// - `wake`: `auto`, or `look` if waiters are only to look, also where the server could tell them.
     /// - `galera=one-node`: the one server is a node of a Galera cluster, and no other node of it is used for locks.
+    /// - `sslmode`: `verify-full` if the servers must speak TLS and show who they are, or `disable`, as if it is left
+    ///   out. A `postgres+tls:`, `mysql+tls:` or `mariadb+tls:` URL says the former.
+    ///
+    /// A URL with TLS needs the feature `tls`. It has four keys more, whose files are in PEM form and are read now: `ca`
+    /// (a file of the authorities that are trusted for servers; without it the system's), `cert` and `key` (files with
+    /// our certificate, followed by its chain, and its key, for servers that ask for one), `server_name` (the name that
+    /// the servers' certificates are for, if it is not the host's name in the URL).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong.
+    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::InvalidConfig`], permanent, naming a
+    /// file that cannot be used; [`ErrorKind::Unsupported`] for a URL with TLS without the feature.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        url.refuse_unknown_keys(&KEYS)?;
-        let dialect = match url.scheme() {
-            "postgres" => Dialect::Postgres,
-            "mysql" | "mariadb" => Dialect::Mysql,
-            other => return Err(invalid(format!("`{other}:` is no URL of a database with locks"))),
-        };
+        let dialect = dialect(url)?;
+        let is_secured = is_secured(url)?;
+        refuse_unknown(url, is_secured)?;
         let port_default = match dialect {
             Dialect::Postgres => POSTGRES_PORT_DEFAULT,
             Dialect::Mysql => MYSQL_PORT_DEFAULT,
@@ -137,6 +148,8 @@ impl Config {
             sets_up: one_of(url, "setup", &["auto", "never"])? != Some("never"),
             only_looks: one_of(url, "wake", &["auto", "look"])? == Some("look"),
             is_only_node: is_only_node(url, dialect)?,
+            #[cfg(feature = "tls")]
+            tls: is_secured.then(|| lockkeeper_tls::Settings::from_url(url)?.read()).transpose()?,
             session_timeout,
             connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
             operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
@@ -154,6 +167,49 @@ impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Config").field(&self.service).finish()
     }
+}
+
+fn dialect(url: &ServiceUrl) -> Result<Dialect> {
+    let scheme = url.scheme();
+    match scheme.strip_suffix(TLS_SUFFIX).unwrap_or(scheme) {
+        "postgres" => Ok(Dialect::Postgres),
+        "mysql" | "mariadb" => Ok(Dialect::Mysql),
+        _ => Err(invalid(format!("`{scheme}:` is no URL of a database with locks"))),
+    }
+}
+
+/// Whether the servers must speak TLS. There is no way between: one that encrypts for any other end protects nothing.
+fn is_secured(url: &ServiceUrl) -> Result<bool> {
+    let by_scheme = url.scheme().ends_with(TLS_SUFFIX);
+    match one_of(url, "sslmode", &["verify-full", "disable"])? {
+        Some("disable") if by_scheme => {
+            Err(invalid(format!("`sslmode=disable` and `{}:` say the opposite", url.scheme())))
+        }
+        Some(mode) => Ok(mode == "verify-full"),
+        None => Ok(by_scheme),
+    }
+}
+
+/// Refuses keys that mean nothing here.
+#[cfg(feature = "tls")]
+fn refuse_unknown(url: &ServiceUrl, is_secured: bool) -> Result<()> {
+    if is_secured {
+        return url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat());
+    }
+    if let Some(key) = lockkeeper_tls::KEYS.iter().find(|key| url.query(key).is_some()) {
+        return Err(invalid(format!("`{key}` is for TLS, which `sslmode=verify-full` asks for")));
+    }
+    url.refuse_unknown_keys(&KEYS)
+}
+
+/// Refuses keys that mean nothing here.
+#[cfg(not(feature = "tls"))]
+fn refuse_unknown(url: &ServiceUrl, is_secured: bool) -> Result<()> {
+    if is_secured {
+        let message = "TLS needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-sql`";
+        return Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
+    }
+    url.refuse_unknown_keys(&KEYS)
 }
 
 fn session_timeout(url: &ServiceUrl) -> Result<Duration> {

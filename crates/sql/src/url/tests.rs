@@ -50,6 +50,28 @@ fn a_node_of_galera_is_taken_alone() {
 }
 
 #[test]
+#[cfg(feature = "tls")]
+fn tls_is_asked_for_by_the_scheme_or_by_sslmode() {
+    let authority = lockkeeper_faults::authority::Authority::new("db.example").unwrap();
+    let ca = authority.file("ca").display().to_string();
+    let is_secured = |url: &str| config(url).unwrap().tls.is_some();
+    for url in ["postgres+tls://h1?", "mysql+tls://h1?", "mariadb://h1?sslmode=verify-full&"] {
+        assert!(is_secured(&format!("{url}ca={ca}&server_name=db.example")), "{url}");
+    }
+    assert!(!is_secured("postgres://h1") && !is_secured("mysql://h1?sslmode=disable"));
+    let missing = config("postgres+tls://h1?ca=/no/such/file").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+#[cfg(not(feature = "tls"))]
+fn without_the_feature_tls_is_refused() {
+    for url in ["postgres+tls://h1", "mysql://h1?sslmode=verify-full"] {
+        assert_eq!(config(url).unwrap_err().kind(), ErrorKind::Unsupported, "{url}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     for (url, word) in [
         ("postgres:/db", "server"),
@@ -69,6 +91,11 @@ fn what_is_wrong_is_named() {
         ("postgres://h1?galera=one-node", "`galera=one-node`"),
         ("mysql://h1,h2?galera=one-node", "`galera=one-node`"),
         ("mysql://h1?galera=all", "`galera`"),
+        ("postgres://h1?sslmode=prefer", "`sslmode` is one of verify-full, disable"),
+        ("mysql+tls://h1?sslmode=disable", "opposite"),
+        ("redis+tls://h1", "`redis+tls:`"),
+        #[cfg(feature = "tls")]
+        ("postgres://h1?ca=x", "`ca` is for TLS"),
         ("postgres://h1?base=x", "no setting `base`"),
         ("zk://h1", "`zk:`"),
     ] {

@@ -178,10 +178,10 @@ impl Book {
     /// Notes a wait for a change.
     pub(super) fn change(&mut self, queue: (String, i64), now: BootInstant, tell: oneshot::Sender<Wake>) -> WaitNumber {
         let number = self.number();
+        // It begins before the look with which its caller compares, and so does the telling.
         let due = match self.telling {
-            Telling::Told { since } if now.saturating_duration_since(since) >= self.settled_after => None,
-            Telling::Soon => None,
-            Telling::Told { .. } | Telling::Looks => Some(now.saturating_add(self.random.spread(CHANGE_LOOK))),
+            Telling::Told { .. } | Telling::Soon => None,
+            Telling::Looks => Some(now.saturating_add(self.random.spread(CHANGE_LOOK))),
         };
         self.changes.insert(number, Changing { queue, due, tell });
         number
