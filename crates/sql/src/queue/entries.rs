@@ -38,9 +38,11 @@ impl Progress {
         !state.is_withdrawn
     }
 
-    /// Notes a withdrawal: from now on it is not sent any more.
-    fn withdraw(&self) {
-        self.state().is_withdrawn = true;
+    /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
+    pub(super) fn withdraw(&self) -> bool {
+        let mut state = self.state();
+        state.is_withdrawn = true;
+        state.was_sent
     }
 
     pub(super) fn was_sent(&self) -> bool {
@@ -140,7 +142,7 @@ impl Entries {
         }
         let entry = self.by_ticket.remove(&ticket)?;
         match &entry {
-            Entry::Joining(joining) => joining.progress.withdraw(),
+            Entry::Joining(joining) => drop(joining.progress.withdraw()),
             Entry::Placed { place, .. } => place.bond.leave(),
         }
         Some(entry)

@@ -272,9 +272,9 @@ impl Join {
         Ok(places)
     }
 
-    /// Forgets entries that cannot have taken effect.
+    /// Forgets entries that cannot have taken effect, and never will: what still waits for a connection is not sent.
     fn forget_unsent(&self) {
-        if !self.progress.was_sent() {
+        if !self.progress.withdraw() {
             for ticket in &self.tickets {
                 self.inner.entries().forget(*ticket);
                 self.inner.core.roll.remove(*ticket);
