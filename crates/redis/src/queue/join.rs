@@ -185,7 +185,7 @@ impl Join {
         let stored = match self.until_certain().await {
             Ok(stored) => stored,
             Err(error) => {
-                self.forget_unsent();
+                self.give_up();
                 return Err(error);
             }
         };
@@ -295,9 +295,9 @@ impl Join {
         [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), member.to_string()]
     }
 
-    /// Forgets entries that cannot have taken effect.
-    fn forget_unsent(&self) {
-        if !self.progress.was_sent() {
+    /// Gives it up: what still waits to be sent never is, and entries that cannot have taken effect are forgotten.
+    fn give_up(&self) {
+        if !self.progress.give_up() {
             self.tickets.iter().for_each(|ticket| self.inner.entries().forget(*ticket));
         }
     }

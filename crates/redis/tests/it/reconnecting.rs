@@ -38,3 +38,29 @@ async fn joins_that_are_sent_again_over_the_next_connection_stand_in_the_order_o
     assert_eq!(tickets(&*ours).await, expected);
     soon("the end", ours.close()).await.expect("the end");
 }
+
+#[tokio::test]
+async fn a_join_that_failed_since_it_could_not_be_sent_in_time_is_never_sent_later() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let backend = backend(proxy.address(), "?session_timeout=20s&operation_timeout=500ms");
+    let ours = session(&backend).await;
+    proxy.cut_and_refuse().await.expect("the port closes");
+    let failed = soon("the failure", ours.enqueue_one(&door(), entry(ticket()))).await;
+    failed.map(drop).expect_err("there is no connection");
+    proxy.accept_again().await.expect("the port opens");
+    let later = ticket();
+    let joined = soon("a place", async {
+        loop {
+            if let Ok(joined) = ours.enqueue_one(&door(), entry(later)).await {
+                return joined;
+            }
+        }
+    });
+    drop(joined.await);
+    assert_eq!(tickets(&*ours).await, [Some(later)]);
+    soon("the end", ours.close()).await.expect("the end");
+}
