@@ -1,9 +1,9 @@
 //! Waits until no session can believe in a lock that another state of the data had granted.
 //!
-//! After a promotion or a restore the data may lack what was acknowledged before, a holder's row among it. So no lock
-//! is granted until every session of before has run out: for the greatest timeout that a session was ever opened with,
-//! and the margin. Each client counts that on its own clock, from the answer that told it; no server's clock has a part
-//! in it.
+//! After a promotion or a restore, or the restart of a server that does not flush, the data may lack what was
+//! acknowledged before, a holder's row among it. So no lock is granted until every session of before has run out: for
+//! the greatest timeout that a session was ever opened with, and the margin. Each client counts that on its own clock,
+//! from the answer that told it; no server's clock has a part in it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ impl Unsettled {
     fn trouble(&self, now: BootInstant) -> Failure {
         let left = self.settles_at.saturating_duration_since(now);
         let message = format!(
-            "the server serves another state of the data than before, after a promotion or a restore: it grants no \
-             lock for {} s, until all who held one of before have given it up",
+            "the server may lack what it had acknowledged, after a promotion, a restore, or a restart without flushed \
+             data: it grants no lock for {} s, until all who held one of before have given it up",
             left.as_secs() + 1
         );
         Failure::new(FailureKind::Unavailable, Effect::None, message)

@@ -23,7 +23,7 @@ fn missing() -> Statement {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_go_over_a_connection_of_their_own_that_is_opened_once() {
+async fn they_go_over_a_separate_connection_that_is_opened_once() {
     let database = Database::new(Waking::Looks);
     let onlooker = onlooker(&database);
     assert!(database.data().connected.is_empty());

@@ -86,7 +86,7 @@ fn looks_at(database: &Database, bits: u128) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_looked_at_once_no_one_waits() {
+async fn nothing_is_looked_at_once_all_waits_ended() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
     drop(wait(&database, &core, 1, 0));

@@ -50,7 +50,7 @@ struct Kept {
 }
 
 impl Waits {
-    /// Begins with no connection. `seed` spreads its looks. A wait needs no look of its own if the session has listened
+    /// Begins with no connection. `seed` spreads its looks. A wait needs no look if the session has listened
     /// for `settled_after`: what was asked before that is answered or refused by then.
     pub(in crate::session) fn new(clock: Arc<dyn Clock>, seed: u64, settled_after: Duration) -> Self {
         let book = Mutex::new(Book::new(seed, settled_after));
