@@ -111,10 +111,10 @@ impl Config {
     /// - `sslmode`: `verify-full` if the servers must speak TLS and show who they are, or `disable`, as if it is left
     ///   out. A `postgres+tls:`, `mysql+tls:` or `mariadb+tls:` URL says the former.
     ///
-    /// A URL with TLS needs the feature `tls`. It has four keys more, whose files are in PEM form and are read now: `ca`
-    /// (a file of the authorities that are trusted for servers; without it the system's), `cert` and `key` (files with
-    /// our certificate, followed by its chain, and its key, for servers that ask for one), `server_name` (the name that
-    /// the servers' certificates are for, if it is not the host's name in the URL).
+    /// A URL with TLS needs the feature `tls`. It has four keys more, whose files are in PEM form and are read now:
+    /// `ca` (a file of the authorities that are trusted for servers; without it the system's), `cert` and `key` (files
+    /// with our certificate, followed by its chain, and its key, for servers that ask for one), `server_name` (the name
+    /// that the servers' certificates are for, if it is not the host's name in the URL).
     ///
     /// # Errors
     ///
