@@ -47,6 +47,12 @@ BEGIN
       END IF;
       SELECT min(c.place) INTO v_next FROM {schema}.contender c
         WHERE c.name = p_name AND c.part = v_part AND c.token = v_token AND c.place > v_place;
+      -- A smaller number could not be divided: the server takes that for an error.
+      IF v_next - v_place < 1e-290 THEN
+        text := 'full';
+        RETURN NEXT;
+        RETURN;
+      END IF;
       v_step := coalesce((v_next - v_place) / (v_count + 1), 1);
       IF v_place + v_step <= v_place OR v_place + v_step * v_count >= v_next THEN
         text := 'full';

@@ -9,4 +9,9 @@ IF NOT p_whole THEN
     END IF;
   END IF;
   SELECT q.modes, q.head INTO v_modes, v_head FROM {schema}.queue q WHERE q.name = p_name AND q.part = v_part;
+  IF NOT FOUND THEN
+    -- There are contenders all the same if an operator removed the row.
+    v_modes := 255;
+    v_head := 0;
+  END IF;
   {view}
