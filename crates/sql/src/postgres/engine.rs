@@ -74,7 +74,7 @@ impl Engine for Postgres {
         let app = grants(schema, "app");
         format!(
             "BEGIN;\n{text}COMMIT;\n\
-             -- The role `app` that locks needs no more than this, and one that only looks no more than the last line:\n\
+             -- The role `app` that locks needs no more than this, and one that only looks the last line alone:\n\
              -- {app}\n\
              -- GRANT USAGE ON SCHEMA {schema} TO \"viewer\"; GRANT EXECUTE ON FUNCTION {schema}.inspect_v1, \
              {schema}.queues_v1 TO \"viewer\";\n"

@@ -14,6 +14,8 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 use crate::engine::{Connected, Hint};
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::greeting::{Found, Schema, Who, grants};
+#[cfg(feature = "tls")]
+use crate::postgres::secure::secure;
 use crate::postgres::tap::{Meter, Tap};
 use crate::postgres::wire::{Driver, Over, Prepared, Shared, Transactions, Wire};
 use crate::postgres::{hints, refusal, text};
@@ -57,7 +59,7 @@ pub(super) async fn connect(
     clock: &Arc<dyn Clock>,
     intent: Intent,
 ) -> Result<Connected, Failure> {
-    let opened = begin(config, socket(server).await?).await?;
+    let opened = begin_at(config, server).await?;
     let client = &opened.client;
     let who = Who::ask(client).await?;
     who.check()?;
@@ -88,6 +90,16 @@ pub(super) async fn connect(
     };
     let wire = Wire { shared: Arc::new(shared), wakes, driver: opened.driver, is_over: opened.is_over };
     Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(wakes), hints: opened.hints })
+}
+
+/// Opens a socket, with TLS if that is asked for, and says who we are.
+async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
+    let stream = socket(server).await?;
+    #[cfg(feature = "tls")]
+    if let Some(papers) = &config.tls {
+        return begin(config, secure(papers, server, stream).await?).await;
+    }
+    begin(config, stream).await
 }
 
 /// Opens a socket without Nagle's delay, which would cost a lock 40 ms.
@@ -154,8 +166,8 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     drop(ending);
 }
 
-/// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go of
-/// it; a statement ends early enough for the beat after it.
+/// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go
+/// of it; a statement ends early enough for the beat after it.
 fn settings(timeout: Duration) -> String {
     let statement = timeout / 6;
     let lock = LOCK_WAIT_MAX.min(statement);

@@ -45,7 +45,10 @@ pub(super) fn of_greeting(error: Error) -> Failure {
         code if code.starts_with("08") => FailureKind::Unavailable,
         code => kind_of(code),
     };
-    Failure::new(kind, Effect::None, told(said))
+    // It says so only where another entry could have let us in.
+    let hint =
+        if said.message().contains("no encryption") { "; with TLS the URL begins with `postgres+tls:`" } else { "" };
+    Failure::new(kind, Effect::None, told(said)).with_hint(hint)
 }
 
 /// Judges the failures of this end: the connection has ended, or what came over it is no answer.

@@ -161,7 +161,8 @@ mod tests {
     /// `AuthenticationOk`, a setting, the process 7 with its key, and that the server waits; then a row that looks
     /// like a process.
     const GREETING: &[u8] =
-        b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0aK\0\0\0\x01\0K\0\0\0\x0c\0\0\0\x07\x01\x02\x03\x04Z\0\0\0\x05IK\0\0\0\x0c\0\0\0\x09\0\0\0\0";
+        b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0aK\0\0\0\x01\0K\0\0\0\x0c\0\0\0\x07\x01\x02\x03\x04Z\0\0\0\x05I\
+          K\0\0\0\x0c\0\0\0\x09\0\0\0\0";
 
     #[tokio::test]
     async fn the_process_is_read_in_passing_however_the_bytes_come() {

@@ -194,7 +194,7 @@ async fn execute(
     }
 }
 
-/// The pause before a statement is asked again. It differs from one to the next, so that two that met do not meet again.
+/// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
 fn pause() -> Duration {
     let random = RandomState::new().hash_one(0);
     Duration::from_millis(1 + random % PAUSE_MAX_MS)

@@ -176,7 +176,9 @@ async fn a_pooler_is_found_and_waiters_behind_it_look() {
     for level in ["read committed", "serializable"] {
         server.ask(&format!("ALTER DATABASE postgres SET default_transaction_isolation = '{level}'")).await.unwrap();
         // The pooler's connections of before have the default of before.
-        server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'").await.unwrap();
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
+        server.ask(end).await.expect("they are ended");
         let session = level.len() as u128;
         let mut client = None;
         for _ in 0..20 {
@@ -200,4 +202,34 @@ async fn a_pooler_is_found_and_waiters_behind_it_look() {
     }
     let settings = server.value("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'").await;
     assert_eq!(settings.expect("a count"), "0", "no transaction is left open");
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_not() {
+    if !can_run() {
+        return;
+    }
+    use lockkeeper_faults::authority::Authority;
+
+    const NAME: &str = "postgres.example";
+    let authority = || Authority::new(NAME).expect("an authority");
+    let (ours, other) = (authority(), authority());
+    let secured = Setup::new().tls(ours.server_papers()).start().await.expect("a server");
+    let plain = server().await;
+    let url = |server: &Server, authority: &Authority, name: &str| {
+        let (address, ca) = (server.address(), authority.file("ca"));
+        format!("postgres+tls://postgres@{address}/postgres?server_name={name}&ca={}", ca.display())
+    };
+    let identified =
+        |url: String| format!("{url}&cert={}&key={}", ours.file("client").display(), ours.file("client-key").display());
+    let good = identified(url(&secured, &ours, NAME));
+    Client::open(&good, 1).await.join("door", 10).await;
+    assert_eq!(connect(&good).await.expect("a connection").greeting.waking, Waking::Told);
+    refused(&identified(url(&secured, &other, NAME)), FailureKind::Refused, &["`ca` names"]).await;
+    let elsewhere = identified(url(&secured, &ours, "elsewhere.example"));
+    refused(&elsewhere, FailureKind::Refused, &["elsewhere.example"]).await;
+    refused(&url(&secured, &ours, NAME), FailureKind::Refused, &["certificate"]).await;
+    refused(&secured.url("postgres"), FailureKind::Refused, &["`postgres+tls:`"]).await;
+    refused(&identified(url(&plain, &ours, NAME)), FailureKind::Refused, &["`postgres:`"]).await;
 }

@@ -91,8 +91,8 @@ async fn what_the_server_gives_up_is_asked_again_unless_its_withdrawal_was_asked
         .await
         .unwrap();
     // The first two attempts at each join fail as those of a deadlock do.
-    let deadlock = "    IF nextval('lockkeeper.attempts') % 3 <> 0 THEN RAISE EXCEPTION 'a deadlock' USING ERRCODE = '40P01'; \
-                    END IF;\n    IF v_last >= ";
+    let deadlock = "    IF nextval('lockkeeper.attempts') % 3 <> 0 THEN \
+                    RAISE EXCEPTION 'a deadlock' USING ERRCODE = '40P01'; END IF;\n    IF v_last >= ";
     plant(&server, &[("    IF v_last >= ", deadlock)]).await;
     client.join("door", 10).await;
     assert_eq!(queue(&client, "door").await, [10]);
