@@ -83,6 +83,8 @@ impl PgBouncer {
             format!("pool_mode = {mode}"),
             format!("default_pool_size = {connections}"),
             format!("max_client_conn = {CLIENTS_MAX}"),
+            // A server that restarts is found soon; by default after 15 s.
+            "server_login_retry = 1".to_owned(),
         ];
         lines.join("\n") + "\n"
     }
