@@ -24,6 +24,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "waits", krate: "etcd" },
     LongTest { name: "waits", krate: "redis" },
     LongTest { name: "conformance_distro", krate: "etcd" },
+    LongTest { name: "conformance_pgbouncer", krate: "sql" },
     LongTest { name: "conformance_redis6", krate: "redis" },
     LongTest { name: "conformance_valkey", krate: "redis" },
     LongTest { name: "crowd", krate: "etcd" },

@@ -146,6 +146,8 @@ impl Backend for SqlBackend {
             latest.session = Arc::downgrade(&core);
             drop(latest);
             onlooker.lend(&core);
+            #[cfg(feature = "testing")]
+            core.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
             Ok(Arc::new(SqlSession::new(core)) as Arc<dyn Session>)
         })
     }
@@ -179,6 +181,16 @@ impl Backend for SqlBackend {
     fn close(&self) -> BoxFuture<Result<()>> {
         self.onlooker.close();
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(feature = "testing")]
+async fn beat_when_asked(session: Weak<Core>) {
+    while let Some(testing) = session.upgrade().map(|core| core.testing.clone()) {
+        testing.asked_to_beat().await;
+        if let Some(core) = session.upgrade() {
+            core.urge();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ struct Shared {
     session: Mutex<String>,
     removals: AtomicU64,
     losses: AtomicU64,
+    beats: tokio::sync::Notify,
     ignores_epochs: AtomicBool,
     doubts_early: AtomicBool,
     counts_from_replies: AtomicBool,
@@ -53,6 +54,16 @@ impl Testing {
 
     pub(crate) fn counts_from_replies(&self) -> bool {
         self.shared.counts_from_replies.load(Ordering::SeqCst)
+    }
+
+    /// Has every session of this client beat now, so that it learns at once what the service knows of it.
+    pub fn beat(&self) {
+        self.shared.beats.notify_waiters();
+    }
+
+    /// Waits until a beat is asked for.
+    pub(crate) async fn asked_to_beat(&self) {
+        self.shared.beats.notified().await;
     }
 
     /// Returns the number of the session that was opened last, in hexadecimal digits; empty if there was none.

@@ -10,5 +10,5 @@ mod suite;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    suite::run(env!("CARGO_CRATE_NAME"))
+    suite::run(env!("CARGO_CRATE_NAME"), None)
 }

@@ -1,5 +1,5 @@
 //! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: a server
-//! alone for each case.
+//! alone for each case. The long run has all cases, the plain one those about waiters, who look here.
 
 #[path = "support/fixture.rs"]
 mod fixture;
@@ -10,6 +10,11 @@ mod suite;
 
 use std::process::ExitCode;
 
+use lockkeeper_faults::long;
+
+/// What the names of the cases have in them that the plain run has.
+const PLAIN: &str = "waiter";
+
 fn main() -> ExitCode {
-    suite::run(env!("CARGO_CRATE_NAME"))
+    suite::run(env!("CARGO_CRATE_NAME"), (!long::is_asked_for()).then_some(PLAIN))
 }

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
+use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Extent, Operation, QueueName, Ticket};
 
+use crate::failure::Failure;
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
-use crate::queue::rows::ticket_of;
-use crate::session::{Told, Wake};
+use crate::queue::rows::{Answer, ticket_of};
+use crate::queue::view::looking;
+use crate::session::{Link, Told, Wake};
 
 /// A wait under way.
 pub(super) struct Wait {
@@ -21,7 +23,7 @@ pub(super) struct Wait {
 /// What is waited for.
 enum Awaited {
     /// The departure, over the connection that the contender was seen on.
-    Told(Told),
+    Over(Waiting, Told),
     /// The next connection, since that one is lost.
     NextConnection,
     /// Nothing: no contender here ever had that name.
@@ -45,15 +47,15 @@ impl Wait {
         Self { inner: inner.clone(), queue: queue.clone(), mine, awaited }
     }
 
-    fn awaited(inner: &Inner, mine: Option<&Place>, ahead: Ticket, seen: ConnectionNumber) -> Awaited {
+    fn awaited(inner: &Arc<Inner>, mine: Option<&Place>, ahead: Ticket, seen: ConnectionNumber) -> Awaited {
         let link = inner.core.present_link().filter(|link| link.connection_number() == seen);
         let Some(link) = link else { return Awaited::NextConnection };
-        // An onlooker looks as the next in line does.
-        let nearness = mine.map_or(0, |mine| mine.ahead().saturating_sub(1));
-        Awaited::Told(inner.core.waits.departure(&link, ahead, nearness))
+        let waiting = Waiting { inner: inner.clone(), link, ahead };
+        let told = waiting.begin(mine);
+        Awaited::Over(waiting, told)
     }
 
-    pub(super) async fn finish(self) -> Result<Departure> {
+    pub(super) async fn finish(self) -> lockkeeper_core::Result<Departure> {
         let Self { inner, queue, mine, awaited } = self;
         let removed = async {
             match &mine {
@@ -62,20 +64,17 @@ impl Wait {
             }
         };
         let departed = async {
-            let wake = match awaited {
-                Awaited::Told(told) => told.await,
-                Awaited::NextConnection => Wake::ConnectionOver,
-                Awaited::Nothing => Wake::Departed,
+            let is_gone = match awaited {
+                Awaited::Over(waiting, told) => waiting.until_gone(told, mine.as_deref()).await,
+                Awaited::NextConnection => false,
+                Awaited::Nothing => true,
             };
-            match wake {
-                Wake::Departed => {
-                    // A session that is lost says so itself.
-                    let _ = inner.core.until_believable().await;
-                    Departure::Gone
-                }
-                Wake::Look => Departure::Recheck,
-                Wake::ConnectionOver => next_connection(&inner).await,
+            if !is_gone {
+                return next_connection(&inner).await;
             }
+            // A session that is lost says so itself.
+            let _ = inner.core.until_believable().await;
+            Departure::Gone
         };
         let departure = tokio::select! {
             biased;
@@ -88,6 +87,46 @@ impl Wait {
         }
         inner.check(Operation::Wait, &queue)?;
         Ok(departure)
+    }
+}
+
+/// A wait over one connection.
+struct Waiting {
+    inner: Arc<Inner>,
+    link: Arc<Link>,
+    ahead: Ticket,
+}
+
+impl Waiting {
+    fn begin(&self, mine: Option<&Place>) -> Told {
+        // An onlooker looks as the next in line does.
+        let nearness = mine.map_or(0, |mine| mine.ahead().saturating_sub(1));
+        self.inner.core.waits.departure(&self.link, self.ahead, nearness)
+    }
+
+    /// Waits until the contender is gone; `false` if the connection is over before.
+    async fn until_gone(&self, mut told: Told, mine: Option<&Place>) -> bool {
+        loop {
+            match told.await {
+                Wake::Departed => return true,
+                Wake::ConnectionOver => return false,
+                Wake::Look => {}
+            }
+            if let Some(mine) = mine
+                && let Err(failure) = self.find_place(mine).await
+            {
+                self.inner.core.pause_after(&self.link, &failure).await;
+            }
+            told = self.begin(mine);
+        }
+    }
+
+    /// Finds out how near our own contender is to its turn.
+    async fn find_place(&self, mine: &Place) -> Result<(), Failure> {
+        let statement = looking(&mine.queue, Extent::Around(Some(&mine.id)));
+        let rows = self.inner.core.ask(&self.link, statement, Operation::Wait).await?;
+        mine.note(&Answer::read_ok(rows)?.view(self.link.connection_number())?);
+        Ok(())
     }
 }
 

@@ -118,7 +118,11 @@ impl Leaving {
         let mut pause = PAUSE_MIN;
         loop {
             let failure = match core.final_answer(&mut self.call).await {
-                Ok((_, answer)) => return Ok(self.judge(&answer.word, may_be_removed)),
+                Ok((link, answer)) => {
+                    // Those of this process that wait for it need not be told by the server.
+                    core.waits.left(&link, self.ticket);
+                    return Ok(self.judge(&answer.word, may_be_removed));
+                }
                 Err(failure) => failure,
             };
             may_be_removed |= failure.effect == Effect::Unknown;

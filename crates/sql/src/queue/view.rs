@@ -12,7 +12,7 @@ use crate::queue::rows::ticket_of;
 use crate::statement::{Argument, Statement};
 
 /// The statement that looks at a queue.
-fn looking(queue: &QueueName, extent: Extent<'_>) -> Statement {
+pub(super) fn looking(queue: &QueueName, extent: Extent<'_>) -> Statement {
     let (around, whole) = match extent {
         Extent::Whole => (None, true),
         // What is no contender of ours is not there.

@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Asks for a beat now.
-    pub(super) fn urge(&self) {
+    pub(crate) fn urge(&self) {
         self.urge.notify_one();
     }
 

@@ -135,6 +135,8 @@ impl SqlClient {
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
         if !session.is_empty() {
             self.fixture.operate(self.fixture.kind.ending_session(&session)).await?;
+            // Where nothing but its beats tells it, it would learn later than the others.
+            self.way.testing.beat();
             // A client that stands still is told later.
             let is_told = || self.way.testing.losses() > losses;
             let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;

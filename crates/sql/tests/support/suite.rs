@@ -12,8 +12,8 @@ use crate::server::{Kind, Server, failed};
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 const CASES_AT_ONCE: usize = 4;
 
-/// Runs it on the servers after which this test binary is named.
-pub(crate) fn run(binary: &str) -> ExitCode {
+/// Runs it on the servers after which this test binary is named: all cases, or those with this in their names.
+pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
     static KIND: OnceLock<Kind> = OnceLock::new();
     let kind = match binary {
         "conformance_postgres" => Kind::Postgres,
@@ -26,6 +26,9 @@ pub(crate) fn run(binary: &str) -> ExitCode {
     }
     KIND.set(kind).expect("set once");
     let mut arguments = Arguments::from_args();
+    if let Some(only) = only {
+        arguments.filter.get_or_insert_with(|| only.to_owned());
+    }
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
     suite::run(&arguments, || {
         Box::pin(async {

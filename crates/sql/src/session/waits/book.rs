@@ -12,7 +12,7 @@ use crate::session::waits::told::Wake;
 /// How long after it began, and after each look, the wait for the nearest contender is looked at …
 const LOOK_MIN: Duration = Duration::from_millis(50);
 
-/// … doubled for each contender between, and at most this.
+/// … and as much later for each contender between, since each hand-off takes about that long; at most this.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// How long after it began a wait for a change ends in a look where nothing tells of changes. A look shows the whole
@@ -109,8 +109,8 @@ impl Random {
 
 /// How often a wait is looked at behind this many others.
 fn interval(nearness: usize) -> Duration {
-    let doublings = u32::try_from(nearness).unwrap_or(u32::MAX);
-    LOOK_MIN.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LOOK_MAX)
+    let turns = u32::try_from(nearness).unwrap_or(u32::MAX).saturating_add(1);
+    LOOK_MIN.saturating_mul(turns).min(LOOK_MAX)
 }
 
 impl Book {
@@ -263,10 +263,15 @@ impl Book {
     /// order of their dues; their next look is set. Waits for changes that are due end.
     pub(super) fn take_due(&mut self, now: BootInstant) -> Vec<Ticket> {
         self.look_at(|wait| wait.due.is_some_and(|due| due <= now));
+        self.end_far(now);
         if !self.departures.values().any(|wait| wait.due.is_some_and(|due| due <= now)) {
             return Vec::new();
         }
-        let is_due = |wait: &Departing| wait.due.filter(|due| *due <= now.saturating_add(interval(wait.nearness) / 2));
+        let ends_far = self.telling == Telling::Looks;
+        let is_due = |wait: &Departing| {
+            let soon = now.saturating_add(interval(wait.nearness) / 2);
+            wait.due.filter(|due| *due <= soon && !(ends_far && wait.nearness > 0))
+        };
         let mut dues: Vec<_> =
             self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(wait)?, *ticket))).collect();
         dues.sort_unstable();
@@ -284,6 +289,19 @@ impl Book {
             self.set_due(*ticket, now, is_told);
         }
         taken
+    }
+
+    /// Ends the waits that are due and were not next in line, where nothing tells: they are to find out how near they
+    /// are by now, since that says when they look next.
+    fn end_far(&mut self, now: BootInstant) {
+        if self.telling != Telling::Looks {
+            return;
+        }
+        let is_far = |wait: &Departing| wait.nearness > 0 && wait.due.is_some_and(|due| due <= now);
+        let far: Vec<_> = self.departures.iter().filter(|(_, wait)| is_far(wait)).map(|(key, _)| *key).collect();
+        for wait in far.iter().filter_map(|key| self.departures.remove(key)) {
+            let _ = wait.tell.send(Wake::Look);
+        }
     }
 
     /// Notes that a look at these failed: they are looked at again.

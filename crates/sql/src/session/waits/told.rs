@@ -116,6 +116,14 @@ impl Waits {
         self.kept.doors.notify_one();
     }
 
+    /// Notes that a contender of our own is gone, by an answer over this connection.
+    pub(crate) fn left(&self, link: &Link, ticket: Ticket) {
+        let is_present = self.kept.book().link == Some(link.number);
+        if is_present {
+            self.departed(ticket);
+        }
+    }
+
     /// Notes that a queue or its value may have changed.
     pub(super) fn changed(&self, name: &str, part: i64) {
         self.kept.book().changed(name, part);

@@ -23,9 +23,9 @@ fn depart(book: &mut Book, bits: u128, nearness: usize, now_ms: u64) -> oneshot:
 }
 
 #[test]
-fn looks_double_by_nearness_to_a_second_and_are_spread_by_a_quarter() {
+fn looks_come_later_with_each_contender_between_up_to_a_second_and_are_spread_by_a_quarter() {
     let intervals = [0, 1, 2, 3, 4, 5, 40, usize::MAX].map(|nearness| interval(nearness).as_millis());
-    assert_eq!(intervals, [50, 100, 200, 400, 800, 1_000, 1_000, 1_000]);
+    assert_eq!(intervals, [50, 100, 150, 200, 250, 300, 1_000, 1_000]);
     let mut random = Random(1);
     let spread: Vec<_> = (0..1_000).map(|_| random.spread(Duration::from_secs(1)).as_millis()).collect();
     assert!(spread.iter().all(|one| (1_000..=1_250).contains(one)));
@@ -48,15 +48,26 @@ fn a_wait_is_looked_at_once_before_it_is_only_told() {
 #[test]
 fn what_is_due_soon_is_looked_at_together_and_each_contender_once() {
     let mut book = book(Telling::Looks);
-    let waits: Vec<_> = [(1, 5), (1, 0), (2, 5), (3, 9)].map(|(bits, near)| depart(&mut book, bits, near, 0)).into();
+    let waits = [1, 1, 2].map(|bits| depart(&mut book, bits, 0, 0));
+    let _later = depart(&mut book, 3, 0, 40);
     assert_eq!(book.take_due(at(49)), []);
-    assert_eq!(book.take_due(at(63)), [ticket(1)]);
-    // One that is due within half of its interval comes along.
-    let _near = depart(&mut book, 4, 0, 600);
-    let mut taken = book.take_due(at(663));
-    taken.sort_unstable();
-    assert_eq!(taken, [1, 2, 3, 4].map(ticket));
+    let sorted = |mut taken: Vec<Ticket>| {
+        taken.sort_unstable();
+        taken
+    };
+    assert_eq!(sorted(book.take_due(at(63))), [1, 2].map(ticket));
+    // Those that are due within half of their interval come along.
+    assert_eq!(sorted(book.take_due(at(103))), [1, 2, 3].map(ticket));
     drop(waits);
+}
+
+#[test]
+fn one_that_is_not_next_in_line_is_to_find_its_place_anew_where_nothing_tells() {
+    let mut book = book(Telling::Looks);
+    let mut far = depart(&mut book, 1, 3, 0);
+    assert_eq!((book.take_due(at(199)), far.try_recv()), (Vec::new(), Err(oneshot::error::TryRecvError::Empty)));
+    assert_eq!((book.take_due(at(251)), far.try_recv()), (Vec::new(), Ok(Wake::Look)));
+    assert!(book.is_empty());
 }
 
 #[test]
