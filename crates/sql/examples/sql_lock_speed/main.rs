@@ -1,7 +1,7 @@
-//! Ours beside other locks on a database, on one real server, in turn: alone, against ShedLock's statements; one waiter,
-//! against a lock that asks every 100 ms, as Spring's `JdbcLockRegistry` does; a thousand waiters, against the same. And
-//! what other clients of PostgreSQL keep of their commits beside waiters that listen. Prints the medians and their
-//! ratios, and fails if ours is over a budget.
+//! Ours beside other locks on a database, on one real server, in turn: alone, against ShedLock's statements; one
+//! waiter, against a lock that asks every 100 ms, as Spring's `JdbcLockRegistry` does; a thousand waiters, against the
+//! same. And what other clients of PostgreSQL keep of their commits beside waiters that listen. Prints the medians and
+//! their ratios, and fails if ours is over a budget.
 //!
 //! All run on one thread, so that statements are compared, and not how soon a busy machine wakes the threads of one
 //! program.

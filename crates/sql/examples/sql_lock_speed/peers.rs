@@ -1,6 +1,5 @@
-//! Locks of others on a database: ShedLock's statements, which keep no queue and wait for no other client, and those of
-//! a lock that asks again and again, as Spring's `JdbcLockRegistry` does. Their statements are written here as their
-//! documentation and their logs have them, with one table for both: a name, until when it is locked, and by which client.
+//! Locks of others on a database: ShedLock's statements, which keep no queue and wait for no other client; and a lock
+//! that asks with the same ones again and again, as often as Spring's `JdbcLockRegistry` does.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::server::Server;
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 const POSTGRES_TABLE: &str = "CREATE TABLE IF NOT EXISTS shedlock (name varchar(64) PRIMARY KEY, \
-     lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL, locked_by varchar(255) NOT NULL)";
+     lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)";
 
 const POSTGRES_LOCK: &str = "INSERT INTO shedlock (name, lock_until, locked_at, locked_by) \
      VALUES ($1, timezone('utc', CURRENT_TIMESTAMP) + interval '20 s', timezone('utc', CURRENT_TIMESTAMP), $2) \
