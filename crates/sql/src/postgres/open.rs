@@ -72,7 +72,7 @@ pub(super) async fn connect(
     found.check_server()?;
     ready_schema(config, client, &found, intent).await?;
     let transactions = match is_pooled && !found.is_read_committed {
-        true => Transactions::Begun,
+        true => Transactions::begun(),
         false => Transactions::Single,
     };
     let prepared = if is_pooled { Prepared::default() } else { Prepared::of(client, &config.schema).await? };

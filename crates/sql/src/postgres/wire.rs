@@ -36,12 +36,23 @@ const PAUSE_MAX_MS: u64 = 20;
 const LISTENERS_MAX: i64 = 128;
 
 /// In which transactions statements are executed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Transactions {
-    /// Each is one by itself.
+    /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED.
-    Begun,
+    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED. One is sent after
+    /// the other is answered: a pooler that lends a server for a transaction may give the answers of the next one to
+    /// another client (PgBouncer, issue 759).
+    Begun {
+        /// Whose turn it is, in the order of the calls.
+        turns: Arc<tokio::sync::Mutex<()>>,
+    },
+}
+
+impl Transactions {
+    pub(super) fn begun() -> Self {
+        Self::Begun { turns: Arc::default() }
+    }
 }
 
 /// The statements that the server has parsed and planned before.
@@ -125,29 +136,29 @@ impl Shared {
         let prepared = self.prepared.0.get(statement.function).cloned();
         let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
         let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
-        let client = self.client.clone();
-        let execute = move || Asking::begin(execute(client, prepared, text, parameters), self.runtime.clone());
-        match self.transactions {
-            Transactions::Single => execute(),
-            Transactions::Begun => {
-                let begun = self.send_text("BEGIN ISOLATION LEVEL READ COMMITTED".to_owned());
-                let executed = execute();
-                let committed = self.send_text("COMMIT".to_owned());
+        let (client, runtime) = (self.client.clone(), self.runtime.clone());
+        match &self.transactions {
+            Transactions::Single => Asking::begin(execute(client, prepared, text, parameters), runtime),
+            Transactions::Begun { turns } => {
+                let (turns, going_on) = (turns.clone(), runtime.clone());
                 let all = async move {
+                    let _turn = turns.lock_owned().await;
+                    let begun = Asking::begin(tell(client.clone(), BEGIN), runtime.clone());
+                    let executed = Asking::begin(execute(client.clone(), prepared, text, parameters), runtime.clone());
+                    let committed = Asking::begin(tell(client, COMMIT), runtime);
                     let (begun, executed, committed) = (begun.await, executed.await, committed.await);
                     begun?;
                     let rows = executed?;
                     committed.map(|()| rows)
                 };
-                Asking::begin(all, self.runtime.clone())
+                Asking::begin(all, going_on)
             }
         }
     }
 
     /// Sends a statement that has no answer.
     fn send_text(&self, text: String) -> Asking<Result<(), Error>> {
-        let client = self.client.clone();
-        Asking::begin(async move { client.batch_execute(&text).await }, self.runtime.clone())
+        Asking::begin(tell(self.client.clone(), text), self.runtime.clone())
     }
 
     /// Takes the answer; asks again if the server gave the statement up for another transaction's sake, unless another
@@ -175,6 +186,15 @@ impl Shared {
             drop(line);
         }
     }
+}
+
+/// How a transaction begins and ends behind a pooler.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const COMMIT: &str = "COMMIT";
+
+/// Executes what has no answer.
+async fn tell(client: Arc<Client>, text: impl AsRef<str>) -> Result<(), Error> {
+    client.batch_execute(text.as_ref()).await
 }
 
 /// Executes a function, and reads all of its answer: the transaction is committed only after its last row.
