@@ -10,6 +10,8 @@ mod engine;
 mod engines;
 mod failure;
 mod look;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod queue;
