@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
-    fn withdraw(&self) -> bool {
+    pub(super) fn withdraw(&self) -> bool {
         let mut state = self.state();
         state.is_withdrawn = true;
         state.was_sent

@@ -295,9 +295,9 @@ impl Join {
         [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), member.to_string()]
     }
 
-    /// Forgets entries that cannot have taken effect.
+    /// Forgets entries that cannot have taken effect, and never will: what still waits for a connection is not sent.
     fn forget_unsent(&self) {
-        if !self.progress.was_sent() {
+        if !self.progress.withdraw() {
             self.tickets.iter().for_each(|ticket| self.inner.entries().forget(*ticket));
         }
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{soon, until};
+use lockkeeper_core::{Extent, Freshness};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
@@ -36,5 +37,24 @@ async fn joins_that_are_sent_again_over_the_next_connection_stand_in_the_order_o
     }
     let expected: Vec<_> = called.into_iter().map(Some).collect();
     assert_eq!(tickets(&*ours).await, expected);
+    soon("the end", ours.close()).await.expect("the end");
+}
+
+#[tokio::test]
+async fn a_join_that_was_given_up_for_want_of_a_connection_never_stands_in_the_queue() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let ours = session(&backend(proxy.address(), "?session_timeout=20s&operation_timeout=300ms")).await;
+    proxy.blackhole();
+    proxy.reset();
+    let refused = soon("the refusal", ours.enqueue_one(&door(), entry(ticket()))).await;
+    assert!(refused.expect_err("there is no server").is_transient());
+    proxy.heal();
+    proxy.reset();
+    until("a view", async || ours.view(&door(), Freshness::Latest, Extent::Whole).await.is_ok()).await;
+    assert!(tickets(&*ours).await.is_empty(), "it was sent when its caller knew that it had failed");
     soon("the end", ours.close()).await.expect("the end");
 }
