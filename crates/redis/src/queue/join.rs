@@ -276,7 +276,7 @@ impl Join {
                 return Err(withdrawn(&self.queue));
             }
             inner.core.roll.add(member.ticket, self.at_place(&member));
-            inner.watch(&place);
+            inner.watch_later(&place);
             places.push(place);
         }
         let coverage = match (self.shows_whole, places.first()) {
