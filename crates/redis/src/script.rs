@@ -22,7 +22,8 @@ pub(crate) enum Script {
     Attach,
     Renew,
     Join,
-    Leave,
+    LeaveBelieved,
+    LeaveJudged,
     Look,
     Request,
     SetValue,
@@ -31,12 +32,13 @@ pub(crate) enum Script {
 }
 
 /// All of them, in the order of their declaration: their names, and their texts without the common beginning.
-const BODIES: [(&str, &str); 10] = [
+const BODIES: [(&str, &str); 11] = [
     ("open", include_str!("script/open.lua")),
     ("attach", include_str!("script/attach.lua")),
     ("renew", include_str!("script/renew.lua")),
     ("join", include_str!("script/join.lua")),
-    ("leave", include_str!("script/leave.lua")),
+    ("leave", concat!(include_str!("script/leave.lua"), include_str!("script/leave_believed.lua"))),
+    ("leave", concat!(include_str!("script/leave.lua"), include_str!("script/leave_judged.lua"))),
     ("look", include_str!("script/look.lua")),
     ("request", include_str!("script/request.lua")),
     ("set_value", include_str!("script/set_value.lua")),

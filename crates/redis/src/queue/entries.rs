@@ -38,8 +38,8 @@ impl Progress {
         !state.is_withdrawn
     }
 
-    /// Notes that it is given up: from now on it is not sent any more. Returns whether it may have taken effect.
-    pub(super) fn give_up(&self) -> bool {
+    /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
+    pub(super) fn withdraw(&self) -> bool {
         let mut state = self.state();
         state.is_withdrawn = true;
         state.was_sent
@@ -132,7 +132,7 @@ impl Entries {
         }
         let entry = self.by_ticket.remove(&ticket)?;
         match &entry {
-            Entry::Joining(joining) => drop(joining.progress.give_up()),
+            Entry::Joining(joining) => drop(joining.progress.withdraw()),
             Entry::Placed { place, .. } => place.withdraw(),
         }
         Some(entry)

@@ -3,11 +3,14 @@
 //! Most locks are released soon, and then a watch would cost more than the lock. So a task reads a contender's record
 //! once that has stood for a while, again after each change, and over each new connection.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{LossReason, Operation};
 use redis::Value;
+use tokio::sync::Notify;
 
 use crate::answers::{only, text};
 use crate::connection::{Failure, Flight, Told, Wake, answer};
@@ -15,18 +18,76 @@ use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Stored;
 use crate::queue::withdraw;
+use crate::script::Script;
 use crate::session::Link;
 
 /// How long a contender stands before it is watched.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
 
-/// Takes in which contenders renewals found to be gone, until the session is over.
+/// The places that have not stood for long. Each costs its join a note here, and no task.
+#[derive(Debug, Default)]
+pub(super) struct Young {
+    /// In the order in which they were placed. The joins of a tenth of a second are their limit.
+    places: Mutex<VecDeque<Weak<Place>>>,
+    /// Tells that there is one again.
+    first: Notify,
+}
+
+impl Young {
+    fn add(&self, place: &Arc<Place>) {
+        let mut places = self.places();
+        places.push_back(Arc::downgrade(place));
+        if places.len() == 1 {
+            self.first.notify_one();
+        }
+    }
+
+    /// Waits until one has stood for long enough, and returns it. Dropping the future loses none.
+    async fn grown(&self, clock: &dyn Clock) -> Arc<Place> {
+        loop {
+            let Some(place) = self.oldest() else {
+                self.first.notified().await;
+                continue;
+            };
+            let due_at = place.placed_at.saturating_add(WATCH_AFTER);
+            if clock.now() >= due_at {
+                self.places().pop_front();
+                return place;
+            }
+            drop(place);
+            clock.sleep_until(due_at).await;
+        }
+    }
+
+    /// Returns the oldest that stands, and forgets those before it.
+    fn oldest(&self) -> Option<Arc<Place>> {
+        let mut places = self.places();
+        loop {
+            match places.front()?.upgrade().filter(|place| place.bond.stands()) {
+                Some(place) => return Some(place),
+                None => drop(places.pop_front()),
+            }
+        }
+    }
+
+    /// Nothing panics while it is locked.
+    fn places(&self) -> MutexGuard<'_, VecDeque<Weak<Place>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes in which contenders renewals found to be gone, and has those watched that have stood for a while, until the
+/// session is over.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut told = inner.core.roll.told();
     loop {
         let gone = tokio::select! {
             biased;
             _ = inner.core.ended() => return,
+            place = inner.young.grown(&*inner.core.clock) => {
+                inner.watch(&place);
+                continue;
+            }
             gone = told.recv() => gone,
         };
         let Some(ticket) = gone else { return };
@@ -39,7 +100,6 @@ pub(super) async fn run(inner: Arc<Inner>) {
 
 /// Watches one place until it is gone.
 async fn watch(inner: Arc<Inner>, place: Arc<Place>) {
-    inner.core.clock.sleep_until(place.placed_at.saturating_add(WATCH_AFTER)).await;
     while place.bond.stands() {
         let Some(link) = inner.core.next_link().await else { return };
         match read(&inner, &link, &place).await {
@@ -74,8 +134,12 @@ fn note(place: &Place, record: Value) -> Result<bool, Failure> {
 }
 
 impl Inner {
-    /// Has a place watched.
-    pub(super) fn watch(self: &Arc<Self>, place: &Arc<Place>) {
+    /// Has a place watched, once it has stood for a while.
+    pub(super) fn watch_later(&self, place: &Arc<Place>) {
+        self.young.add(place);
+    }
+
+    fn watch(self: &Arc<Self>, place: &Arc<Place>) {
         // The task holds the place, and ends with its withdrawal.
         let watching = self.core.runtime.spawn(watch(self.clone(), place.clone()));
         place.watch_by(Some(watching.abort_handle()));
@@ -112,7 +176,7 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
 /// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
 /// was removed.
 async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
-    let leaving = withdraw::leaving(inner, &place.queue, place.member.ticket, Some(&place.member));
+    let leaving = withdraw::leaving(inner, Script::LeaveJudged, &place.queue, place.member.ticket, Some(&place.member));
     let mut call = inner.core.call(leaving);
     loop {
         let failure = match inner.core.final_answer(&mut call).await.and_then(|(_, answer)| text(answer)) {

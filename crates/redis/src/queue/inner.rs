@@ -9,6 +9,7 @@ use redis::Value;
 use crate::answers::only;
 use crate::connection::{Failure, FailureKind, Flight, answer};
 use crate::queue::entries::Entries;
+use crate::queue::guard::Young;
 use crate::queue::place::Place;
 use crate::script::Script;
 use crate::session::{Core, Link, Make};
@@ -20,6 +21,7 @@ const LOOK_ATTEMPTS_MAX: u32 = 4;
 pub(super) struct Inner {
     pub(super) core: Arc<Core>,
     entries: Mutex<Entries>,
+    pub(super) young: Young,
 }
 
 /// What a look shows, and the connection over which it was answered.
@@ -27,7 +29,7 @@ pub(super) type Looked<T> = (Arc<Link>, T);
 
 impl Inner {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core, entries: Mutex::default() }
+        Self { core, entries: Mutex::default(), young: Young::default() }
     }
 
     /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.

@@ -185,7 +185,7 @@ impl Join {
         let stored = match self.until_certain().await {
             Ok(stored) => stored,
             Err(error) => {
-                self.give_up();
+                self.forget_unsent();
                 return Err(error);
             }
         };
@@ -276,7 +276,7 @@ impl Join {
                 return Err(withdrawn(&self.queue));
             }
             inner.core.roll.add(member.ticket, self.at_place(&member));
-            inner.watch(&place);
+            inner.watch_later(&place);
             places.push(place);
         }
         let coverage = match (self.shows_whole, places.first()) {
@@ -295,9 +295,9 @@ impl Join {
         [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), member.to_string()]
     }
 
-    /// Gives it up: what still waits to be sent never is, and entries that cannot have taken effect are forgotten.
-    fn give_up(&self) {
-        if !self.progress.give_up() {
+    /// Forgets entries that cannot have taken effect, and never will: what still waits for a connection is not sent.
+    fn forget_unsent(&self) {
+        if !self.progress.withdraw() {
             self.tickets.iter().for_each(|ticket| self.inner.entries().forget(*ticket));
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
 //! next connection, whose epoch lets no older join take effect any more.
+//!
+//! A removal does not ask whether the session lives: if that is believed when the answer comes, it lived all the time.
+//! Only if it is not, or if the contender was gone, a second script asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +31,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 struct Leaving {
     inner: Arc<Inner>,
     queue: QueueName,
+    ticket: Ticket,
+    /// `None` if its join was not answered.
+    member: Option<Member>,
     outlives_session: bool,
-    /// Whether its join was answered.
-    is_answered: bool,
     call: Call<Looked<Value>>,
+    /// Whether the call says why the contender was gone.
+    is_judged: bool,
 }
 
 /// How a removal ended.
@@ -44,16 +50,17 @@ enum Ending {
     WithSession,
 }
 
-/// The call that takes a contender out of its queue, and says why it was gone if it was.
+/// The call that takes a contender out of its queue by one of the two scripts for it.
 pub(super) fn leaving(
     inner: &Inner,
+    script: Script,
     queue: &QueueName,
     ticket: Ticket,
     member: Option<&Member>,
 ) -> Make<Looked<Value>> {
     let member = member.map(Member::to_string).unwrap_or_default();
     let (session, part, name) = (inner.core.id.to_string(), part_letter(queue.part()), queue.encoded());
-    inner.run(Script::Leave, arguments([&session, part, &name, &ticket.to_string(), &member]), Operation::Leave)
+    inner.run(script, arguments([&session, part, &name, &ticket.to_string(), &member]), Operation::Leave)
 }
 
 /// Starts to withdraw a ticket.
@@ -62,17 +69,25 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         return Withdrawal::done(Ok(()));
     };
     inner.core.roll.remove(ticket);
-    let (member, outlives_session, is_answered) = match entry {
+    let (member, outlives_session) = match entry {
         Entry::Joining(joining) if !joining.progress.was_sent() => return Withdrawal::done(Ok(())),
-        Entry::Joining(joining) => (None, joining.outlives_session, false),
+        Entry::Joining(joining) => (None, joining.outlives_session),
         Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
             // The service keeps nothing of it.
             return Withdrawal::done(Err(lost(LossReason::Broken, queue)));
         }
-        Entry::Placed { place, .. } => (Some(place.member), place.outlives_session(), true),
+        Entry::Placed { place, .. } => (Some(place.member), place.outlives_session()),
     };
-    let call = inner.core.call(leaving(inner, queue, ticket, member.as_ref()));
-    let leaving = Leaving { inner: inner.clone(), queue: queue.clone(), outlives_session, is_answered, call };
+    let call = inner.core.call(leaving(inner, Script::LeaveBelieved, queue, ticket, member.as_ref()));
+    let leaving = Leaving {
+        inner: inner.clone(),
+        queue: queue.clone(),
+        ticket,
+        member,
+        outlives_session,
+        call,
+        is_judged: false,
+    };
     // It goes on if the report is given up.
     Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), inner.core.runtime.clone())))
 }
@@ -116,7 +131,15 @@ impl Leaving {
         let mut pause = PAUSE_MIN;
         loop {
             let failure = match core.final_answer(&mut self.call).await {
-                Ok((_, answer)) => return Ok(self.judge(&text(answer)?, may_be_removed)),
+                Ok((_, answer)) => {
+                    let word = text(answer)?;
+                    if let Some(ending) = self.judge(&word, may_be_removed) {
+                        return Ok(ending);
+                    }
+                    may_be_removed |= word == "left";
+                    self.ask_why();
+                    continue;
+                }
                 Err(failure) => failure,
             };
             may_be_removed |= failure.effect == Effect::Unknown;
@@ -137,14 +160,23 @@ impl Leaving {
         }
     }
 
+    /// Removes it by the script that asks for the session too.
+    fn ask_why(&mut self) {
+        let make = leaving(&self.inner, Script::LeaveJudged, &self.queue, self.ticket, self.member.as_ref());
+        self.call = self.inner.core.call(make);
+        self.is_judged = true;
+    }
+
     /// A removal before this one may have taken effect; and no caller has believed in a contender that was never
-    /// answered.
-    fn judge(&self, word: &str, may_be_removed: bool) -> Ending {
+    /// answered. `None` if it is not known yet whether the contender stood until now.
+    fn judge(&self, word: &str, may_be_removed: bool) -> Option<Ending> {
+        let is_certain = self.is_judged || self.outlives_session || self.inner.core.is_believed();
         match word {
-            "left" => Ending::Left,
-            "gone" => Ending::WasGone(LossReason::Expired),
-            _ if may_be_removed || !self.is_answered => Ending::Left,
-            why => Ending::WasGone(reason(why)),
+            "left" => is_certain.then_some(Ending::Left),
+            "absent" => None,
+            "gone" => Some(Ending::WasGone(LossReason::Expired)),
+            _ if may_be_removed || self.member.is_none() => Some(Ending::Left),
+            why => Some(Ending::WasGone(reason(why))),
         }
     }
 }

@@ -44,6 +44,7 @@ local function ticket_of(member) return string.sub(member, 22, 53) end
 local function session_of(member) return string.sub(member, 55) end
 local function place_of(member) return string.sub(member, 1, 18) end
 
+-- A whole number as a part of a text or of an answer. Commands take it as it is: the server writes it in full for them.
 local function whole(number) return string.format('%.0f', number) end
 
 -- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls, the least guard of
@@ -62,7 +63,7 @@ end
 vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard))
 
 local function keep_clock()
-  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1')
+  redis.call('HSET', base, 'vt', vt, 'seen', ms, 'lay', '1')
 end
 
 -- The server's clock, or the next number, whichever is greater. A clock centuries ahead counts for nothing: numbers behind
@@ -73,11 +74,11 @@ local function next_token()
 end
 
 local function keep_token()
-  redis.call('HSET', base, 'tok', whole(token))
+  redis.call('HSET', base, 'tok', token)
 end
 
 local function keep_clock_and_token()
-  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1', 'tok', whole(token))
+  redis.call('HSET', base, 'vt', vt, 'seen', ms, 'lay', '1', 'tok', token)
 end
 
 -- A script whose first write needs no memory may go on to write where the server's memory is full.
@@ -94,7 +95,7 @@ end
 local lost = {}
 
 local function renew(sid, timeout)
-  redis.call('ZADD', sessions, whole(vt + timeout), sid)
+  redis.call('ZADD', sessions, vt + timeout, sid)
 end
 
 -- Finds the least guard anew. Where some of them were lost, it is taken for the least that there can be.
@@ -120,13 +121,16 @@ end
 
 local function entry_text(part, name, member) return part .. ' ' .. name .. ' ' .. member end
 
+-- How many queues of a lock have contenders. The keys are written out: a loop over `MODES` takes four times as long.
+local function queues_in_use(name)
+  local line = base .. ':q:l:' .. name
+  return redis.call('EXISTS', line .. ':m', line .. ':r', line .. ':w', line .. ':c', line .. ':b',
+    base .. ':q:p:' .. name .. ':p', base .. ':q:g:' .. name .. ':g')
+end
+
 -- Forgets a lock whose last contender has left, and the number of permits with it.
 local function forget_if_empty(name)
-  local keys = {}
-  for part, modes in pairs(MODES) do
-    for _, mode in ipairs(modes) do keys[#keys + 1] = queue_key(part, name, mode) end
-  end
-  if redis.call('EXISTS', unpack(keys)) > 0 then return end
+  if queues_in_use(name) > 0 then return end
   if redis.call('ZREM', names, name) == 0 then
     -- A name that is too long stands behind its digest.
     for _, long in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')) do
@@ -170,7 +174,8 @@ end
 
 -- Removes what dead sessions have left; returns 1 if some of it is left.
 local function bury_the_dead()
-  local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', whole(vt), 'LIMIT', 0, BURIED_SESSIONS_MAX)
+  if redis.call('ZCOUNT', sessions, '-inf', vt) == 0 then return 0 end
+  local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', vt, 'LIMIT', 0, BURIED_SESSIONS_MAX)
   local left = BURIED_ENTRIES_MAX
   for _, sid in ipairs(dead) do
     local count, is_all = bury(sid, left)
@@ -238,13 +243,7 @@ end
 
 -- Whether all contenders of a lock are of one mode: then its other queues need no look.
 local function is_only_mode(name, part, only)
-  local others = {}
-  for other, modes in pairs(MODES) do
-    for _, mode in ipairs(modes) do
-      if other ~= part or mode ~= only then others[#others + 1] = queue_key(other, name, mode) end
-    end
-  end
-  return redis.call('EXISTS', unpack(others)) == 0
+  return queues_in_use(name) == redis.call('EXISTS', queue_key(part, name, only))
 end
 
 -- Reads a queue that may be shown whole; nil if it is too long.

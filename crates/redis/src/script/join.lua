@@ -54,9 +54,9 @@ local function take_places()
     local owner = lifetime == 's' and sid or '-'
     local rank = ranks[at] or { next_token(), 0 }
     local member = string.format('%014x.%03x:%s:%s:%s', rank[1], rank[2], mode, ticket, owner)
-    redis.call('ZADD', queue_key(part, name, mode), whole(rank[1]), member)
+    redis.call('ZADD', queue_key(part, name, mode), rank[1], member)
     redis.call('SET', contender_key(ticket), record_text(owner, part, name, member, '', ARGV[at + 4]))
-    if lifetime == 's' then redis.call('ZADD', entries_key(sid), whole(rank[1]), entry_text(part, name, member)) end
+    if lifetime == 's' then redis.call('ZADD', entries_key(sid), rank[1], entry_text(part, name, member)) end
     members[#members + 1] = member
     known[member] = true
   end

@@ -102,7 +102,11 @@ impl Runs {
     }
 
     fn leave(&mut self, number: usize, bits: u128, member: &str) -> String {
-        self.answer(Script::Leave, &[&session(number), "l", LOCK, &ticket(bits), member]).remove(0)
+        self.leave_by(Script::LeaveJudged, number, bits, member)
+    }
+
+    fn leave_by(&mut self, script: Script, number: usize, bits: u128, member: &str) -> String {
+        self.answer(script, &[&session(number), "l", LOCK, &ticket(bits), member]).remove(0)
     }
 
     /// The members in the line, in their order, as a whole view shows them.
@@ -273,6 +277,21 @@ fn what_a_line_leaves_behind_is_nothing() {
     assert_eq!(runs.keys(), before);
     assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"]);
     assert_eq!(runs.keys(), [BASE]);
+}
+
+#[test]
+fn one_that_is_left_in_belief_leaves_nothing_behind_and_why_another_was_gone_is_still_to_be_asked() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    let before = runs.keys();
+    let (_, members, _) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
+    assert_eq!(runs.answer(Script::Request, &["l", LOCK, &members[1], "break"]), ["1"]);
+    assert_eq!(runs.leave_by(Script::LeaveBelieved, 0, 1, &members[0]), "left");
+    assert_eq!(runs.leave_by(Script::LeaveBelieved, 0, 2, &members[1]), "absent");
+    assert_eq!(runs.keys(), before);
+    assert_eq!(runs.leave(0, 2, &members[1]), "broken");
+    assert_eq!(runs.leave(0, 1, &members[0]), "removed");
 }
 
 #[test]

@@ -289,6 +289,11 @@ impl Core {
         }
     }
 
+    /// Whether the session is believed now: then it has stood until now.
+    pub(crate) fn is_believed(&self) -> bool {
+        self.safe_for() > Duration::ZERO
+    }
+
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
     pub(crate) async fn until_believable(&self) -> Result<(), LossReason> {
         loop {

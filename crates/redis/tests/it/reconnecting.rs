@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{soon, until};
+use lockkeeper_core::{Extent, Freshness};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
@@ -40,27 +41,20 @@ async fn joins_that_are_sent_again_over_the_next_connection_stand_in_the_order_o
 }
 
 #[tokio::test]
-async fn a_join_that_failed_since_it_could_not_be_sent_in_time_is_never_sent_later() {
+async fn a_join_that_was_given_up_for_want_of_a_connection_never_stands_in_the_queue() {
     if !can_run() {
         return;
     }
     let server = Server::standalone().await.expect("a server");
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
-    let backend = backend(proxy.address(), "?session_timeout=20s&operation_timeout=500ms");
-    let ours = session(&backend).await;
-    proxy.cut_and_refuse().await.expect("the port closes");
-    let failed = soon("the failure", ours.enqueue_one(&door(), entry(ticket()))).await;
-    failed.map(drop).expect_err("there is no connection");
-    proxy.accept_again().await.expect("the port opens");
-    let later = ticket();
-    let joined = soon("a place", async {
-        loop {
-            if let Ok(joined) = ours.enqueue_one(&door(), entry(later)).await {
-                return joined;
-            }
-        }
-    });
-    drop(joined.await);
-    assert_eq!(tickets(&*ours).await, [Some(later)]);
+    let ours = session(&backend(proxy.address(), "?session_timeout=20s&operation_timeout=300ms")).await;
+    proxy.blackhole();
+    proxy.reset();
+    let refused = soon("the refusal", ours.enqueue_one(&door(), entry(ticket()))).await;
+    assert!(refused.expect_err("there is no server").is_transient());
+    proxy.heal();
+    proxy.reset();
+    until("a view", async || ours.view(&door(), Freshness::Latest, Extent::Whole).await.is_ok()).await;
+    assert!(tickets(&*ours).await.is_empty(), "it was sent when its caller knew that it had failed");
     soon("the end", ours.close()).await.expect("the end");
 }
