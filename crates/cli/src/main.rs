@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod exit;
+mod fence;
 mod held;
 mod interruption;
 mod log;

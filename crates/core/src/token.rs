@@ -80,6 +80,10 @@ impl FromStr for FencingToken {
     type Err = ParseTokenError;
 
     fn from_str(text: &str) -> Result<Self, ParseTokenError> {
+        // A number is also read with a `+`, which no token is shown with.
+        if text.contains('+') {
+            return Err(ParseTokenError(()));
+        }
         let (grant, turn) = text.split_once('.').unwrap_or((text, "0"));
         Self::new(grant.parse()?, turn.parse()?).ok_or(ParseTokenError(()))
     }
@@ -110,7 +114,7 @@ mod tests {
         for token in [token(0, 0), token(7, 3), token(i64::MAX as u64, u32::MAX)] {
             assert_eq!(token.to_string().parse(), Ok(token));
         }
-        for wrong in ["", "-1", "1.", ".1", "1.2.3", "9223372036854775808", "x"] {
+        for wrong in ["", "-1", "+1", "1.+1", " 1", "1.", ".1", "1.2.3", "9223372036854775808", "x"] {
             assert!(wrong.parse::<FencingToken>().is_err(), "{wrong:?} was taken for a token");
         }
     }

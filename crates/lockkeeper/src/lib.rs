@@ -105,6 +105,7 @@
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 pub mod blocking;
+pub mod fence;
 pub mod guide;
 
 use std::sync::{Arc, LazyLock};

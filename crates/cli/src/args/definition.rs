@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::fence::FenceArgs;
 use super::hold::HoldArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Hold a lock without a command, until stdin ends
     Hold(HoldArgs),
+    /// Run a command unless its token is smaller than the greatest that a file has seen
+    Fence(FenceArgs),
     /// List the locks in use
     #[command(after_help = "Example: lockkeeper ls reports/")]
     Ls {

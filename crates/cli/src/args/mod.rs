@@ -7,11 +7,13 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run`, `hold` | the options of `run` and `hold` |
 //! | `claim` | what both have in common |
+//! | `fence` | those of `fence` |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
 mod claim;
 mod definition;
+mod fence;
 mod hold;
 mod orders;
 mod parsing;
@@ -20,6 +22,7 @@ mod run;
 
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
+pub(crate) use fence::FenceArgs;
 pub(crate) use hold::HoldArgs;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};

@@ -17,6 +17,9 @@ pub(super) fn describe(error: &clap::Error) -> String {
             "no command to run given; it comes after `--`, as in: lockkeeper run nightly-backup -- ./backup.sh"
                 .to_owned()
         }
+        ErrorKind::MissingRequiredArgument if argument.first() == Some(&"<FILE>") => {
+            "no fence's file given, as in: lockkeeper fence backup.fence -- mv new.tar backup.tar".to_owned()
+        }
         ErrorKind::MissingRequiredArgument if argument.first() == Some(&"<NAME>") => {
             "no lock's name given, as in: lockkeeper run nightly-backup -- ./backup.sh".to_owned()
         }

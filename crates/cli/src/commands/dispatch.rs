@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{capabilities, check, completions, doctor, hold, look, manual, orders, run, server, setup, wait, watch};
+use super::{
+    capabilities, check, completions, doctor, fence, hold, look, manual, orders, run, server, setup, wait, watch,
+};
 use crate::args::{self, Cli, Command, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -31,6 +33,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(&global, args),
         Command::Hold(args) => hold::hold(&global, &args),
+        Command::Fence(args) => fence::fence(&args),
         Command::Ls { prefix, names: false } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
         Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
@@ -57,6 +60,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
     let name = match command {
         Command::Run(_) => "run",
         Command::Hold(_) => "hold",
+        Command::Fence(_) => "fence",
         Command::Wait { .. } => "wait",
         Command::Setup { .. } => "setup",
         Command::Server { .. } => "server",

@@ -9,6 +9,7 @@
 //! | `claim` | what both ask for: the kind of lock, and how long it is waited for |
 //! | `acquire` | how both wait for it |
 //! | `restart` | when `run --restart` runs a command anew |
+//! | `fence` | `fence` |
 //! | `look` | `ls`, `show`: looking at the service |
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `doctor` | `doctor`: examining the service |
@@ -27,6 +28,7 @@ mod claim;
 mod completions;
 mod dispatch;
 mod doctor;
+mod fence;
 mod hold;
 mod look;
 mod manual;

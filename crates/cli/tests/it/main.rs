@@ -6,6 +6,7 @@
 //! | `commands` | the commands, with real holders and waiters |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
+//! | `fence` | a holder that was overtaken does not run its command |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
 //! | `hold` | a lock without a command |
 //! | `kinds` | read/write locks and semaphores |
@@ -21,6 +22,7 @@ mod bad_input;
 mod commands;
 mod default_directory;
 mod doctor;
+mod fence;
 mod held_up;
 mod hold;
 mod kinds;

@@ -1,0 +1,81 @@
+//! `fence`: refuses a token that was overtaken, or becomes the command while the fence's file is locked.
+//!
+//! There is no process between the caller and the command: signals, the terminal and the exit code are the command's,
+//! and a kill cannot unlock the file before the command has ended.
+
+use std::env;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use lockkeeper::{FencingToken, QueueName};
+
+use crate::args::FenceArgs;
+use crate::exit::{self, Failure};
+use crate::fence::{FenceFile, Key};
+
+/// The variable with the token, as `run` sets it.
+const TOKEN: &str = "LOCKKEEPER_TOKEN";
+
+/// The variable with the lock's name, as `run` sets it.
+const NAME: &str = "LOCKKEEPER_NAME";
+
+/// Runs a command behind a fence; returns only if it does not.
+pub(super) fn fence(args: &FenceArgs) -> Result<u8, Failure> {
+    let name = name(args.name.as_deref())?;
+    let token = token()?;
+    let mut file = FenceFile::lock(&args.file)?;
+    if let Err(greatest) = file.see(&Key::new(name.as_ref()), token)? {
+        let lock = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        let message = format!("{lock}token {token} was overtaken: {} has seen {greatest}", args.file.display());
+        return Err(Failure { code: exit::LOST, message });
+    }
+    let _locked = file.pass_on()?;
+    become_command(args)
+}
+
+/// Returns the lock that the token is of; `None` if nothing says so, and it need not be a certain one.
+fn name(wanted: Option<&str>) -> Result<Option<QueueName>, Failure> {
+    let wanted = wanted.map(QueueName::new).transpose()?;
+    let given = match variable(NAME)? {
+        Some(text) => Some(QueueName::new(&text).map_err(|error| Failure::ours(format!("{NAME}: {error}")))?),
+        None => None,
+    };
+    match (wanted, given) {
+        (Some(wanted), Some(given)) if wanted != given => {
+            Err(Failure::ours(format!("the token is one of the lock `{given}`, and this fence is for `{wanted}`")))
+        }
+        (Some(wanted), None) => {
+            Err(Failure::ours(format!("{NAME} is not set, so the token may not be one of the lock `{wanted}`")))
+        }
+        (_, given) => Ok(given),
+    }
+}
+
+fn token() -> Result<FencingToken, Failure> {
+    let text = variable(TOKEN)?.ok_or_else(|| {
+        Failure::ours(format!("{TOKEN} is not set: `lockkeeper run` sets it, and `lockkeeper hold` prints it"))
+    })?;
+    text.parse().map_err(|error| Failure::ours(format!("{TOKEN}: `{text}`: {error}")))
+}
+
+fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match env::var(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
+    }
+}
+
+/// Executes the command in this process's place; returns why it could not.
+fn become_command(args: &FenceArgs) -> Result<u8, Failure> {
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err(Failure::ours("no command to run given"));
+    };
+    let error = Command::new(program).args(arguments).exec();
+    let program = program.display();
+    Err(match error.kind() {
+        io::ErrorKind::NotFound => Failure { code: exit::NOT_FOUND, message: format!("{program}: command not found") },
+        _ => Failure { code: exit::NOT_EXECUTABLE, message: format!("{program}: cannot be executed: {error}") },
+    })
+}
