@@ -1,0 +1,143 @@
+//! The answers to requests that are refused: a status and a problem body (RFC 9457).
+//!
+//! Lock names stand in them in their encoded form, so no text of a client needs an escape.
+
+use std::fmt;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::fence::{ParseHeaderError, TOKEN_HEADER};
+use crate::{Error, FencingToken};
+
+/// Why a request is not passed on.
+#[derive(Clone, Debug)]
+pub(super) enum Refusal {
+    NoToken,
+    SeveralTokens,
+    NotAscii,
+    Malformed(ParseHeaderError),
+    /// The encoded names of two locks.
+    OfAnotherLock {
+        given: String,
+        wanted: String,
+    },
+    /// There is no lock for what was asked for.
+    NoLock,
+    Stale {
+        name: String,
+        token: FencingToken,
+        greatest: FencingToken,
+    },
+    TooManyWait,
+    StoreFailed(Error),
+    RuntimeEnded,
+}
+
+/// In the extensions of a response with status 500: why the store of the greatest tokens failed.
+///
+/// The client is not told, since the text may name what only the operator should know; a layer around the fence can
+/// write it to a log.
+#[derive(Clone, Debug)]
+pub struct StoreFailure(Error);
+
+impl StoreFailure {
+    /// Returns the store's error.
+    pub const fn error(&self) -> &Error {
+        &self.0
+    }
+}
+
+impl Refusal {
+    pub(super) const fn status(&self) -> StatusCode {
+        match self {
+            Self::NoToken => StatusCode::PRECONDITION_REQUIRED,
+            Self::SeveralTokens | Self::NotAscii | Self::Malformed(_) | Self::OfAnotherLock { .. } | Self::NoLock => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Stale { .. } => StatusCode::PRECONDITION_FAILED,
+            Self::TooManyWait | Self::RuntimeEnded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreFailed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Makes the answer.
+    pub(super) fn response<Body: From<String>>(self) -> Response<Body> {
+        let status = self.status();
+        let title = status.canonical_reason().unwrap_or_default();
+        let mut members = format!(r#""title":"{title}","status":{},"detail":"{self}""#, status.as_u16());
+        if let Self::Stale { name, token, greatest } = &self {
+            // Texts, since some readers of JSON round numbers beyond 2^53.
+            members.push_str(&format!(r#","name":"{name}","token":"{token}","greatest":"{greatest}""#));
+        }
+        let mut response = Response::new(Body::from(format!("{{{members}}}\n")));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Self::StoreFailed(error) = self {
+            response.extensions_mut().insert(StoreFailure(error));
+        }
+        response
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoToken => write!(formatter, "the header {TOKEN_HEADER} is missing: NAME GRANT or NAME GRANT.TURN"),
+            Self::SeveralTokens => write!(formatter, "there is more than one header {TOKEN_HEADER}"),
+            Self::NotAscii => write!(formatter, "{TOKEN_HEADER}: it is not ASCII"),
+            Self::Malformed(why) => write!(formatter, "{TOKEN_HEADER}: {why}"),
+            Self::OfAnotherLock { given, wanted } => {
+                write!(formatter, "the token is one of the lock {given}, and this resource is behind the lock {wanted}")
+            }
+            Self::NoLock => formatter.write_str("there is no lock for this resource"),
+            Self::Stale { name, token, greatest } => {
+                write!(formatter, "token {token} of the lock {name} was overtaken: {greatest} was seen")
+            }
+            Self::TooManyWait => formatter.write_str("too many requests of this lock wait"),
+            Self::StoreFailed(_) => formatter.write_str("the greatest token cannot be compared"),
+            Self::RuntimeEnded => formatter.write_str("the server ends"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_token_is_told_with_the_greatest_one() {
+        let token = |text: &str| text.parse().unwrap();
+        let refusal = Refusal::Stale { name: "a%20b".to_owned(), token: token("41"), greatest: token("42.3") };
+        let response: Response<String> = refusal.response();
+        assert_eq!(response.status(), 412);
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        let body = concat!(
+            r#"{"title":"Precondition Failed","status":412,"#,
+            r#""detail":"token 41 of the lock a%20b was overtaken: 42.3 was seen","#,
+            r#""name":"a%20b","token":"41","greatest":"42.3"}"#,
+            "\n"
+        );
+        assert_eq!(response.body(), body);
+    }
+
+    /// None of the texts has a character that JSON escapes.
+    #[test]
+    fn every_body_is_one_line_of_json_without_escapes() {
+        for refusal in [
+            Refusal::NoToken,
+            Refusal::SeveralTokens,
+            Refusal::NotAscii,
+            Refusal::Malformed(ParseHeaderError::NotTwoWords),
+            Refusal::Malformed(ParseHeaderError::BadName),
+            Refusal::Malformed(ParseHeaderError::BadToken),
+            Refusal::OfAnotherLock { given: "%22".to_owned(), wanted: "%5C".to_owned() },
+            Refusal::NoLock,
+            Refusal::TooManyWait,
+            Refusal::RuntimeEnded,
+        ] {
+            let detail = refusal.to_string();
+            assert!(!detail.contains(['"', '\\']) && !detail.contains(char::is_control), "{detail}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Where a fence keeps the greatest token that it has seen of each lock, and the store in memory.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::backend::BoxFuture;
+use crate::{FencingToken, QueueName, Result};
+
+/// Keeps the greatest token seen of each lock, and compares with it.
+///
+/// A store decides what a restart of the resource forgets: after it, a holder that was overtaken before passes until
+/// the current one comes again. One that is durable has a greater token on the disk before it answers.
+pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
+    /// Compares a token with the greatest of its lock, as pairs, and keeps it if it is greater.
+    ///
+    /// Both are one step for all that use the store. The token may have been kept although the answer is an error, or
+    /// the future was dropped: the same holder passes with it when it comes again.
+    fn see(&self, name: &QueueName, token: FencingToken) -> BoxFuture<Result<Seen>>;
+}
+
+/// What a store says to a token.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a token is overtaken or not")]
+pub enum Seen {
+    /// It is the greatest so far: no smaller one passes from now on.
+    Passes,
+    /// This one was seen before, and is greater.
+    Stale(FencingToken),
+}
+
+/// The greatest tokens in memory: for tests, and for resources that end with their process.
+///
+/// It has an entry for each lock that it has ever seen.
+#[derive(Debug, Default)]
+pub struct MemoryTokens(Mutex<HashMap<QueueName, FencingToken>>);
+
+impl MemoryTokens {
+    /// Makes a store that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl TokenStore for MemoryTokens {
+    fn see(&self, name: &QueueName, token: FencingToken) -> BoxFuture<Result<Seen>> {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let greatest = tokens.entry(name.clone()).or_insert(token);
+        let seen = if token < *greatest { Seen::Stale(*greatest) } else { Seen::Passes };
+        *greatest = token.max(*greatest);
+        Box::pin(std::future::ready(Ok(seen)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_smaller_token_is_stale_and_an_equal_one_passes_and_locks_do_not_disturb_one_another() {
+        let tokens = MemoryTokens::new();
+        let [x, y] = ["x", "y"].map(|name| QueueName::new(name).unwrap());
+        let token = |text: &str| text.parse::<FencingToken>().unwrap();
+        for (name, shown, seen) in [
+            (&x, "41.3", Seen::Passes),
+            (&x, "41.3", Seen::Passes),
+            (&x, "41.2", Seen::Stale(token("41.3"))),
+            (&y, "7", Seen::Passes),
+            (&x, "42", Seen::Passes),
+            (&x, "41.9", Seen::Stale(token("42"))),
+            (&y, "7", Seen::Passes),
+        ] {
+            assert_eq!(tokens.see(name, token(shown)).await.unwrap(), seen, "{name} {shown}");
+        }
+    }
+}
