@@ -10,8 +10,13 @@ use tempfile::TempDir;
 /// How often a holder is overtaken.
 const ROUNDS_LONG: u32 = 1_000;
 
-/// One round in so many has the overtaken holder write late for certain; in the others the scheduler decides.
+/// One round in so many has the overtaken holder write after the other for certain. In the next both begin at once,
+/// and the overtaken one takes long; in the one after that the scheduler decides.
 const LATE_EVERY: u32 = 3;
+
+/// How long the write of the overtaken holder takes in one round of [`LATE_EVERY`], in seconds: longer than the start
+/// of a process.
+const SLOW_WRITE_S: &str = "0.01";
 
 /// A resource: a file to which holders append their tokens, with or without a fence before it.
 struct Resource<'a> {
@@ -20,9 +25,9 @@ struct Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// Starts the write of a holder that has checked its lock.
-    fn write(&self, token: u32) -> Child {
-        let script = format!("echo $LOCKKEEPER_TOKEN >> {}", self.log.display());
+    /// Starts the write of a holder that has checked its lock; `before` is what it does first.
+    fn write(&self, token: u32, before: &str) -> Child {
+        let script = format!("{before} echo $LOCKKEEPER_TOKEN >> {}", self.log.display());
         let mut command = match self.fence {
             Some(fence) => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
@@ -40,11 +45,12 @@ impl Resource<'_> {
         for round in 1..=rounds {
             let (overtaken, current) = (2 * round, 2 * round + 1);
             if round % LATE_EVERY == 0 {
-                assert_eq!(code(self.write(current)), Some(0), "round {round}");
+                assert_eq!(code(self.write(current, "")), Some(0), "round {round}");
                 let refused = if self.fence.is_some() { 123 } else { 0 };
-                assert_eq!(code(self.write(overtaken)), Some(refused), "round {round}");
+                assert_eq!(code(self.write(overtaken, "")), Some(refused), "round {round}");
             } else {
-                for writer in [self.write(overtaken), self.write(current)] {
+                let before = if round % LATE_EVERY == 1 { format!("sleep {SLOW_WRITE_S};") } else { String::new() };
+                for writer in [self.write(overtaken, &before), self.write(current, "")] {
                     let code = code(writer);
                     assert!(matches!(code, Some(0 | 123)), "round {round}: {code:?}");
                 }
