@@ -7,6 +7,7 @@
 //! | [`settings`] | every key of every URL, with its default |
 //! | [`timeouts`] | how long a caller waits, and how long a dead holder blocks |
 //! | [`losing_a_lock`] | what happens to work whose lock is lost, and what fencing tokens are for |
+//! | [`fencing`] | how a resource refuses a holder that was overtaken, with an example for each kind |
 //! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
 //! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
 //! | [`moving`] | from Curator, kazoo or flock |
@@ -31,6 +32,9 @@ pub mod timeouts {}
 
 #[doc = include_str!("../guide/losing-a-lock.md")]
 pub mod losing_a_lock {}
+
+#[doc = include_str!("../guide/fencing.md")]
+pub mod fencing {}
 
 #[doc = include_str!("../guide/ending.md")]
 pub mod ending {}

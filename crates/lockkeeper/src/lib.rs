@@ -33,6 +33,7 @@
 //! | [`election`] | one leader: an election, a latch, a selector |
 //! | [`barrier`] | waiting until a way is open; starting and ending together |
 //! | [`counter`] | one small value or number, compared and set |
+//! | [`fence`] | resources that refuse a holder which was overtaken, by its token |
 //! | [`blocking`] | locks, elections, barriers and counters for threads, in programs without a runtime |
 //! | [`backend`], [`testing`] | services of one's own; a service whose faults a test chooses |
 //!
@@ -99,6 +100,8 @@
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
+//!
+//! The feature `http` is for web services that refuse a holder which was overtaken: a `tower` layer in [`fence`].
 //!
 //! The feature `serde` lets [`ServiceUrl`] and [`FencingToken`] be serialized, as their texts.
 

@@ -1,7 +1,7 @@
 //! The file of a fence, while this process has it locked.
 //!
 //! The file is replaced under its own lock, and the lock moves with it: the new file is locked before it takes the old
-//! one's name. Whoever waited for the old one finds that it lost its name, and waits for the new one.
+//! one's name. A process that has waited for the old one finds that it lost its name, and waits for the new one.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

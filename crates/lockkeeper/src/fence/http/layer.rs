@@ -28,7 +28,7 @@ use crate::fence::{Seen, TokenHeader, TokenStore};
 /// | whose token the store cannot compare | 500, with a [`StoreFailure`](super::StoreFailure) among its extensions |
 /// | with the greatest token, or one that is greater | the service's own |
 ///
-/// Answers of its own are problems (`application/problem+json`); that with 412 has the members `name`, `token` and
+/// Refusals are problems (`application/problem+json`); that with 412 has the members `name`, `token` and
 /// `greatest`. A request that passes has its [`TokenHeader`] among its extensions.
 ///
 /// From the comparison to the response, one request of a lock runs at a time. A request whose client goes away in
