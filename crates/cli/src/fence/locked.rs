@@ -61,7 +61,7 @@ impl FenceFile {
     ///
     /// # Errors
     ///
-    /// The file is not the file of a fence, or cannot be read or replaced. Then it is as it was.
+    /// The file is not the file of a fence, and is left as it is; or it cannot be read or replaced.
     pub(crate) fn see(&mut self, key: &Key, token: FencingToken) -> Result<Result<(), FencingToken>, Failure> {
         let path = self.path.display().to_string();
         let text = self.read().map_err(|error| Failure::ours(format!("{path}: {error}")))?;

@@ -331,6 +331,7 @@ fn completions_and_manual_know_every_command() {
     let commands = [
         "run",
         "hold",
+        "fence",
         "ls",
         "show",
         "wait",

@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use lockkeeper_conformance::Random;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Ended, Holder, Place, TestChild, eventually, finish, wait};
+use crate::support::{Ended, Holder, Place, TestChild, eventually, finish, now, wait};
 
 fn fence(place: &Place, token: &str, file: &Path, script: &str) -> Command {
     let mut command = place.command(&["fence"]);
@@ -233,4 +235,38 @@ fn what_the_command_leaves_in_the_background_keeps_the_next_one_out() {
     kill_process(left, Signal::KILL).unwrap();
     let mut child = child;
     assert_eq!(eventually("it ends", || child.0.try_wait().unwrap()).code(), Some(0));
+}
+
+/// Writes down the tokens whose commands ran; a fence that is killed at any moment must not have the file forget them.
+#[test]
+fn a_kill_at_any_moment_loses_no_token_and_keeps_no_holder_out() {
+    const KILLS: u64 = 60;
+    let seed = lockkeeper_conformance::seed();
+    eprintln!("again: LOCKKEEPER_SEED={seed} cargo test -p lockkeeper-cli --test it -- fence::a_kill");
+    let random = &mut Random::new(seed);
+    let place = Place::new();
+    let (file, log) = (place.locks().join("f"), place.locks().join("log"));
+    let script = format!("echo $LOCKKEEPER_TOKEN >> {}", log.display());
+    let begin = now();
+    passes(fence(&place, "0", &file, "true"));
+    let longest = (2 * begin.elapsed()).as_micros() as u64;
+    let mut killed = 0;
+    for token in 1..=KILLS {
+        let mut child = TestChild(fence(&place, &token.to_string(), &file, &script).spawn().unwrap());
+        // From before its start to after its end.
+        let (begin, delay) = (now(), Duration::from_micros(random.below(longest)));
+        while begin.elapsed() < delay {
+            std::thread::yield_now();
+        }
+        let _ = child.0.kill();
+        killed += u64::from(child.0.wait().unwrap().code().is_none());
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let Some(greatest) = text.lines().last().and_then(|line| line.parse::<u64>().ok()) else { continue };
+        let stale = (greatest - 1).to_string();
+        refused(&finish(&mut fence(&place, &stale, &file, "echo written")), 123, &["was overtaken"]);
+        passes(fence(&place, &token.to_string(), &file, "true"));
+    }
+    assert!(killed > 0, "none of {KILLS} was killed before its end");
+    passes(fence(&place, &(KILLS + 1).to_string(), &file, "true"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("x {}\n", KILLS + 1));
 }
