@@ -4,7 +4,6 @@ mod args;
 mod commands;
 mod config;
 mod exit;
-mod fence;
 mod held;
 mod interruption;
 mod log;

@@ -121,6 +121,18 @@ async fn a_smaller_token_is_refused_and_an_equal_or_greater_one_passes() {
     assert_eq!(resource.log(), written, "nothing stale has reached the resource");
 }
 
+#[cfg(feature = "file")]
+#[tokio::test]
+async fn a_restart_forgets_no_token_that_is_kept_in_a_file() {
+    let place = tempfile::TempDir::new().unwrap();
+    let tokens = lockkeeper::fence::FileTokens::new(place.path().join("tokens"));
+    let resource = Resource::quick();
+    assert_eq!(answer(&mut fenced(&resource, tokens.clone()), request("good", "x 42")).await.0, 200);
+    let mut restarted = fenced(&resource, tokens);
+    assert_eq!(answer(&mut restarted, request("stale", "x 41")).await.0, 412);
+    assert_eq!(answer(&mut restarted, request("good", "x 42")).await.0, 200);
+}
+
 #[tokio::test]
 async fn each_request_is_behind_the_lock_that_its_path_names() {
     let resource = Resource::quick();

@@ -5,14 +5,16 @@
 
 use std::env;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use lockkeeper::fence::{Seen, TokenFile};
 use lockkeeper::{FencingToken, QueueName};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use crate::args::FenceArgs;
 use crate::exit::{self, Failure};
-use crate::fence::{FenceFile, Key};
 
 /// The variable with the token, as `run` sets it.
 const TOKEN: &str = "LOCKKEEPER_TOKEN";
@@ -20,17 +22,20 @@ const TOKEN: &str = "LOCKKEEPER_TOKEN";
 /// The variable with the lock's name, as `run` sets it.
 const NAME: &str = "LOCKKEEPER_NAME";
 
+/// The least number of the descriptor that the command keeps the file locked with: scripts use smaller ones.
+const COMMAND_FD_MIN: i32 = 64;
+
 /// Runs a command behind a fence; returns only if it does not.
 pub(super) fn fence(args: &FenceArgs) -> Result<u8, Failure> {
     let name = name(args.name.as_deref())?;
     let token = token()?;
-    let mut file = FenceFile::lock(&args.file)?;
-    if let Err(greatest) = file.see(&Key::new(name.as_ref()), token)? {
+    let mut file = TokenFile::lock(&args.file)?;
+    if let Seen::Stale(greatest) = file.see(name.as_ref(), token)? {
         let lock = name.map(|name| format!("{name}: ")).unwrap_or_default();
         let message = format!("{lock}token {token} was overtaken: {} has seen {greatest}", args.file.display());
         return Err(Failure { code: exit::LOST, message });
     }
-    let _locked = file.pass_on()?;
+    let _locked = pass_on(&file).map_err(|error| Failure::ours(format!("{}: {error}", args.file.display())))?;
     become_command(args)
 }
 
@@ -65,6 +70,13 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
         Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
     }
+}
+
+/// Returns a descriptor that the command inherits: the file stays locked while any process has it.
+fn pass_on(file: &TokenFile) -> rustix::io::Result<OwnedFd> {
+    let descriptor = fcntl_dupfd_cloexec(file, COMMAND_FD_MIN)?;
+    fcntl_setfd(&descriptor, FdFlags::empty())?;
+    Ok(descriptor)
 }
 
 /// Executes the command in this process's place; returns why it could not.

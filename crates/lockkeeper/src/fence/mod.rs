@@ -5,11 +5,16 @@
 //! | `tokens` | where the greatest tokens are kept; the store in memory |
 //! | `header` | the header that carries a token over HTTP: pure |
 //! | `http` | the layer before an HTTP service |
+//! | `token_file` | the greatest tokens in a file |
 
 mod header;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "file")]
+mod token_file;
 mod tokens;
 
 pub use header::{ParseHeaderError, TOKEN_HEADER, TokenHeader};
+#[cfg(feature = "file")]
+pub use token_file::{FileTokens, TokenFile};
 pub use tokens::{MemoryTokens, Seen, TokenStore};

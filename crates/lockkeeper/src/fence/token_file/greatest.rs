@@ -1,4 +1,4 @@
-//! What the file of a fence says: a line for each lock, with the greatest token seen of it.
+//! What a file of tokens says: a line for each lock, with the greatest token seen of it.
 //!
 //! ```text
 //! nightly-backup 1784.2
@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use lockkeeper::fence::TokenHeader;
-use lockkeeper::{FencingToken, QueueName};
+use crate::fence::TokenHeader;
+use crate::{FencingToken, QueueName};
 
 /// How many locks one file can have tokens of: many more than one resource has, and few enough to be read each time.
 const LOCKS_MAX: usize = 1_000;
@@ -20,10 +20,10 @@ pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Which lock a token is of: its encoded name, if the caller knows it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Key(Option<String>);
+pub(super) struct Key(Option<String>);
 
 impl Key {
-    pub(crate) fn new(name: Option<&QueueName>) -> Self {
+    pub(super) fn new(name: Option<&QueueName>) -> Self {
         Self(name.map(QueueName::encoded))
     }
 }

@@ -1,42 +1,43 @@
-//! The file of a fence, while this process has it locked.
+//! A file of tokens, while this process has it locked.
 //!
 //! The file is replaced under its own lock, and the lock moves with it: the new file is locked before it takes the old
 //! one's name. A process that has waited for the old one finds that it lost its name, and waits for the new one.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use lockkeeper::FencingToken;
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, fchown, flock, open};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::greatest::{FILE_BYTES_MAX, Greatest, Key, Verdict};
-use crate::exit::Failure;
+use crate::fence::Seen;
+use crate::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
 
 /// How often the file may be replaced while we wait for it: once for each greater token that passes meanwhile.
 const OPENINGS_MAX: u32 = 10_000;
 
-/// The least number of the descriptor that the command keeps the file locked with: scripts use smaller ones.
-const COMMAND_FD_MIN: i32 = 64;
-
-/// The file, locked.
+/// A file with the greatest token seen of each lock, locked (`flock`) until it is dropped.
+///
+/// It is a text with a line for each lock, in the form of a [`TokenHeader`](crate::fence::TokenHeader), and at most
+/// 1,000 lines. `lockkeeper fence FILE -- CMD` keeps its tokens in one. It lies on a file system of this machine, in a
+/// directory that its users may write to, since it is replaced when a greater token comes.
 #[derive(Debug)]
-pub(crate) struct FenceFile {
+pub struct TokenFile {
     path: PathBuf,
     file: File,
 }
 
-impl FenceFile {
-    /// Opens the file, or makes it, and waits until no other process has it locked.
+impl TokenFile {
+    /// Opens the file, or makes it, and waits until no other process has it locked; this blocks the thread.
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or is not a regular file.
-    pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::ours(format!("{}: {error}", path.display()));
+    /// It cannot be opened ([`ErrorKind::Refused`] or [`ErrorKind::Backend`]), or is not a regular file
+    /// ([`ErrorKind::InvalidConfig`]).
+    pub fn lock(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| failure(path, "", error);
         // Where a link leads to; otherwise the link would be replaced.
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
@@ -46,51 +47,39 @@ impl FenceFile {
         for _ in 0..OPENINGS_MAX {
             let file = open_or_make(&real).map_err(failed)?;
             if !file.metadata().map_err(failed)?.is_file() {
-                return Err(Failure::ours(format!("{}: it is not a regular file", path.display())));
+                return Err(refusal(path, ErrorKind::InvalidConfig, "it is not a regular file"));
             }
             lock_waiting(&file).map_err(failed)?;
             if is_named(&file, &real).map_err(failed)? {
                 return Ok(Self { path: real, file });
             }
         }
-        Err(Failure::ours(format!("{}: it was replaced {OPENINGS_MAX} times while it was waited for", path.display())))
+        Err(refusal(path, ErrorKind::LimitReached, "it was replaced too often while it was waited for"))
     }
 
-    /// Compares a token with the greatest of its lock, and keeps a greater one on the disk before it returns. A token
-    /// that is stale is answered with the greatest.
+    /// Compares a token with the greatest of its lock, and keeps a greater one on the disk before it returns. Tokens
+    /// that come without a lock's name are compared among themselves.
     ///
     /// # Errors
     ///
-    /// The file is not the file of a fence, and is left as it is; or it cannot be read or replaced.
-    pub(crate) fn see(&mut self, key: &Key, token: FencingToken) -> Result<Result<(), FencingToken>, Failure> {
-        let path = self.path.display().to_string();
-        let text = self.read().map_err(|error| Failure::ours(format!("{path}: {error}")))?;
+    /// It is not a file of tokens, and is left as it is ([`ErrorKind::InvalidConfig`]); it has 1,000 locks already
+    /// ([`ErrorKind::LimitReached`]); or it cannot be read or replaced.
+    pub fn see(&mut self, name: Option<&QueueName>, token: FencingToken) -> Result<Seen> {
+        let text = self.read().map_err(|error| failure(&self.path, "", error))?;
         let Some(mut greatest) = text.as_deref().and_then(Greatest::parse) else {
-            return Err(Failure::ours(format!("{path}: it is not the file of a fence, and was left as it is")));
+            let why = "it is not the file of a fence, and was left as it is";
+            return Err(refusal(&self.path, ErrorKind::InvalidConfig, why));
         };
-        match greatest.see(key, token) {
-            Verdict::Seen => Ok(Ok(())),
-            Verdict::Stale(greatest) => Ok(Err(greatest)),
-            Verdict::Full => Err(Failure::ours(format!("{path}: it has tokens of too many locks"))),
+        match greatest.see(&Key::new(name), token) {
+            Verdict::Seen => Ok(Seen::Passes),
+            Verdict::Stale(greatest) => Ok(Seen::Stale(greatest)),
+            Verdict::Full => Err(refusal(&self.path, ErrorKind::LimitReached, "it has tokens of too many locks")),
             Verdict::Raised => {
                 let replaced = self.replace(&greatest.to_string());
-                replaced.map_err(|error| Failure::ours(format!("{path}: it cannot be replaced: {error}")))?;
-                Ok(Ok(()))
+                replaced.map_err(|error| failure(&self.path, "it cannot be replaced: ", error))?;
+                Ok(Seen::Passes)
             }
         }
-    }
-
-    /// Returns a descriptor that this process's next program inherits: the file stays locked while any process has it.
-    ///
-    /// # Errors
-    ///
-    /// Too many open files.
-    pub(crate) fn pass_on(self) -> Result<OwnedFd, Failure> {
-        let passed = fcntl_dupfd_cloexec(&self.file, COMMAND_FD_MIN).and_then(|descriptor| {
-            fcntl_setfd(&descriptor, FdFlags::empty())?;
-            Ok(descriptor)
-        });
-        passed.map_err(|error| Failure::ours(format!("{}: {error}", self.path.display())))
     }
 
     /// Reads it; `None` if it is too large, or no text.
@@ -146,6 +135,26 @@ impl FenceFile {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         Ok(file)
+    }
+}
+
+/// The open file: it stays locked while any copy of this descriptor is open, in any process.
+impl AsFd for TokenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn refusal(path: &Path, kind: ErrorKind, why: &str) -> Error {
+    Error::permanent(kind, Operation::Configure, format!("{}: {why}", path.display()))
+}
+
+fn failure(path: &Path, what: &str, error: io::Error) -> Error {
+    let message = format!("{}: {what}{error}", path.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::permanent(ErrorKind::Refused, Operation::Configure, message),
+        io::ErrorKind::StorageFull => Error::transient(ErrorKind::Backend, Operation::Configure, message),
+        _ => Error::permanent(ErrorKind::Backend, Operation::Configure, message),
     }
 }
 

@@ -1,0 +1,14 @@
+//! A file with the greatest tokens seen, for scripts and for services of one machine.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `greatest` | what the file says, and whether a token passes: pure |
+//! | `locked` | the file, locked and replaced |
+//! | `store` | the store of a fence on such a file |
+
+mod greatest;
+mod locked;
+mod store;
+
+pub use locked::TokenFile;
+pub use store::FileTokens;
