@@ -14,8 +14,9 @@ use crate::{FencingToken, QueueName, Result};
 pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// Compares a token with the greatest of its lock, as pairs, and keeps it if it is greater.
     ///
-    /// The call starts it, and dropping the future need not stop it. Both are one step for all that use the store. The token may have been kept although the answer is an error, or
-    /// the future was dropped: the same holder passes with it when it comes again.
+    /// The call starts it, and dropping the future need not stop it. Both are one step for all that use the store. The
+    /// token may have been kept although the answer is an error, or the future was dropped: the same holder passes
+    /// with it when it comes again.
     fn see(&self, name: &QueueName, token: FencingToken) -> BoxFuture<Result<Seen>>;
 }
 
