@@ -71,7 +71,11 @@ impl TokenFile {
             return Err(refusal(&self.path, ErrorKind::InvalidConfig, why));
         };
         match greatest.see(&Key::new(name), token) {
-            Verdict::Seen => Ok(Seen::Passes),
+            Verdict::Seen => {
+                // The process that kept it may have been killed before the new name was on the disk.
+                self.sync_name().map_err(|error| failure(&self.path, "", error))?;
+                Ok(Seen::Passes)
+            }
             Verdict::Stale(greatest) => Ok(Seen::Stale(greatest)),
             Verdict::Full => Err(refusal(&self.path, ErrorKind::LimitReached, "it has tokens of too many locks")),
             Verdict::Raised => {
@@ -92,14 +96,10 @@ impl TokenFile {
 
     /// Puts another file in its place, durably, and has that one locked from then on.
     fn replace(&mut self, text: &str) -> io::Result<()> {
-        let directory = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let mut name = std::ffi::OsString::from(".");
         name.push(self.path.file_name().unwrap_or_default());
         name.push(".next");
-        let next = directory.join(name);
+        let next = self.directory().join(name);
         // Left by one that was killed: while the file is locked, only we have a use for it.
         if let Err(error) = fs::remove_file(&next)
             && error.kind() != io::ErrorKind::NotFound
@@ -108,7 +108,7 @@ impl TokenFile {
         }
         let written = self.write(&next, text).and_then(|file| {
             fs::rename(&next, &self.path)?;
-            File::open(directory)?.sync_all()?;
+            self.sync_name()?;
             Ok(file)
         });
         if written.is_err() {
@@ -116,6 +116,17 @@ impl TokenFile {
         }
         self.file = written?;
         Ok(())
+    }
+
+    fn directory(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn sync_name(&self) -> io::Result<()> {
+        File::open(self.directory())?.sync_all()
     }
 
     /// Makes the file that takes the place of ours: locked, with the same owner and rights, and on the disk.
