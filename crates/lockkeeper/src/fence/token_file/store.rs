@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
 /// The greatest tokens in a [`TokenFile`]: they outlive the process, and a crash of the machine.
 ///
 /// Each comparison locks the file for its time alone, in a thread of the runtime for work that blocks. A greater token
-/// costs two flushes to the disk, an equal one the second of them. A file has tokens of 1,000 locks at most; one more is an error
-/// ([`ErrorKind::LimitReached`]), so a resource with a lock for each of its parts needs a store that is larger.
+/// costs two flushes to the disk, an equal one the second of them. A file has tokens of 1,000 locks at most; one more
+/// is an error ([`ErrorKind::LimitReached`]), so a resource with a lock for each of its parts needs a larger store.
 #[derive(Clone, Debug)]
 pub struct FileTokens {
     path: PathBuf,
