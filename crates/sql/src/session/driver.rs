@@ -139,7 +139,7 @@ impl Driver {
     async fn end(&mut self, link: Option<&Link>) {
         let core = self.core.clone();
         #[cfg(feature = "testing")]
-        core.testing.note_loss();
+        core.testing.note_loss(core.id.to_string());
         let until = core.clock.now().saturating_add(core.timing.timeout);
         let mut outcome = match link {
             Some(link) => close(&core, &*link.wire).await,
