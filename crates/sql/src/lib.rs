@@ -1,8 +1,6 @@
 //! Lockkeeper on PostgreSQL, MariaDB and MySQL: one fair queue with fencing tokens for each lock.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
-// Until all rooms are there.
-#![allow(dead_code, unused_imports)]
 
 mod asking;
 mod backend;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, LossReason, Operation};
+use lockkeeper_core::{Liveness, LossReason};
 
 use crate::engine::Wire;
 use crate::failure::{Effect, Failure, FailureKind};

@@ -2,5 +2,6 @@
 //!
 //! A planted fault is a procedure whose text was changed: it shows that the test beside it can fail.
 
+mod places;
 mod support;
 mod views;
