@@ -292,7 +292,7 @@ impl Join {
                 // The withdrawal was sent behind the join.
                 return Err(withdrawn(&self.queue));
             }
-            inner.core.roll.add(member.ticket, self.at_place(&member));
+            inner.core.roll.add(member.ticket, self.at_place(&place));
             inner.watch_later(&place);
             places.push(place);
         }
@@ -308,8 +308,8 @@ impl Join {
     }
 
     /// Where a renewal looks for a contender.
-    fn at_place(&self, member: &Member) -> [String; 3] {
-        [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), member.to_string()]
+    fn at_place(&self, place: &Place) -> [String; 3] {
+        [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), place.id.to_string()]
     }
 
     /// Forgets entries that cannot have taken effect, and never will: what still waits for a connection is not sent.
