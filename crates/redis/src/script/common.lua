@@ -44,7 +44,7 @@ local function ticket_of(member) return string.sub(member, 22, 53) end
 local function session_of(member) return string.sub(member, 55) end
 local function place_of(member) return string.sub(member, 1, 18) end
 
--- A whole number as a text. Commands take numbers too, and write them with 17 digits, which takes ten times as long.
+-- A whole number as a text. Commands take numbers too, but write them with 17 digits, which takes longer.
 local function whole(number) return string.format('%d', number) end
 
 -- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls, the least guard of

@@ -40,9 +40,9 @@ const LISTENERS_MAX: i64 = 128;
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED. One is sent after
-    /// the other is answered: a pooler that lends a server for a transaction may give the answers of the next one to
-    /// another client (PgBouncer, issue 759).
+    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED. One is sent
+    /// after the other is answered: a pooler that lends a server for a transaction may give the answers of the next one
+    /// to another client (PgBouncer, issue 759).
     Begun {
         /// Whose turn it is, in the order of the calls.
         turns: Arc<tokio::sync::Mutex<()>>,

@@ -131,7 +131,7 @@ async fn a_join_over_a_connection_that_is_over_takes_no_place_and_each_gap_in_th
 /// Joins behind a join that is not committed yet; returns whether the second saw the first.
 async fn sees_the_one_before(server: &Server, name: &str) -> bool {
     let (first, second) = (Client::open(&url(server), 1).await, Client::open(&url(server), 2).await);
-    // There is a row to wait for; and one between both, else repeatable reads, which lock gaps, only meet in a deadlock.
+    // There is a row to wait for; and one between both, else repeatable reads lock the same gap and meet in a deadlock.
     first.join(name, 9).await;
     first.leave(name, 9).await;
     first.join("another", 15).await;

@@ -15,8 +15,8 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 /// … and as much later for each contender between, since each hand-off takes about that long; at most this.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// How often one is looked at that stands behind another wait of the session in its queue: its turn comes after that one's,
-/// and then it is looked at.
+/// How often one is looked at that stands behind another wait of the session in its queue: its turn comes after that
+/// one's, and then it is looked at.
 const BEHIND_LOOK: Duration = Duration::from_secs(4);
 
 /// How long after it began a wait for a change ends in a look where nothing tells of changes. A look shows the whole
