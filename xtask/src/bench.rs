@@ -41,6 +41,8 @@ enum What {
     Etcd,
     /// A lock on Redis beside `SET NX PX` and the crate `rslock`, alone and in a crowd.
     Redis,
+    /// A lock on PostgreSQL and MariaDB beside ShedLock's statements, and beside a lock that asks every 100 ms.
+    Sql,
 }
 
 /// Measures, prints, and fails if a budget is not met.
@@ -55,6 +57,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             What::Lock => run_example("lockkeeper-zookeeper", "lock_speed"),
             What::Etcd => run_example("lockkeeper-etcd", "etcd_lock_speed"),
             What::Redis => run_example("lockkeeper-redis", "redis_lock_speed"),
+            What::Sql => run_example("lockkeeper-sql", "sql_lock_speed"),
         };
         if let Err(why) = outcome {
             eprintln!("bench: {why}");

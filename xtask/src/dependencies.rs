@@ -24,13 +24,26 @@ struct Twice {
 /// Only the tests of the embedded server bring these in, through another ZooKeeper client.
 const BY_ZOOKEEPER_CLIENT: &str = "tests only: zookeeper-client has the older ones";
 
+/// The driver of MySQL and MariaDB.
+const BY_MYSQL_ASYNC: &str = "mysql_async has the older one";
+
 /// The crates that may be there more than once. Another one fails, and a test finds entries that are no longer true.
 const TWICE: &[Twice] = &[
     Twice { name: "ahash", series: &["0.7", "0.8"], why: BY_ZOOKEEPER_CLIENT },
     Twice { name: "base64", series: &["0.22", "0.23"], why: "tonic, which speaks to etcd, has the older one" },
-    Twice { name: "getrandom", series: &["0.2", "0.4"], why: "ring, which rustls uses, has the older one" },
+    Twice { name: "block-buffer", series: &["0.10", "0.12"], why: BY_MYSQL_ASYNC },
+    Twice { name: "cpufeatures", series: &["0.2", "0.3"], why: BY_MYSQL_ASYNC },
+    Twice { name: "crypto-common", series: &["0.1", "0.2"], why: BY_MYSQL_ASYNC },
+    Twice { name: "digest", series: &["0.10", "0.11"], why: BY_MYSQL_ASYNC },
+    Twice {
+        name: "getrandom",
+        series: &["0.2", "0.3", "0.4"],
+        why: "ring, which rustls uses, has the oldest, mysql_async the next",
+    },
     Twice { name: "hashbrown", series: &["0.12", "0.14", "0.17"], why: BY_ZOOKEEPER_CLIENT },
     Twice { name: "heck", series: &["0.3", "0.5"], why: BY_ZOOKEEPER_CLIENT },
+    Twice { name: "sha1", series: &["0.10", "0.11"], why: BY_MYSQL_ASYNC },
+    Twice { name: "sha2", series: &["0.10", "0.11"], why: BY_MYSQL_ASYNC },
     Twice { name: "syn", series: &["1", "2", "3"], why: BY_ZOOKEEPER_CLIENT },
     Twice {
         name: "synstructure",

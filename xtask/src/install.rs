@@ -33,7 +33,8 @@ pub(crate) struct LeftOut {
 struct Need {
     package: &'static str,
     why: &'static str,
-    /// The package is there when all of these are: programs to be found in `PATH`, or files by absolute path.
+    /// The package is there when all of these are: programs to be found in `PATH`, or files by absolute path, where one
+    /// folder may be a `*`.
     signs: &'static [&'static str],
 }
 
@@ -43,6 +44,9 @@ const DAEMONS: &[(&str, &str)] = &[
     ("etcd-server", "etcd.service"),
     ("redis-server", "redis-server.service"),
     ("redis-sentinel", "redis-sentinel.service"),
+    ("postgresql", "postgresql.service"),
+    ("pgbouncer", "pgbouncer.service"),
+    ("mariadb-server", "mariadb.service"),
 ];
 
 /// What `invoke-rc.d` asks whether it may start a daemon; it is there only while packages are installed, unless the
@@ -84,7 +88,23 @@ const NEEDS: &[Need] = &[
     Need { package: "etcd-client", why: "etcdctl, to operate etcd with", signs: &["etcdctl"] },
     Need { package: "redis-server", why: "Redis, started by the tests themselves", signs: &["redis-server"] },
     Need { package: "redis-sentinel", why: "sentinels, to replace a master of Redis", signs: &["redis-sentinel"] },
-    Need { package: "faketime", why: "to move the clock of a Redis that runs", signs: &["faketime"] },
+    Need {
+        package: "postgresql",
+        why: "PostgreSQL, started by the tests themselves",
+        signs: &["/usr/lib/postgresql/*/bin/postgres", "/usr/lib/postgresql/*/bin/initdb"],
+    },
+    Need { package: "pgbouncer", why: "to put between clients and PostgreSQL", signs: &["/usr/sbin/pgbouncer"] },
+    Need {
+        package: "mariadb-server",
+        why: "MariaDB, started by the tests themselves",
+        signs: &["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db"],
+    },
+    Need {
+        package: "galera-4",
+        why: "to make MariaDB a node of a cluster",
+        signs: &["/usr/lib/galera/libgalera_smm.so"],
+    },
+    Need { package: "faketime", why: "to move the clock of a server that runs", signs: &["faketime"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {
         package: "golang-github-samuel-go-zookeeper-dev",
@@ -192,8 +212,11 @@ impl Need {
     }
 }
 
-/// Whether a program is in `PATH`; an absolute path is checked as it is.
+/// Whether a program is in `PATH`; an absolute path is checked as it is, but for a folder `*`, which is any.
 pub(crate) fn is_there(sign: &str) -> bool {
+    if let Some((before, after)) = sign.split_once("/*/") {
+        return fs::read_dir(before).into_iter().flatten().flatten().any(|folder| folder.path().join(after).exists());
+    }
     let path = env::var_os("PATH").unwrap_or_default();
     Path::new(sign).is_absolute() && Path::new(sign).exists()
         || env::split_paths(&path).any(|folder| folder.join(sign).is_file())
@@ -218,6 +241,8 @@ mod tests {
     fn a_sign_is_a_program_in_path_or_an_absolute_file() {
         assert!(is_there("sh"));
         assert!(is_there("/bin/sh"));
+        assert!(is_there("/proc/*/stat"));
+        assert!(!is_there("/proc/*/no-such-file"));
         assert!(!is_there("no-such-program-anywhere"));
         assert!(!is_there("/no/such/file"));
     }

@@ -130,6 +130,14 @@ impl Backend for Tap {
         self.paced(self.inner.renew_tokens())
     }
 
+    fn set_up(&self) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.set_up())
+    }
+
+    fn set_up_text(&self) -> Option<String> {
+        self.inner.set_up_text()
+    }
+
     fn trouble(&self) -> Option<Error> {
         self.inner.trouble()
     }

@@ -85,6 +85,22 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Err(unsupported)))
     }
 
+    /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
+    /// schema. What is there stays. Most services need nothing, and nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// Permanent if this user may not; the error says what to ask for.
+    fn set_up(&self) -> BoxFuture<Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of
+    /// locks need, for an operator who does it by hand; `None` where nothing is needed. No connection is opened.
+    fn set_up_text(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the error with which the service could not be reached last, for callers that got no answer in time;
     /// `None` once a connection stands, before the first attempt has failed, and where there is nothing to reach.
     fn trouble(&self) -> Option<Error> {

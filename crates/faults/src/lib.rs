@@ -1,8 +1,9 @@
-//! Test support that is never shipped: real ZooKeeper, etcd and Redis servers, real Curator and kazoo, and what can go
-//! wrong between them.
+//! Test support that is never shipped: real servers of each kind, real Curator and kazoo, and what can go wrong between
+//! them.
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
-//!   as a cluster; [`redis`] starts Redis.
+//!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
+//!   [`mariadb`] MariaDB. [`pgbouncer`] is a pooler before PostgreSQL.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
@@ -16,18 +17,27 @@
 //! Nothing here is reserved in memory alone: ports, subnets and folders are claimed by locked files, so that test
 //! processes that run at the same time do not disturb one another, and the next run removes what a killed one left.
 
+mod account;
+mod cache;
 mod claim;
+mod clock;
+mod daemon;
 mod error;
+mod family;
 mod scratch;
 mod target;
+mod template;
 
 pub mod authority;
 pub mod etcd;
 pub mod figures;
 pub mod long;
+pub mod mariadb;
 pub mod namespaces;
 pub mod peers;
+pub mod pgbouncer;
 pub mod ports;
+pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod python;

@@ -13,12 +13,13 @@
 //! [`Ensemble::start_in`]: crate::zookeeper::Ensemble::start_in
 //! [`Cluster::start_in`]: crate::etcd::Cluster::start_in
 
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::Once;
 
 use crate::claim::Claim;
-use crate::{Availability, Error, Result};
+use crate::{Availability, Error, Result, process};
 
 /// How many networks there can be at once; the number is the third byte of their addresses.
 const NETWORKS_MAX: u8 = 250;
@@ -129,6 +130,12 @@ impl Network {
     /// `ip` refused.
     pub fn heal(&self, index: usize) -> Result<()> {
         ip(&["-n", &self.bridge(), "link", "set", &port(index), "master", "bridge0"]).map(drop)
+    }
+
+    /// A command for [`Process::start`](process::Process::start) that runs a program in a namespace, which reaches what
+    /// listens in the others, and dies with this process.
+    pub fn command(&self, index: usize, program: impl AsRef<OsStr>) -> Command {
+        process::command_in_namespace(&self.namespace(index), program)
     }
 
     /// The name of a server's namespace.

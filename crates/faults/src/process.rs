@@ -10,7 +10,7 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Availability, Error, Result, wait};
+use crate::{Availability, Error, Result, account, wait};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 /// Started as `sh -c … OUR_PID PROGRAM ARGUMENT…`: runs the program only if we were still there when the parent-death
@@ -19,14 +19,33 @@ const UNLESS_ORPHANED: &str = r#"test "$PPID" = "$0" && exec "$@""#;
 
 /// A command for [`Process::start`] whose process is killed when ours dies; arguments and streams are added as usual.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
-    with_death_signal(Command::new("setpriv"), program.as_ref())
+    with_death_signal(launcher(&[]), program.as_ref())
 }
 
 /// The same inside a network namespace.
 pub(crate) fn command_in_namespace(namespace: &str, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace, "setpriv"]);
+    with_death_signal(launcher(&in_namespace(namespace)), program.as_ref())
+}
+
+/// The same without the rights of root, for a program that refuses to run with them. The words `before` are a command
+/// that runs what follows them, still with these rights.
+pub(crate) fn command_without_root(before: &[&str], program: impl AsRef<OsStr>) -> Command {
+    let mut command = launcher(before);
+    command.args(account::privileges());
     with_death_signal(command, program.as_ref())
+}
+
+/// A command that runs what follows it in a network namespace.
+pub(crate) fn in_namespace(namespace: &str) -> [&str; 4] {
+    ["ip", "netns", "exec", namespace]
+}
+
+/// The program that says what the kernel is to do with the process.
+fn launcher(before: &[&str]) -> Command {
+    let mut words = before.iter().chain(&["setpriv"]);
+    let mut command = Command::new(words.next().unwrap_or(&"setpriv"));
+    command.args(words);
+    command
 }
 
 /// Every step from here on replaces the one before it in the same process, so the child's pid is the program's.
@@ -119,6 +138,15 @@ impl Process {
     /// It has ended.
     pub fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)
+    }
+
+    /// Interrupts it (SIGINT), as a person at its terminal would.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.signal(Signal::INT)
     }
 
     /// Waits for its end.

@@ -10,9 +10,10 @@
 //! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
 //! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
 //! | [`moving`] | from Curator, kazoo or flock |
-//! | [`choosing_a_service`] | files, ZooKeeper, etcd or Redis, by case |
+//! | [`choosing_a_service`] | files, ZooKeeper, etcd, a database or Redis, by case |
 //! | [`etcd`] | versions of etcd, least rights to copy, restoring a snapshot |
 //! | [`redis`] | what is promised on Redis and Valkey, versions, least rights to copy, settings of the server |
+//! | [`sql`] | PostgreSQL and MariaDB: setup, least rights, poolers, failovers, settings of the server |
 //! | [`zookeeper`] | how to run an ensemble for locks, and what happens when it fails |
 //! | [`peers`] | a comparison with other libraries |
 
@@ -48,6 +49,9 @@ pub mod etcd {}
 
 #[doc = include_str!("../guide/redis.md")]
 pub mod redis {}
+
+#[doc = include_str!("../guide/sql.md")]
+pub mod sql {}
 
 #[doc = include_str!("../guide/zookeeper.md")]
 pub mod zookeeper {}

@@ -94,6 +94,8 @@
 //! | `redis://HOST[:PORT],…[/DATABASE]` | a Redis or Valkey server, or a cluster of them | `redis` |
 //! | `redis+tls://HOST[:PORT],…[/DATABASE]` | the same over TLS, with the same keys as `zk+tls:` | `redis` and `tls` |
 //! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name | `redis` |
+//! | `postgres://[USER@]HOST[:PORT],…[/DATABASE]` | a PostgreSQL database | `postgres` |
+//! | `mariadb://[USER@]HOST[:PORT],…`, `mysql://…` | a MariaDB or MySQL server | `mysql` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -209,11 +211,18 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
         "zk" | "zk+tls" => zookeeper(&url),
         "etcd" | "etcd+tls" => etcd(&url),
         "redis" | "redis+tls" | "redis+sentinel" => redis(&url),
+        "postgres" => database(&url, "postgres", cfg!(feature = "postgres")),
+        "mariadb" | "mysql" => database(&url, "mysql", cfg!(feature = "mysql")),
+        "sqlite" => {
+            let message = "there are no locks on SQLite, which serves one machine: `file:DIRECTORY` does that without \
+                           timeouts and without polling";
+            Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
+        }
         other => {
             let message = format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
-                 `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST` and \
-                 `redis+sentinel://HOST/MASTER`"
+                 `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST`, \
+                 `redis+sentinel://HOST/MASTER`, `postgres://HOST/DATABASE`, `mariadb://HOST` and `mysql://HOST`"
             );
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
@@ -292,6 +301,17 @@ fn redis(url: &ServiceUrl) -> Result<KeeperBuilder> {
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
+/// Opens a database, if its feature is compiled in.
+fn database(url: &ServiceUrl, feature: &str, is_compiled_in: bool) -> Result<KeeperBuilder> {
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    if is_compiled_in {
+        return Ok(Keeper::builder(Arc::new(lockkeeper_sql::SqlBackend::open(url)?)));
+    }
+    debug_assert!(!is_compiled_in, "it is opened then");
+    let message = format!("`{}:` needs the feature `{feature}` of the crate `lockkeeper`", url.scheme());
+    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,6 +329,7 @@ mod tests {
             ("zk://ann:1234/Sc0tt@h", "%40"),
             ("zk://h1;h2", "`;`"),
             ("memory:?a=b", "`a`"),
+            ("sqlite:/var/lib/app.db", "`file:DIRECTORY`"),
             ("/var/lib/lockkeeper", "scheme"),
         ] {
             let error = connect(url).expect_err(url);
@@ -369,6 +390,33 @@ mod tests {
             let error = connect(url).unwrap_err();
             assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidUrl, Advice::Permanent), "{url}");
             assert!(format!("{error:#}").contains(words), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_database_that_is_not_compiled_in_names_its_feature() {
+        let features = [
+            ("postgres://h1/app", "postgres", cfg!(feature = "postgres")),
+            ("mysql://h1", "mysql", cfg!(feature = "mysql")),
+            ("mariadb://h1", "mysql", cfg!(feature = "mysql")),
+        ];
+        for (url, feature, is_compiled_in) in features {
+            match connect(url) {
+                Ok(keeper) => assert!(is_compiled_in && keeper.capabilities().backend == feature, "{url}"),
+                Err(error) => {
+                    assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
+                    assert!(!is_compiled_in && error.to_string().contains(&format!("feature `{feature}`")), "{error}");
+                }
+            }
+        }
+    }
+
+    #[cfg(all(feature = "mysql", feature = "postgres"))]
+    #[test]
+    fn a_databases_url_is_checked_when_the_service_is_opened() {
+        for url in ["postgres://h1?session_timeout=1s", "mysql://h1?schema=No", "mariadb://h1?wake=now", "postgres:"] {
+            let error = connect(url).unwrap_err();
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidUrl, Advice::Permanent), "{url}: {error}");
         }
     }
 

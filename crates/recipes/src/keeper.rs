@@ -142,6 +142,22 @@ impl Keeper {
         self.shared.backend.renew_tokens().await
     }
 
+    /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
+    /// schema. What is there stays, and where nothing is needed nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// Permanent if this user may not; the error says what to ask for.
+    pub async fn set_up(&self) -> Result<()> {
+        self.shared.backend.set_up().await
+    }
+
+    /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of
+    /// locks need; `None` where nothing is needed.
+    pub fn set_up_text(&self) -> Option<String> {
+        self.shared.backend.set_up_text()
+    }
+
     /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
     /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
     pub async fn tidy(&self) {

@@ -136,6 +136,19 @@ Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
         #[arg(long)]
         after_restore: bool,
     },
+    /// Make what the service needs before the first lock: the schema of a database
+    #[command(after_help = "\
+Examples:
+  lockkeeper setup --connect postgres://admin@db1/app           make the schema, or bring it up to this version
+  lockkeeper setup --print --connect mariadb://db1 > setup.sql  for an operator who makes it by hand
+
+It needs the rights of an administrator. Users of locks need less; what is printed ends with their rights. What is \
+there stays. A service that needs nothing says so.")]
+    Setup {
+        /// Only print what would be made, in the service's own language; nothing is connected to
+        #[arg(long)]
+        print: bool,
+    },
     /// Run a ZooKeeper server for this machine
     #[command(after_help = "\
 Example: lockkeeper server --data-dir /srv/zookeeper

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::claim::at_most;
-use super::{capabilities, check, completions, doctor, hold, look, manual, orders, run, server, wait, watch};
+use super::{capabilities, check, completions, doctor, hold, look, manual, orders, run, server, setup, wait, watch};
 use crate::args::{self, Cli, Command, Request};
 use crate::config::ServerSettings;
 use crate::exit::Failure;
@@ -43,6 +43,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Thaw(args) => orders::thaw(&global, &args),
         Command::Capabilities => capabilities::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
+        Command::Setup { print } => setup::setup(&global, print),
         Command::Server { listen, data_dir, tick } => {
             server::server(&global, ServerSettings { listen, data_dir, tick })
         }
@@ -57,6 +58,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Run(_) => "run",
         Command::Hold(_) => "hold",
         Command::Wait { .. } => "wait",
+        Command::Setup { .. } => "setup",
         Command::Server { .. } => "server",
         Command::Completions { .. } => "completions",
         Command::Man => "man",

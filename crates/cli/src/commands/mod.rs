@@ -12,6 +12,7 @@
 //! | `look` | `ls`, `show`: looking at the service |
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `doctor` | `doctor`: examining the service |
+//! | `setup` | `setup`: what a service needs before the first lock |
 //! | `watch` | `show --watch` |
 //! | `wait` | `wait` |
 //! | `check` | `check` |
@@ -34,6 +35,7 @@ mod restart;
 mod run;
 mod server;
 mod service;
+mod setup;
 mod wait;
 mod watch;
 

@@ -273,7 +273,7 @@ fn capabilities_of_no_service_compares_all_and_needs_none() {
     let matrix: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = matrix.as_array().unwrap();
     let services: Vec<_> = rows.iter().map(|row| row["service"].as_str().unwrap()).collect();
-    assert_eq!(services, ["memory", "files", "zookeeper", "lockkeeper server", "etcd", "redis"]);
+    assert_eq!(services, ["memory", "files", "zookeeper", "lockkeeper server", "etcd", "postgres", "mysql", "redis"]);
     for row in rows {
         for property in [
             "order",
@@ -291,7 +291,9 @@ fn capabilities_of_no_service_compares_all_and_needs_none() {
         }
     }
     assert_eq!(rows[4]["is_compiled_in"], json!(cfg!(feature = "etcd")));
-    assert_eq!(rows[5]["is_compiled_in"], json!(cfg!(feature = "redis")));
+    assert_eq!(rows[5]["is_compiled_in"], json!(cfg!(feature = "postgres")));
+    assert_eq!(rows[6]["is_compiled_in"], json!(cfg!(feature = "mysql")));
+    assert_eq!(rows[7]["is_compiled_in"], json!(cfg!(feature = "redis")));
     let text = place.run(&["capabilities"]).stdout;
     assert!(text.contains("exclusion       process  machine  timed"), "{text}");
 }
@@ -314,6 +316,16 @@ fn capabilities_are_those_of_the_service_that_the_environment_or_a_config_file_n
 }
 
 #[test]
+fn a_service_that_needs_no_setup_says_so() {
+    let place = Place::new();
+    for arguments in [&["setup"][..], &["setup", "--print"]] {
+        let ended = place.run(arguments);
+        assert_eq!((ended.code, &*ended.stdout), (Some(0), ""), "{ended:?}");
+        assert!(ended.stderr.ends_with(" needs no setup\n"), "{ended:?}");
+    }
+}
+
+#[test]
 fn completions_and_manual_know_every_command() {
     let place = Place::new();
     let commands = [
@@ -329,6 +341,7 @@ fn completions_and_manual_know_every_command() {
         "thaw",
         "capabilities",
         "doctor",
+        "setup",
         "server",
         "completions",
         "man",

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::Peer;
-use super::cache::{self, Files};
+use crate::cache::{self, Files};
 use crate::zookeeper::{JAVA_OPTIONS, class_path};
 use crate::{Availability, Error, Result, process};
 

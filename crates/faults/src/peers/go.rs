@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::Peer;
-use super::cache::{self, Files};
+use crate::cache::{self, Files};
 use crate::{Availability, Error, Result, process};
 
 const SOURCES: Files = &[

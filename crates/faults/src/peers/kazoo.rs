@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Peer;
-use super::cache::{self, Files};
+use crate::cache::{self, Files};
 use crate::python::Packages;
 use crate::{Availability, Result, process};
 

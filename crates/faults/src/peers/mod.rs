@@ -10,7 +10,6 @@
 //! commands.
 
 mod beside;
-mod cache;
 pub mod curator;
 pub mod go;
 mod ground;

@@ -4,9 +4,10 @@
 //! time; so a delayed stream stays a pipeline. Both directions and all endings live in one task: nothing is left when
 //! it ends.
 
+use std::future;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,10 +16,10 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
-use super::conversation::Conversation;
-use super::frames::{LENGTH_BYTES, Piece, Splitter};
+use super::frames::Piece;
 use super::record::{Direction, Fate, FrameRecord};
-use super::state::{AfterDrop, Flow, Plan, Protocol, Shared};
+use super::state::{AfterDrop, Armed, Flow, Plan, Shared};
+use super::talk::{Talk, Verdict};
 
 /// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip
 /// fills. Beyond it the reader stops reading, as a full network would.
@@ -45,6 +46,15 @@ struct Parcel {
     due: Instant,
     bytes: Vec<u8>,
     frames: Vec<FrameRecord>,
+    /// What becomes of the connection once this has left.
+    ending: Option<Ending>,
+}
+
+/// What came in and is not yet known to be lost or passed on.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    frames: Vec<FrameRecord>,
 }
 
 /// What both directions of a connection know.
@@ -54,7 +64,7 @@ struct Connection {
     shared: Arc<Shared>,
     /// The plan when it began: what grew since then applies to it.
     born: Plan,
-    conversation: Mutex<Conversation>,
+    talk: Mutex<Box<dyn Talk>>,
     /// It lost frames, so its stream is broken.
     torn: AtomicBool,
     /// It carries nothing more.
@@ -67,7 +77,7 @@ pub(super) async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
     let connection = Connection {
         number,
         born: shared.now(),
-        conversation: Mutex::default(),
+        talk: Mutex::new(shared.protocol.talk()),
         torn: AtomicBool::new(false),
         silent: AtomicBool::new(false),
         shared,
@@ -182,22 +192,25 @@ impl Connection {
         parcels: mpsc::Sender<Parcel>,
     ) -> Result<(), Ending> {
         let mut bytes = vec![0; READ_BYTES];
-        let mut splitter = match self.shared.protocol {
-            Protocol::ZooKeeper => Splitter::default(),
-            Protocol::Other => Splitter::of_bytes(),
-        };
+        let mut kept = Kept::default();
         let mut due = Instant::now();
         loop {
             let length = source.read(&mut bytes).await.map_err(reset)?;
-            splitter.add(&bytes[..length]);
+            self.talk().add(direction, &bytes[..length]);
             // A delay that was shortened must not let later frames overtake.
             due = due.max(Instant::now() + self.shared.now().delay[direction.index()]);
-            let mut parcel = Parcel { due, bytes: Vec::new(), frames: Vec::new() };
-            while let Some(piece) = splitter.next() {
-                self.take_in(direction, piece, &mut parcel)?;
+            let mut parcel = Parcel { due, bytes: Vec::new(), frames: Vec::new(), ending: None };
+            loop {
+                let piece = self.talk().next(direction);
+                let Some(piece) = piece else { break };
+                if let Err(ending) = self.take_in(direction, piece, &mut parcel, &mut kept) {
+                    parcel.ending = Some(ending);
+                    parcels.send(parcel).await.map_err(|_| Ending::Close)?;
+                    return future::pending().await;
+                }
             }
             if length == 0 {
-                parcel.bytes.extend(splitter.rest());
+                parcel.bytes.extend(self.talk().rest(direction));
             }
             if !parcel.bytes.is_empty() {
                 parcels.send(parcel).await.map_err(|_| Ending::Close)?;
@@ -208,8 +221,9 @@ impl Connection {
         }
     }
 
-    /// Counts a piece and adds it to a parcel, unless it is a reply that is to be lost; an ending if that ends all.
-    fn take_in(&self, direction: Direction, piece: Piece, parcel: &mut Parcel) -> Result<(), Ending> {
+    /// Counts a piece and adds it to a parcel, unless it is to be lost, or kept until that is known; an ending if that
+    /// ends all.
+    fn take_in(&self, direction: Direction, piece: Piece, parcel: &mut Parcel, kept: &mut Kept) -> Result<(), Ending> {
         let bytes = match piece {
             Piece::Raw(bytes) => {
                 parcel.bytes.extend(bytes);
@@ -217,13 +231,7 @@ impl Connection {
             }
             Piece::Frame(bytes) => bytes,
         };
-        let meaning = {
-            let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
-            match direction {
-                Direction::ToServer => conversation.request(&bytes, &self.shared),
-                Direction::ToClient => conversation.reply(&bytes, &self.shared),
-            }
-        };
+        let meaning = self.talk().meaning(direction, &bytes, &self.shared);
         let mut record = self.shared.record();
         record.count(direction, meaning.operation);
         let frame = FrameRecord {
@@ -232,16 +240,34 @@ impl Connection {
             operation: meaning.operation,
             xid: meaning.xid,
             error: meaning.error,
-            bytes: bytes.len() - LENGTH_BYTES,
+            text: meaning.text,
+            bytes: bytes.len(),
             seen: record.since_start(),
             fate: Fate::Lost,
         };
-        let Some(armed) = meaning.lose else {
-            parcel.bytes.extend(bytes);
-            parcel.frames.push(frame);
-            return Ok(());
-        };
-        record.push(frame.clone());
+        match meaning.verdict {
+            Verdict::Pass => {
+                parcel.bytes.append(&mut kept.bytes);
+                parcel.bytes.extend(bytes);
+                parcel.frames.append(&mut kept.frames);
+                parcel.frames.push(frame);
+                Ok(())
+            }
+            Verdict::Keep => {
+                kept.bytes.extend(bytes);
+                kept.frames.push(frame);
+                Ok(())
+            }
+            Verdict::Lose(armed) => {
+                kept.bytes.clear();
+                kept.frames.drain(..).chain([frame.clone()]).for_each(|frame| record.push(frame));
+                self.lose(armed, frame)
+            }
+        }
+    }
+
+    /// Tells the test that a frame was lost, and does with the connection what it wants.
+    fn lose(&self, armed: Armed, frame: FrameRecord) -> Result<(), Ending> {
         // The waiting test may be gone meanwhile.
         let _ = armed.dropped.send(frame);
         match armed.then {
@@ -251,6 +277,10 @@ impl Connection {
                 Ok(())
             }
         }
+    }
+
+    fn talk(&self) -> MutexGuard<'_, Box<dyn Talk>> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write(
@@ -271,12 +301,18 @@ impl Connection {
                 parcel = incoming.recv() => parcel,
             };
             let Some(parcel) = parcel else { break };
-            time::sleep_until(parcel.due).await;
+            // A timer would wait for the next millisecond even if the time is over.
+            if parcel.due > Instant::now() {
+                time::sleep_until(parcel.due).await;
+            }
             let passes = self.passes(direction).await && open;
             if passes {
                 sink.write_all(&parcel.bytes).await.map_err(reset)?;
             }
             self.log(parcel.frames, passes);
+            if let Some(ending) = parcel.ending {
+                return Err(ending);
+            }
         }
         if open {
             // The receiver may have gone first.

@@ -1,10 +1,12 @@
-//! Which reply answers which request, on one connection; and which replies are to be lost.
+//! Which reply of ZooKeeper answers which request, on one connection; and which replies are to be lost.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::frames::{self, Operation};
-use super::state::{Armed, Shared};
+use super::frames::{self, Operation, Piece, Splitter};
+use super::record::Direction;
+use super::state::{Armed, Shared, Wanted};
+use super::talk::{Meaning, Talk, Verdict};
 
 /// The server's number for an event that no request asked for.
 const NOTIFICATION_XID: i32 = -1;
@@ -17,6 +19,7 @@ const REPLY_ERROR: usize = 3;
 /// The requests of one connection that have no reply yet.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
+    splitters: [Splitter; 2],
     asked_to_connect: bool,
     connected: bool,
     /// By the client's number; more than one where the number is fixed, as for pings.
@@ -29,59 +32,65 @@ struct Request {
     armed: Option<Armed>,
 }
 
-/// What a frame is.
-#[derive(Debug)]
-pub(super) struct Meaning {
-    pub(super) operation: Operation,
-    pub(super) xid: Option<i32>,
-    pub(super) error: Option<i32>,
-    /// Set for a reply that is to be lost.
-    pub(super) lose: Option<Armed>,
-}
+impl Talk for Conversation {
+    fn add(&mut self, direction: Direction, bytes: &[u8]) {
+        self.splitters[direction.index()].add(bytes);
+    }
 
-impl Meaning {
-    fn of(operation: Operation, xid: Option<i32>) -> Self {
-        Self { operation, xid, error: None, lose: None }
+    fn next(&mut self, direction: Direction) -> Option<Piece> {
+        self.splitters[direction.index()].next(frames::length)
+    }
+
+    fn rest(&mut self, direction: Direction) -> Vec<u8> {
+        self.splitters[direction.index()].rest()
+    }
+
+    fn meaning(&mut self, direction: Direction, frame: &[u8], shared: &Shared) -> Meaning {
+        match direction {
+            Direction::ToServer => self.request(frame, shared),
+            Direction::ToClient => self.reply(frame, shared),
+        }
     }
 }
 
 impl Conversation {
     /// Takes in a frame from the client.
-    pub(super) fn request(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
+    fn request(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
         if !std::mem::replace(&mut self.asked_to_connect, true) {
-            return Meaning::of(Operation::CONNECT, None);
+            return Meaning::of(Operation::CONNECT);
         }
         let xid = frames::number(frame, XID);
         let operation = frames::number(frame, REQUEST_CODE).map_or(Operation::UNMATCHED, Operation);
         if let Some(xid) = xid {
-            let armed = shared.take_armed(operation);
+            let armed = shared.take_armed(|wanted| *wanted == Wanted::Operation(operation));
             self.open.entry(xid).or_default().push_back(Request { operation, armed });
         }
-        Meaning::of(operation, xid)
+        Meaning { xid, ..Meaning::of(operation) }
     }
 
     /// Takes in a frame from the server.
-    pub(super) fn reply(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
+    fn reply(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
         if !std::mem::replace(&mut self.connected, true) {
-            return Meaning::of(Operation::CONNECT, None);
+            return Meaning::of(Operation::CONNECT);
         }
         let xid = frames::number(frame, XID);
         let error = frames::number(frame, REPLY_ERROR);
         if xid == Some(NOTIFICATION_XID) {
-            return Meaning::of(Operation::NOTIFICATION, xid);
+            return Meaning { xid, ..Meaning::of(Operation::NOTIFICATION) };
         }
         let request = xid.and_then(|xid| self.take(xid));
         let Some(Request { operation, armed }) = request else {
-            return Meaning::of(Operation::UNMATCHED, xid);
+            return Meaning { xid, ..Meaning::of(Operation::UNMATCHED) };
         };
-        let lose = match armed {
+        let verdict = match armed {
             Some(armed) if error != Some(0) => {
                 shared.rearm(armed);
-                None
+                Verdict::Pass
             }
-            armed => armed,
+            Some(armed) => Verdict::Lose(armed),
+            None => Verdict::Pass,
         };
-        Meaning { error, lose, ..Meaning::of(operation, xid) }
+        Meaning { xid, error, verdict, ..Meaning::of(operation) }
     }
 
     /// Takes the oldest open request of a number.
@@ -100,12 +109,25 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
+    use super::super::record::FrameRecord;
     use super::super::state::{AfterDrop, Protocol};
     use super::*;
 
     fn frame(numbers: &[i32]) -> Vec<u8> {
         let length = i32::try_from(numbers.len() * 4).expect("short");
         [&[length], numbers].concat().iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    impl Meaning {
+        fn is_lost(&self) -> bool {
+            matches!(self.verdict, Verdict::Lose(_))
+        }
+    }
+
+    fn arm(shared: &Shared) -> oneshot::Receiver<FrameRecord> {
+        shared.arm(Wanted::Operation(Operation::DELETE), AfterDrop::Close)
     }
 
     fn connected() -> (Conversation, Shared) {
@@ -136,11 +158,11 @@ mod tests {
     #[test]
     fn only_a_reply_that_reports_success_is_lost_and_only_once() {
         let (mut conversation, shared) = connected();
-        let _dropped = shared.arm(Operation::DELETE, AfterDrop::Close);
+        let _dropped = arm(&shared);
         let mut lost = Vec::new();
         for (xid, error) in [(1, -101), (2, 0), (3, 0)] {
             conversation.request(&frame(&[xid, Operation::DELETE.0]), &shared);
-            lost.push(conversation.reply(&frame(&[xid, 0, 0, error]), &shared).lose.is_some());
+            lost.push(conversation.reply(&frame(&[xid, 0, 0, error]), &shared).is_lost());
         }
         assert_eq!(lost, [false, true, false]);
     }
@@ -148,8 +170,8 @@ mod tests {
     #[test]
     fn a_loss_that_is_no_longer_waited_for_does_not_happen() {
         let (mut conversation, shared) = connected();
-        drop(shared.arm(Operation::DELETE, AfterDrop::Close));
+        drop(arm(&shared));
         conversation.request(&frame(&[1, Operation::DELETE.0]), &shared);
-        assert!(conversation.reply(&frame(&[1, 0, 0, 0]), &shared).lose.is_none());
+        assert!(!conversation.reply(&frame(&[1, 0, 0, 0]), &shared).is_lost());
     }
 }

@@ -1,16 +1,18 @@
-//! ZooKeeper's framing, as far as the proxy needs it: where a frame ends, and the few numbers at its start.
+//! Splitting a stream into frames; and ZooKeeper's, as far as the proxy needs it: where a frame ends, and the few
+//! numbers at its start.
 //!
 //! Written anew instead of taken from the client's codec: a proxy that shared it would share its mistakes.
 //! `conversation` matches replies to requests.
 
 use std::fmt;
 
-/// The longest frame taken for one; ZooKeeper's own limit is 1 MiB, and servers under test may have it raised.
+/// The longest frame taken for one. ZooKeeper's own limit is 1 MiB, and servers under test may have it raised; MySQL's
+/// are hardly longer.
 const FRAME_BYTES_MAX: usize = 16 << 20;
 
-pub(super) const LENGTH_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
-/// What a frame asks, or answers: ZooKeeper's operation code.
+/// What a frame asks, or answers: ZooKeeper's operation code, the type of a PostgreSQL message, or a MySQL command.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Operation(pub i32);
 
@@ -100,27 +102,35 @@ pub(super) struct Splitter {
     raw: bool,
 }
 
-impl Splitter {
-    /// Splits a stream of another protocol: its bytes are passed on as they come.
-    pub(super) fn of_bytes() -> Self {
-        Self { raw: true, ..Self::default() }
-    }
+/// What the bytes at the start of a stream say about its first frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Length {
+    /// More bytes must come in to know.
+    Unknown,
+    /// Its length in bytes, with the field that tells it.
+    Frame(usize),
+    /// There is none: this stream is not framed.
+    None,
+}
 
+impl Splitter {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
     /// The next whole piece, if it has come in. A length that cannot be one makes the rest of the stream raw.
-    pub(super) fn next(&mut self) -> Option<Piece> {
+    pub(super) fn next(&mut self, length: impl FnOnce(&[u8]) -> Length) -> Option<Piece> {
         if !self.raw {
-            let length = self.pending.first_chunk().map(|bytes| i32::from_be_bytes(*bytes))?;
-            match usize::try_from(length).ok().filter(|length| *length <= FRAME_BYTES_MAX) {
-                None => self.raw = true,
-                Some(length) if self.pending.len() < LENGTH_BYTES + length => return None,
-                Some(length) => {
-                    let rest = self.pending.split_off(LENGTH_BYTES + length);
+            match length(&self.pending) {
+                Length::Unknown => return None,
+                Length::Frame(length) if length <= FRAME_BYTES_MAX => {
+                    if self.pending.len() < length {
+                        return None;
+                    }
+                    let rest = self.pending.split_off(length);
                     return Some(Piece::Frame(std::mem::replace(&mut self.pending, rest)));
                 }
+                Length::Frame(_) | Length::None => self.raw = true,
             }
         }
         Some(self.rest()).filter(|bytes| !bytes.is_empty()).map(Piece::Raw)
@@ -130,6 +140,14 @@ impl Splitter {
     pub(super) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
+}
+
+/// The length of ZooKeeper's first frame.
+pub(super) fn length(bytes: &[u8]) -> Length {
+    let Some(length) = bytes.first_chunk().map(|bytes| i32::from_be_bytes(*bytes)) else {
+        return Length::Unknown;
+    };
+    usize::try_from(length).map_or(Length::None, |length| Length::Frame(LENGTH_BYTES + length))
 }
 
 /// The number at `index` of a frame's body, counted in fours; none when the frame ends before.
@@ -152,7 +170,7 @@ mod tests {
             let mut found = Vec::new();
             for bytes in stream.chunks(step) {
                 splitter.add(bytes);
-                found.extend(std::iter::from_fn(|| splitter.next()));
+                found.extend(std::iter::from_fn(|| splitter.next(length)));
             }
             assert_eq!(found, frames, "in steps of {step}");
         }
@@ -162,17 +180,17 @@ mod tests {
     fn a_four_letter_word_is_passed_on_as_it_is() {
         let mut splitter = Splitter::default();
         splitter.add(b"ruok");
-        assert_eq!(splitter.next(), Some(Piece::Raw(b"ruok".to_vec())));
+        assert_eq!(splitter.next(length), Some(Piece::Raw(b"ruok".to_vec())));
         splitter.add(b"\n");
-        assert_eq!(splitter.next(), Some(Piece::Raw(b"\n".to_vec())));
-        assert_eq!(splitter.next(), None);
+        assert_eq!(splitter.next(length), Some(Piece::Raw(b"\n".to_vec())));
+        assert_eq!(splitter.next(length), None);
     }
 
     #[test]
     fn a_frame_cut_short_is_what_is_left() {
         let mut splitter = Splitter::default();
         splitter.add(&[0, 0, 0, 9, 1]);
-        assert_eq!(splitter.next(), None);
+        assert_eq!(splitter.next(length), None);
         assert_eq!(splitter.rest(), [0, 0, 0, 9, 1]);
         assert_eq!(number(&[0, 0, 0, 4, 0, 0, 0, 5], 0), Some(5));
         assert_eq!(number(&[0, 0, 0, 4, 0, 0, 0, 5], 1), None);

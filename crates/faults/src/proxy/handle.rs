@@ -15,7 +15,7 @@ use tokio::time;
 use super::accept::accept;
 use super::frames::Operation;
 use super::record::{Direction, FrameRecord};
-use super::state::{AfterDrop, Flow, Protocol, Shared};
+use super::state::{AfterDrop, Flow, Protocol, Shared, Wanted};
 use crate::ports::ReservedPort;
 use crate::{Error, Result};
 
@@ -35,16 +35,16 @@ pub struct Proxy {
     _port: ReservedPort,
 }
 
-/// A reply that will be dropped; see [`Proxy::drop_next_reply`].
+/// A reply or a statement that will be dropped; see [`Proxy::drop_next_reply`].
 #[derive(Debug)]
-#[must_use = "a test should know that the reply it wanted lost was lost"]
+#[must_use = "a test should know that what it wanted lost was lost"]
 pub struct ReplyDrop {
-    operation: Operation,
+    wanted: Wanted,
     dropped: oneshot::Receiver<FrameRecord>,
 }
 
 impl Proxy {
-    /// Starts a proxy in front of `target` on a free port of 127.0.0.1, passing everything on at once.
+    /// Starts a proxy in front of a ZooKeeper server on a free port of 127.0.0.1, passing everything on at once.
     ///
     /// # Errors
     ///
@@ -53,8 +53,26 @@ impl Proxy {
         Self::start_for(target, Protocol::ZooKeeper).await
     }
 
-    /// Starts a proxy in front of a server that does not speak ZooKeeper's protocol: it counts nothing, and loses no
-    /// single reply.
+    /// Starts a proxy in front of a PostgreSQL server, or a pooler.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub async fn of_postgres(target: SocketAddr) -> Result<Self> {
+        Self::start_for(target, Protocol::Postgres).await
+    }
+
+    /// Starts a proxy in front of a MySQL or MariaDB server.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub async fn of_mysql(target: SocketAddr) -> Result<Self> {
+        Self::start_for(target, Protocol::MySql).await
+    }
+
+    /// Starts a proxy in front of a server that speaks none of these protocols: it counts nothing, and loses no single
+    /// reply.
     ///
     /// # Errors
     ///
@@ -150,7 +168,24 @@ impl Proxy {
     /// Loses the reply to the next request of `operation` that takes effect: the request reaches the server, the server
     /// succeeds, the client does not hear of it. Replies that report an error pass. Several can be asked for.
     pub fn drop_next_reply(&self, operation: Operation, then: AfterDrop) -> ReplyDrop {
-        ReplyDrop { operation, dropped: self.shared.arm(operation, then) }
+        self.arm(Wanted::Operation(operation), then)
+    }
+
+    /// Loses the reply to the next statement that contains `text` and takes effect: the statement reaches the server,
+    /// the server succeeds, the client does not hear of it, nor of anything after it. Replies that report an error
+    /// pass. Only for PostgreSQL and MySQL without TLS; a prepared statement counts when it is executed.
+    pub fn drop_next_reply_to(&self, text: &str, then: AfterDrop) -> ReplyDrop {
+        self.arm(Wanted::ReplyTo(text.to_owned()), then)
+    }
+
+    /// Loses the next statement that contains `text`: the server does not hear of it, nor of anything after it. Only
+    /// for PostgreSQL and MySQL without TLS; a prepared statement counts when it is executed.
+    pub fn drop_next_statement(&self, text: &str, then: AfterDrop) -> ReplyDrop {
+        self.arm(Wanted::Statement(text.to_owned()), then)
+    }
+
+    fn arm(&self, wanted: Wanted, then: AfterDrop) -> ReplyDrop {
+        ReplyDrop { dropped: self.shared.arm(wanted.clone(), then), wanted }
     }
 
     /// How many frames of one operation came in from a direction, delivered or not. A reply counts under the operation
@@ -188,17 +223,17 @@ impl Drop for Proxy {
 }
 
 impl ReplyDrop {
-    /// Waits until the reply was dropped; answers what it was.
+    /// Waits until it was dropped; answers what it was.
     ///
     /// # Errors
     ///
     /// It was not within the time, or the connection ended between the request and its reply.
     pub async fn happened(self, within: Duration) -> Result<FrameRecord> {
-        let operation = self.operation;
+        let wanted = self.wanted;
         match time::timeout(within, self.dropped).await {
             Ok(Ok(record)) => Ok(record),
-            Ok(Err(_)) => Err(Error::new(format!("the connection ended before its reply to {operation} came"))),
-            Err(_) => Err(Error::new(format!("no reply to {operation} was dropped within {within:?}"))),
+            Ok(Err(_)) => Err(Error::new(format!("the connection ended before the {wanted} came"))),
+            Err(_) => Err(Error::new(format!("no {wanted} was dropped within {within:?}"))),
         }
     }
 }

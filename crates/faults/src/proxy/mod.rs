@@ -1,20 +1,25 @@
-//! A TCP proxy on loopback between clients and one server, that delays, swallows, cuts and, for ZooKeeper, counts.
+//! A TCP proxy on loopback between clients and one server, that delays, swallows, cuts, and loses single replies.
 //!
 //! - [`Proxy`] is the handle: behaviour is changed at run time, for connections under way too.
 //! - [`Operation`], [`FrameRecord`]: what passed, per operation and direction, with its time.
-//! - `accept` owns the port, `connection` moves the bytes, `conversation` matches replies to requests, `frames` takes
-//!   the byte stream apart, `state` is the plan that all follow.
+//! - `accept` owns the port, `connection` moves the bytes, `state` is the plan that all follow.
+//! - `talk` is what must be known of a protocol; `conversation` knows ZooKeeper's, `postgres` and `mysql` those of
+//!   their names. `frames` takes the byte stream apart.
 //!
-//! It forwards whole frames, in order, and never makes up or repeats one. A stream that does not look like ZooKeeper's
-//! protocol (a four-letter word) is passed on as it comes, with the same delays, and not counted.
+//! It forwards whole frames, in order, and never makes up or repeats one. A stream that does not look like its protocol
+//! (a four-letter word of ZooKeeper's), or is encrypted, is passed on as it comes, with the same delays, and not
+//! counted.
 
 mod accept;
 mod connection;
 mod conversation;
 mod frames;
 mod handle;
+mod mysql;
+mod postgres;
 mod record;
 mod state;
+mod talk;
 
 pub use frames::Operation;
 pub use handle::{Proxy, ReplyDrop};

@@ -48,9 +48,11 @@ pub struct FrameRecord {
     pub operation: Operation,
     /// The client's number for the request; none in a connection's first frame each way.
     pub xid: Option<i32>,
-    /// The server's error code, in a reply.
+    /// The server's error code, in a reply, where it is a number.
     pub error: Option<i32>,
-    /// Its length without the length field.
+    /// The statement that it asks for, or the code of the error that it reports; empty for ZooKeeper.
+    pub text: String,
+    /// Its length with the length field.
     pub bytes: usize,
     /// When the whole of it had come in, since the proxy started.
     pub seen: Duration,

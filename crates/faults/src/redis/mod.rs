@@ -9,7 +9,6 @@
 //! Servers listen on loopback, keep their data in a temporary folder, and die with the test.
 
 mod asking;
-mod clock;
 mod cluster;
 mod release;
 mod sentinels;
@@ -22,7 +21,7 @@ pub use sentinels::Sentinels;
 pub use server::Server;
 pub use setup::{Flush, Setup};
 
-use crate::{Availability, process};
+use crate::{Availability, clock, process};
 
 /// Whether Debian's servers can be started here.
 pub fn availability() -> Availability {
@@ -36,7 +35,7 @@ pub fn availability_of(release: Release) -> Availability {
 
 /// Whether a server's [clock can be moved](Server::move_clock) here.
 pub fn clock_availability() -> Availability {
-    Availability::of_programs(&["faketime"], "faketime")
+    clock::availability()
 }
 
 /// Whether [`Sentinels`] can be started here.

@@ -10,8 +10,8 @@ use redis::FromRedisValue;
 use tokio::time::Instant;
 
 use super::asking::{self, Operator};
-use super::clock::{self, Leftovers};
 use super::setup::{DATA, Place, SOCKET, Setup};
+use crate::clock::{self, Leftovers};
 use crate::ports::ReservedPort;
 use crate::process::Process;
 use crate::scratch::Scratch;

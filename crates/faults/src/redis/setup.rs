@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Release, Server, clock};
+use super::{Release, Server};
 use crate::authority::Papers;
 use crate::ports::ReservedPort;
 use crate::scratch::Scratch;
-use crate::{Result, process};
+use crate::{Result, clock, process};
 
 /// The socket of operators, in the server's folder.
 pub(super) const SOCKET: &str = "operator";
@@ -182,11 +182,11 @@ impl Setup {
             Part::Sentinel => "redis-sentinel".into(),
             Part::Store | Part::Member => self.release.server()?,
         };
-        let mut command = match self.has_clock {
-            true => clock::command(folder, &program),
-            false => process::command(program),
-        };
-        command.arg(configuration);
+        let mut command = process::command("env");
+        if self.has_clock {
+            command.args(clock::variables(folder));
+        }
+        command.arg(program).arg(configuration);
         Ok(command)
     }
 

@@ -146,6 +146,18 @@ impl Keeper {
         self.user.call(async move { keeper.renew_tokens().await })
     }
 
+    /// Makes what the service must have before the first lock, as
+    /// [`lockkeeper::Keeper::set_up`](crate::Keeper::set_up) does.
+    pub fn set_up(&self) -> Result<()> {
+        let keeper = self.user.keeper.clone();
+        self.user.call(async move { keeper.set_up().await })
+    }
+
+    /// Returns what [`set_up`](Self::set_up) does as text for the service's own client; `None` where nothing is needed.
+    pub fn set_up_text(&self) -> Option<String> {
+        self.user.keeper.set_up_text()
+    }
+
     /// Removes what killed processes have left, as [`lockkeeper::Keeper::tidy`](crate::Keeper::tidy) does.
     pub fn tidy(&self) -> Result<()> {
         let keeper = self.user.keeper.clone();

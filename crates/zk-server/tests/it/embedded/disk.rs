@@ -51,7 +51,7 @@ async fn nodes_and_sessions_outlive_an_orderly_end_and_a_sudden_one() {
     client.ask(Request::CloseSession).await.unwrap().unwrap();
     running.unwrap().shutdown().await;
     let last = server(folder.path()).await;
-    assert_eq!(last.session_ids().await, []);
+    assert_eq!(last.session_ids().await, Vec::<i64>::new());
     assert_eq!(last.nodes_count().await, 4 + 1 + 4);
 }
 

@@ -60,7 +60,7 @@ async fn a_blackhole_lets_sessions_expire_and_gives_back_what_was_sent() {
     one.frame().await.unwrap();
     server.blackhole(true);
     sleep(Duration::from_secs(15)).await;
-    assert_eq!(server.session_ids().await, []);
+    assert_eq!(server.session_ids().await, Vec::<i64>::new());
     server.blackhole(false);
     assert!(other.ask(Request::Ping).await.is_err(), "the farewell arrives when the path is open again");
 }

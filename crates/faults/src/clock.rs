@@ -1,10 +1,10 @@
 //! A clock that can be moved under a running server, by Debian's `faketime`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::{Error, Result, process};
+use crate::{Availability, Error, Result};
 
 /// The library that answers for the clock, and the C library right behind it: jemalloc reads the clock before the first
 /// library is ready to answer, and waits for itself forever. So the server allocates by the C library.
@@ -19,23 +19,27 @@ const FILE: &str = "clock";
 /// What the library leaves in memory when its process is killed, but for the process id at the end.
 const LEFT: [&str; 2] = ["/dev/shm/faketime_shm_", "/dev/shm/sem.faketime_sem_"];
 
-/// A command that runs a program with such a clock; the file must be there.
-pub(super) fn command(folder: &Path, program: &Path) -> Command {
-    let mut command = process::command("env");
-    let file = format!("FAKETIME_TIMESTAMP_FILE={}", folder.join(FILE).display());
-    command.arg(LIBRARIES).args(SETTINGS).arg(file).arg(program);
-    command
+/// Whether such clocks can be had here.
+pub(crate) fn availability() -> Availability {
+    Availability::of_programs(&["faketime"], "faketime")
+}
+
+/// What `env` sets for a program, so that it has such a clock; the file must be there.
+pub(crate) fn variables(folder: &Path) -> Vec<OsString> {
+    let mut file = OsString::from("FAKETIME_TIMESTAMP_FILE=");
+    file.push(folder.join(FILE));
+    [LIBRARIES].into_iter().chain(SETTINGS).map(OsString::from).chain([file]).collect()
 }
 
 /// Says how far the clock is ahead of the machine's, in seconds. A reader sees the old distance or the new one.
-pub(super) fn set(folder: &Path, ahead_s: i64) -> Result<()> {
+pub(crate) fn set(folder: &Path, ahead_s: i64) -> Result<()> {
     let (file, new) = (folder.join(FILE), folder.join("clock.new"));
     let written = fs::write(&new, format!("{ahead_s:+}\n")).and_then(|()| fs::rename(&new, &file));
     written.map_err(Error::io(file.display()))
 }
 
 /// How far the clock is ahead of the machine's, in seconds.
-pub(super) fn ahead_s(folder: &Path) -> Result<i64> {
+pub(crate) fn ahead_s(folder: &Path) -> Result<i64> {
     let file = folder.join(FILE);
     let text = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
     text.trim().parse().map_err(|error| Error::new(format!("{}: {error}", file.display())))
@@ -43,7 +47,7 @@ pub(super) fn ahead_s(folder: &Path) -> Result<i64> {
 
 /// What the library keeps in memory for one process; dropping this after the process removes it.
 #[derive(Debug)]
-pub(super) struct Leftovers(pub(super) u32);
+pub(crate) struct Leftovers(pub(crate) u32);
 
 impl Drop for Leftovers {
     fn drop(&mut self) {

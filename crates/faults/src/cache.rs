@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::{Error, Result, target};
 
 /// What a thing is made from: names and texts of files.
-pub(super) type Files = &'static [(&'static str, &'static str)];
+pub(crate) type Files = &'static [(&'static str, &'static str)];
 
 /// The folder of a thing made from `sources`, whether or not it was made: other sources, another folder.
-pub(super) fn path(name: &str, sources: Files) -> PathBuf {
+pub(crate) fn path(name: &str, sources: &(impl Hash + ?Sized)) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     sources.hash(&mut hasher);
     folder().join(format!("{name}-{:016x}", hasher.finish()))
@@ -20,7 +20,7 @@ pub(super) fn path(name: &str, sources: Files) -> PathBuf {
 /// Answers the folder at `path`, and calls `make` to fill a new one if it is not there yet.
 ///
 /// Other callers wait meanwhile, in other processes too. A half-made folder is never seen.
-pub(super) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+pub(crate) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if path.exists() {
         return Ok(path);
     }
@@ -41,7 +41,7 @@ pub(super) fn made(path: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Res
 }
 
 /// Writes the files into `folder`.
-pub(super) fn write(folder: &Path, files: Files) -> Result<()> {
+pub(crate) fn write(folder: &Path, files: Files) -> Result<()> {
     files.iter().try_for_each(|(name, text)| {
         let path = folder.join(name);
         fs::write(&path, text).map_err(Error::io(path.display()))
@@ -49,6 +49,6 @@ pub(super) fn write(folder: &Path, files: Files) -> Result<()> {
 }
 
 /// The folder of all these folders. What fills one may keep more there than is looked for.
-pub(super) fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     target::folder().join("lockkeeper-faults")
 }

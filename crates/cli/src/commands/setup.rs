@@ -1,0 +1,22 @@
+//! `setup`: what a service must have before the first lock. What that is, the service's backend knows.
+
+use super::service::{block_on_closing, open};
+use crate::args::Global;
+use crate::exit::Failure;
+use crate::output;
+use crate::voice::say;
+
+/// Makes what the service needs, or prints what would be made.
+pub(super) fn setup(global: &Global, only_print: bool) -> Result<u8, Failure> {
+    let keeper = open(global)?;
+    let Some(text) = keeper.set_up_text() else {
+        say(&format!("{} needs no setup", keeper.service()));
+        return Ok(0);
+    };
+    if only_print {
+        return output::print(&text).map(|()| 0);
+    }
+    block_on_closing(&keeper, keeper.set_up())??;
+    say(&format!("{} is set up", keeper.service()));
+    Ok(0)
+}

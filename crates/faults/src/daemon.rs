@@ -1,0 +1,291 @@
+//! What the servers of databases have in common: where they listen, their folder and log, their processes.
+//!
+//! What they are started with, and how they are asked, is left to each of them.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::authority::Papers;
+use crate::clock::{self, Leftovers};
+use crate::family::Family;
+use crate::namespaces::Network;
+use crate::ports::ReservedPort;
+use crate::process::{self, Process};
+use crate::scratch::Scratch;
+use crate::{Availability, Error, Result, account, wait};
+
+/// How long a server may take until it serves. A fifth of a second is usual; a loaded machine takes longer.
+pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end when asked to, before it is killed.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A command that runs what follows it in the usual class of the scheduler.
+const USUAL_CLASS: [&str; 3] = ["chrt", "--other", "0"];
+
+/// A file with this mode is for its owner alone.
+const PRIVATE: u32 = 0o600;
+
+/// How much of a server's log goes into an error.
+const LOG_TAIL_BYTES: usize = 2_000;
+
+/// A row of an answer, as text; `None` is NULL.
+pub type Row = Vec<Option<String>>;
+
+/// Whether a server can [leave the lowest class](Ground::leaves_idle_class) of the scheduler here.
+pub(crate) fn class_availability() -> Availability {
+    let [chrt, arguments @ ..] = USUAL_CLASS;
+    let tried = Command::new(chrt).args(arguments).arg("true").stderr(Stdio::null()).status();
+    match tried.is_ok_and(|status| status.success()) {
+        true => Availability::Present,
+        false => Availability::Missing("these tests run in the lowest class of the scheduler, without root".to_owned()),
+    }
+}
+
+/// Where a server listens, and where its files lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ground {
+    /// Its folder is on the disk, for measuring; else in memory, where no write waits for a disk.
+    pub(crate) on_disk: bool,
+    /// Its folder has room for so many bytes, in memory.
+    pub(crate) room_bytes: Option<u64>,
+    pub(crate) has_clock: bool,
+    /// It does not run in the lowest class of the scheduler, where tests may run: it wants to leave that class, which
+    /// its account must not.
+    pub(crate) leaves_idle_class: bool,
+    pub(crate) namespace: Option<Namespace>,
+}
+
+/// A namespace, and its addresses for this process and for other namespaces.
+#[derive(Clone, Debug)]
+pub(crate) struct Namespace {
+    name: String,
+    clients: Ipv4Addr,
+    peers: Ipv4Addr,
+}
+
+impl Namespace {
+    /// That of the server `index` of a network.
+    pub(crate) fn of(network: &Network, index: usize) -> Self {
+        let (clients, peers) = (network.client_address(index), network.peer_address(index));
+        Self { name: network.namespace(index), clients, peers }
+    }
+}
+
+/// One server's processes, folder and port; dropping it kills it and removes its files.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    /// Dropped first.
+    running: Option<Running>,
+    folder: Scratch,
+    ground: Ground,
+    port: ReservedPort,
+}
+
+/// The fields are dropped in this order.
+#[derive(Debug)]
+struct Running {
+    family: Family,
+    _leftovers: Option<Leftovers>,
+}
+
+impl Daemon {
+    /// Reserves a folder and a port; starts nothing.
+    pub(crate) fn new(ground: Ground) -> Result<Self> {
+        let folder = match ground.room_bytes {
+            Some(bytes) => Scratch::with_room(bytes)?,
+            None if ground.on_disk => Scratch::new()?,
+            None => Scratch::in_memory()?,
+        };
+        folder.give()?;
+        if ground.has_clock {
+            clock::set(folder.path(), 0)?;
+        }
+        Ok(Self { running: None, folder, ground, port: ReservedPort::take()? })
+    }
+
+    /// Where clients of this process connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match &self.ground.namespace {
+            Some(namespace) => (namespace.clients, self.port.number()).into(),
+            None => self.port.address(),
+        }
+    }
+
+    /// Where processes in the other namespaces of its network connect, if it is in one.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.ground.namespace.as_ref().map(|namespace| (namespace.peers, self.port.number()).into())
+    }
+
+    /// The addresses that it is to listen on.
+    pub(crate) fn listens_on(&self) -> Vec<IpAddr> {
+        [Some(self.address()), self.peer_address()].into_iter().flatten().map(|address| address.ip()).collect()
+    }
+
+    /// Copies papers to where the server's account can read them, and others cannot.
+    pub(crate) fn take(&self, papers: &Papers) -> Result<Papers> {
+        let taken = ["cert.pem", "key.pem", "ca.pem"].map(|name| self.folder().join(name));
+        for (from, to) in [&papers.cert, &papers.key, &papers.ca].into_iter().zip(&taken) {
+            fs::copy(from, to).map_err(Error::io(from.display()))?;
+            fs::set_permissions(to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
+            account::give(to)?;
+        }
+        let [cert, key, ca] = taken;
+        Ok(Papers { cert, key, ca })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.family.0.id())
+    }
+
+    /// A command under the server's account, in its namespace, with its clock if it has one.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut before = Vec::new();
+        if self.ground.leaves_idle_class {
+            before.extend(USUAL_CLASS);
+        }
+        if let Some(namespace) = &self.ground.namespace {
+            before.extend(process::in_namespace(&namespace.name));
+        }
+        let mut command = process::command_without_root(&before, "env");
+        command.arg("LC_ALL=C").args(self.clock()).arg(program);
+        command.current_dir(self.folder()).stdin(Stdio::null());
+        command
+    }
+
+    fn clock(&self) -> Vec<OsString> {
+        if self.ground.has_clock { clock::variables(self.folder()) } else { Vec::new() }
+    }
+
+    /// Starts the server with a command made by [`command`](Self::command), which goes on in the background.
+    pub(crate) fn start(&mut self, mut command: Command) -> Result<()> {
+        let log = || File::options().create(true).append(true).open(self.log_path());
+        let (out, err) = (log(), log());
+        command.stdout(out.map_err(Error::io("the server's log"))?).stderr(err.map_err(Error::io("the server's log"))?);
+        let process = Process::start(command)?;
+        let leftovers = self.ground.has_clock.then(|| Leftovers(process.id()));
+        self.running = Some(Running { family: Family(process), _leftovers: leftovers });
+        Ok(())
+    }
+
+    /// Runs a command made by [`command`](Self::command) to its end.
+    pub(crate) async fn run(&self, mut command: Command) -> Result<()> {
+        let output = self.folder().join("program.log");
+        let log = || File::create(&output).map_err(Error::io(output.display()));
+        command.stderr(log()?).stdout(Stdio::null());
+        let status = Process::start(command)?.exited(SERVING_WITHIN).await?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("{status}: {}", tail(&output)))),
+        }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|running| running.family.0.is_running())
+    }
+
+    /// Waits until a look finds that it serves.
+    pub(crate) async fn serving(&mut self, mut look: impl AsyncFnMut() -> Option<()>) -> Result<()> {
+        let address = self.address();
+        let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || match self.is_running() {
+            true => look().await.map(|()| true),
+            false => Some(false),
+        })
+        .await;
+        match found {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.with_log(&format!("{address} has ended"))),
+            Err(error) => Err(self.with_log(&error.to_string())),
+        }
+    }
+
+    /// An error that ends with the server's log.
+    pub(crate) fn with_log(&self, message: &str) -> Error {
+        Error::new(format!("{message}:\n{}", tail(&self.log_path())))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Lets `ask` ask it to end, and kills it if it does not within ten seconds.
+    pub(crate) async fn stop(&mut self, ask: impl FnOnce(&mut Process) -> Result<()>) {
+        if let Some(mut running) = self.running.take()
+            && ask(&mut running.family.0).is_ok()
+        {
+            // Dropping the processes kills what did not end in time.
+            let _ = running.family.0.exited(STOPPED_WITHIN).await;
+        }
+    }
+
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.running()?.pause()
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.running()?.resume()
+    }
+
+    /// Takes all the room that its folder has left, in a file.
+    pub(crate) fn fill_disk(&self) -> Result<()> {
+        if self.ground.room_bytes.is_none() {
+            return Err(Error::new(format!("{} was set up with room without limit", self.address())));
+        }
+        let filled = File::create(self.filling()).and_then(|mut file| io::copy(&mut io::repeat(0), &mut file));
+        match filled {
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
+            Err(error) => Err(Error::io(self.filling().display())(error)),
+            Ok(_) => Err(Error::new("a file system was never full")),
+        }
+    }
+
+    /// Gives the room back.
+    pub(crate) fn free_disk(&self) -> Result<()> {
+        fs::remove_file(self.filling()).map_err(Error::io(self.filling().display()))
+    }
+
+    fn filling(&self) -> PathBuf {
+        self.folder().join("filling")
+    }
+
+    fn running(&mut self) -> Result<&mut Family> {
+        let address = self.address();
+        let running = self.running.as_mut().map(|running| &mut running.family);
+        running.ok_or_else(|| Error::new(format!("{address} does not run")))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("server.log")
+    }
+}
+
+/// The URL of a user's way to a database.
+pub(crate) fn url(scheme: &str, address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
+    let password = password.map(|password| format!(":{}", encoded(password))).unwrap_or_default();
+    format!("{scheme}://{}{password}@{address}/{}", encoded(user), encoded(database))
+}
+
+/// A text as URLs have it: all but letters and digits, by percent signs.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// The end of a log.
+fn tail(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+}

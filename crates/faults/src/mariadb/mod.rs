@@ -1,0 +1,41 @@
+//! Real MariaDB, Debian's: one server alone, with an asynchronous replica, or as a node of Galera.
+//!
+//! - [`Setup`]: what a server is started with.
+//! - [`Server`]: kill, stop, restart, pause, promote, move its clock.
+//! - [`Server::ask`]: sends it SQL as a superuser would, past every client under test.
+//!
+//! Servers listen on loopback, keep their data in a temporary folder, and die with the test. MariaDB refuses to run as
+//! root; there it runs as the user `nobody`.
+
+mod asking;
+mod programs;
+mod replica;
+mod server;
+mod setup;
+
+pub use server::Server;
+pub use setup::Setup;
+
+use crate::{Availability, clock, daemon, process, scratch};
+
+pub use crate::daemon::Row;
+
+/// Whether servers can be started here.
+pub fn availability() -> Availability {
+    process::availability().and(programs::availability)
+}
+
+/// Whether a server's [clock can be moved](Server::move_clock) here.
+pub fn clock_availability() -> Availability {
+    clock::availability()
+}
+
+/// Whether a server can have a [file system for itself](Setup::room_bytes) here.
+pub fn disk_availability() -> Availability {
+    scratch::room_availability()
+}
+
+/// Whether [nodes of Galera](Setup::galera) can be started here.
+pub fn galera_availability() -> Availability {
+    availability().and(programs::galera_availability).and(daemon::class_availability)
+}

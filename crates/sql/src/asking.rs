@@ -1,0 +1,92 @@
+//! A request that goes on until it is answered or its connection ends, also if the caller gives it up.
+//!
+//! The drivers below do not send what is given up before they have taken it. A caller would not know that: what it gave
+//! up was queued.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use lockkeeper_core::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::task::unconstrained;
+
+/// A request under way.
+pub(crate) struct Asking<A: Send + 'static> {
+    state: State<A>,
+    /// Where it goes on if it is given up.
+    runtime: Handle,
+}
+
+enum State<A> {
+    Pending(BoxFuture<A>),
+    Answered(A),
+    Over,
+}
+
+impl<A: Send + 'static> Asking<A> {
+    /// Begins: the future is polled once, so that what it sends is queued before this returns.
+    pub(crate) fn begin(asking: impl Future<Output = A> + Send + 'static, runtime: Handle) -> Self {
+        // Without a budget, which would let the first poll end before anything was queued.
+        let mut asking: BoxFuture<A> = Box::pin(unconstrained(asking));
+        let state = match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => State::Answered(answer),
+            Poll::Pending => State::Pending(asking),
+        };
+        Self { state, runtime }
+    }
+}
+
+impl<A: Send + Unpin + 'static> Future for Asking<A> {
+    type Output = A;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
+        if let State::Pending(asking) = &mut self.state {
+            let Poll::Ready(answer) = asking.as_mut().poll(context) else {
+                return Poll::Pending;
+            };
+            self.state = State::Answered(answer);
+        }
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Answered(answer) => Poll::Ready(answer),
+            State::Pending(_) | State::Over => unreachable!("it is not polled after its answer"),
+        }
+    }
+}
+
+impl<A: Send + 'static> Drop for Asking<A> {
+    fn drop(&mut self) {
+        if let State::Pending(asking) = std::mem::replace(&mut self.state, State::Over) {
+            self.runtime.spawn(asking);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_goes_on() {
+        let (answer, answered) = oneshot::channel::<()>();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let taken = is_taken.clone();
+        let asking = async move {
+            let _ = answered.await;
+            taken.store(true, Ordering::SeqCst);
+        };
+        drop(Asking::begin(asking, Handle::current()));
+        let _ = answer.send(());
+        tokio::task::yield_now().await;
+        assert!(is_taken.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn what_was_answered_at_once_is_still_told() {
+        assert_eq!(Asking::begin(std::future::ready(7), Handle::current()).await, 7);
+    }
+}

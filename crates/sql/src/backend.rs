@@ -1,0 +1,201 @@
+//! The backend: it opens sessions, and looks at queues without joining them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
+    ServiceUrl, Session, StoppedHolder,
+};
+
+use crate::engine::Engine;
+use crate::engines;
+use crate::look::Onlooker;
+use crate::queue::{self, SqlSession};
+use crate::session::{Core, Opening, open};
+#[cfg(feature = "testing")]
+use crate::testing::Testing;
+use crate::url::{Config, Dialect};
+
+const POSTGRES: Capabilities =
+    Capabilities::new("postgres", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Noticed)
+        .on_condition(POSTGRES_CONDITIONS);
+
+const MYSQL: Capabilities =
+    Capabilities::new("mysql", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Noticed)
+        .on_condition(MYSQL_CONDITIONS);
+
+/// What the exclusion rests on.
+const POSTGRES_CONDITIONS: &[&str] = &[
+    "a primary that was replaced answers no client any more: a standby is promoted only when the old primary is dead",
+    "the clocks of the clients' machines run at one speed, within 2 %; what they show does not matter, nor does the \
+     server's",
+    "the clock of the holder's machine goes on while the machine stands still",
+    "a server that restarts still has its data: `fsync` and `full_page_writes` are on",
+    "no operator deletes the rows of a holder",
+];
+
+/// What it rests on there.
+const MYSQL_CONDITIONS: &[&str] = &[
+    "a server that was replaced answers no client any more: a replica is promoted only when the old server is dead",
+    POSTGRES_CONDITIONS[1],
+    POSTGRES_CONDITIONS[2],
+    "a server that restarts still has its data: `innodb_flush_log_at_trx_commit` is 1",
+    "no operator deletes the rows of a holder",
+    "one server is written to: Galera and Group Replication are refused, but for `galera=one-node`",
+    "it was tested on MariaDB; on MySQL it was not",
+];
+
+/// Locks on one PostgreSQL, MariaDB or MySQL.
+///
+#[cfg_attr(feature = "postgres", doc = "```")]
+#[cfg_attr(not(feature = "postgres"), doc = "```ignore")]
+/// use lockkeeper_core::Backend;
+/// use lockkeeper_recipes::Keeper;
+/// use lockkeeper_sql::SqlBackend;
+///
+/// let backend = SqlBackend::open(&"postgres://app@db1/app?session_timeout=20s".parse()?)?;
+/// assert_eq!(backend.capabilities().backend, "postgres");
+/// let keeper = Keeper::new(std::sync::Arc::new(backend));
+/// # let _ = keeper;
+/// # Ok::<(), lockkeeper_core::Error>(())
+/// ```
+pub struct SqlBackend {
+    config: Arc<Config>,
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    onlooker: Arc<Onlooker>,
+    /// The session that was opened last.
+    latest: Arc<Mutex<Latest>>,
+    #[cfg(feature = "testing")]
+    testing: Testing,
+}
+
+/// What is known of the last attempt to reach the service.
+#[derive(Debug, Default)]
+struct Latest {
+    session: Weak<Core>,
+    trouble: Option<Error>,
+}
+
+impl SqlBackend {
+    /// Takes the service that a `postgres:`, `mysql:` or `mariadb:` URL names. No connection is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a database whose feature is not compiled in.
+    pub fn open(url: &ServiceUrl) -> Result<Self> {
+        Self::with(Config::from_url(url)?, Arc::new(SystemClock))
+    }
+
+    /// Takes a service by another clock, which should be the keeper's too.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a database whose feature is not compiled in.
+    pub fn with(config: Config, clock: Arc<dyn Clock>) -> Result<Self> {
+        let config = Arc::new(config);
+        let engine = engines::of(&config, &clock)?;
+        let onlooker = Arc::new(Onlooker::new(engine.clone(), config.clone(), clock.clone()));
+        Ok(Self {
+            config,
+            engine,
+            clock,
+            onlooker,
+            latest: Arc::default(),
+            #[cfg(feature = "testing")]
+            testing: Testing::default(),
+        })
+    }
+
+    /// Returns the means to do harm to this client.
+    #[cfg(feature = "testing")]
+    pub fn testing(&self) -> Testing {
+        self.testing.clone()
+    }
+}
+
+impl Backend for SqlBackend {
+    fn service(&self) -> String {
+        self.config.service.clone()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        match self.config.dialect {
+            Dialect::Postgres => &POSTGRES,
+            Dialect::Mysql => &MYSQL,
+        }
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        let opening = Opening {
+            engine: self.engine.clone(),
+            config: self.config.clone(),
+            clock: self.clock.clone(),
+            #[cfg(feature = "testing")]
+            testing: self.testing.clone(),
+        };
+        let (onlooker, latest) = (self.onlooker.clone(), self.latest.clone());
+        Box::pin(async move {
+            let opened = open(opening).await;
+            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.trouble = opened.as_ref().err().cloned();
+            let core = opened?;
+            latest.session = Arc::downgrade(&core);
+            drop(latest);
+            onlooker.lend(&core);
+            #[cfg(feature = "testing")]
+            core.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
+            Ok(Arc::new(SqlSession::new(core)) as Arc<dyn Session>)
+        })
+    }
+
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        let (onlooker, name) = (self.onlooker.clone(), queue.clone());
+        Box::pin(async move { queue::inspect(&onlooker, &name).await.map_err(|error| error.at(&name)) })
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
+        Box::pin(async move { queue::names(&onlooker, &prefix).await })
+    }
+
+    fn set_up(&self) -> BoxFuture<Result<()>> {
+        let making = self.engine.set_up(self.clock.now().saturating_add(self.config.connect_timeout));
+        Box::pin(async move { making.await.map_err(|failure| failure.into_core(Operation::Configure, false)) })
+    }
+
+    fn set_up_text(&self) -> Option<String> {
+        Some(self.engine.set_up_text())
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = latest.session.upgrade().and_then(|core| core.trouble());
+        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
+        of_session.or_else(|| latest.trouble.clone())
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close();
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(feature = "testing")]
+async fn beat_when_asked(session: Weak<Core>) {
+    while let Some(testing) = session.upgrade().map(|core| core.testing.clone()) {
+        testing.asked_to_beat().await;
+        if let Some(core) = session.upgrade() {
+            core.urge();
+        }
+    }
+}
+
+impl fmt::Debug for SqlBackend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SqlBackend").field(&self.config).finish()
+    }
+}

@@ -1,0 +1,99 @@
+//! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, Ticket};
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+use crate::statement::{Row, SessionId, Statement};
+
+/// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
+/// wake a waiter.
+pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
+    /// Connects to the server at this place of the URL's list, makes the schema if that is allowed and missing, and
+    /// asks who it is. Fails if it cannot serve locks: it is read-only, or lacks what they need.
+    fn connect(&self, server: usize, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>>;
+
+    /// Makes the schema, or brings it up to this version.
+    fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>>;
+
+    /// What [`set_up`](Self::set_up) would send, as text for a database's own client, with the rights to give.
+    fn set_up_text(&self) -> String;
+}
+
+/// A new connection.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) wire: Arc<dyn Wire>,
+    pub(crate) greeting: Greeting,
+    /// What the server tells by itself; it ends with the connection.
+    pub(crate) hints: mpsc::Receiver<Hint>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Greeting {
+    /// Which state of the data it serves: another one after a promotion or a restore.
+    pub(crate) instance: String,
+    /// How its waiters are woken.
+    pub(crate) waking: Waking,
+}
+
+/// How waiters are woken over a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Waking {
+    /// The server tells a session that listens.
+    Told,
+    /// A waiter waits at the door of the one ahead.
+    Doors,
+    /// Nothing tells: waiters look.
+    Looks,
+}
+
+/// What a server tells by itself. It is a reason to look, and but for [`Departed`](Hint::Departed) never a proof.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Hint {
+    /// This contender is gone: it was told on this connection, after the removal was committed.
+    Departed(Ticket),
+    /// A queue that the session watches has changed, or its value: its name and part.
+    Changed { name: String, part: i64 },
+    /// Something is asked of the session: it should beat now.
+    Asked,
+}
+
+/// How a wait at a door ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Door {
+    /// The contender behind it may be gone.
+    Opened,
+    /// The time is up, or another wait took the turn.
+    GivenUp,
+}
+
+/// One connection to a server. Statements are executed in the order in which they were asked.
+pub(crate) trait Wire: fmt::Debug + Send + Sync {
+    /// Asks: the statement is sent, or queued to be sent, before this returns, and goes on if the future is dropped.
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>>;
+
+    /// Has the server tell this session; `false` if too many listen already. Only where [`Waking::Told`] is.
+    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>>;
+
+    /// Has the server tell it no more.
+    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>>;
+
+    /// Waits until the door of a contender opens, for this long at most. A later call takes the turn of an earlier
+    /// one. Only where [`Waking::Doors`] is.
+    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>>;
+
+    /// Waits until the connection is over.
+    fn over(&self) -> BoxFuture<()>;
+
+    fn is_over(&self) -> bool;
+
+    /// Ends its use: what is unanswered fails.
+    fn shut(&self);
+}

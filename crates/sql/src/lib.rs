@@ -1,0 +1,28 @@
+//! Lockkeeper on PostgreSQL, MariaDB and MySQL: one fair queue with fencing tokens for each lock.
+
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
+mod asking;
+mod backend;
+mod engine;
+mod engines;
+mod failure;
+mod look;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod queue;
+mod session;
+mod statement;
+#[cfg(feature = "testing")]
+mod testing;
+mod url;
+
+#[cfg(feature = "testing")]
+pub use testing::Testing;
+
+pub use backend::SqlBackend;
+pub use url::{
+    CONNECT_TIMEOUT_DEFAULT, Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT,
+};

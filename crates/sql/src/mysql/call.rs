@@ -1,0 +1,83 @@
+//! How a call is written as SQL. Every text and every number of 16 bytes is written in hexadecimal digits, so that no
+//! setting of the server changes how it is read.
+
+use std::fmt::Write as _;
+
+use lockkeeper_core::Ticket;
+
+use crate::statement::{Argument, Statement};
+
+/// The text that calls a procedure.
+pub(super) fn call(schema: &str, statement: &Statement) -> String {
+    let mut text = format!("CALL {schema}.{}_v1(", statement.function);
+    for (at, argument) in statement.arguments.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        write_argument(&mut text, argument);
+    }
+    text.push(')');
+    text
+}
+
+fn write_argument(text: &mut String, argument: &Argument) {
+    match argument {
+        Argument::Id(id) | Argument::OptionalId(Some(id)) => write_bytes(text, &id.to_be_bytes()),
+        Argument::Ids(ids) => {
+            let bytes: Vec<_> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();
+            write_bytes(text, &bytes);
+        }
+        // Writing to a `String` cannot fail.
+        Argument::Int(number) | Argument::OptionalInt(Some(number)) => drop(write!(text, "{number}")),
+        Argument::Flag(flag) => text.push_str(if *flag { "1" } else { "0" }),
+        Argument::Text(words) | Argument::OptionalText(Some(words)) => {
+            text.push_str("_utf8mb4 ");
+            write_bytes(text, words.as_bytes());
+        }
+        Argument::Bytes(bytes) | Argument::OptionalBytes(Some(bytes)) => write_bytes(text, bytes),
+        Argument::OptionalId(None)
+        | Argument::OptionalInt(None)
+        | Argument::OptionalText(None)
+        | Argument::OptionalBytes(None) => text.push_str("NULL"),
+    }
+}
+
+fn write_bytes(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.reserve(2 * bytes.len() + 3);
+    text.push_str("x'");
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text.push('\'');
+}
+
+/// The text that waits at a contender's door for so many seconds, and goes away from it at once.
+pub(super) fn wait_at_door(ticket: Ticket, within_s: f64) -> String {
+    let door = format!("'lk.{ticket}'");
+    format!("SELECT GET_LOCK({door}, {within_s}), RELEASE_LOCK({door})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_called_can_be_read_in_one_way_only() {
+        let arguments = vec![
+            Argument::Id(255),
+            Argument::Ids(vec![1]),
+            Argument::Int(-7),
+            Argument::Text("d'ö\\".to_owned()),
+            Argument::Flag(true),
+            Argument::Bytes(vec![0, 16]),
+            Argument::OptionalId(None),
+        ];
+        assert_eq!(
+            call("locks", &Statement::new("join", arguments)),
+            "CALL locks.join_v1(x'000000000000000000000000000000ff',x'00000000000000000000000000000001',-7,\
+             _utf8mb4 x'6427c3b65c',1,x'0010',NULL)"
+        );
+    }
+}

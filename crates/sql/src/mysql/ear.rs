@@ -1,0 +1,197 @@
+//! Waits at doors: a contender's connection has a lock of the server by the contender's ticket while it stands, and one
+//! that waits for its departure waits for that lock, over a connection for this alone. A door proves nothing: it opens
+//! too if its connection ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{BoxFuture, Ticket};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, Opts};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::engine::Door;
+use crate::failure::{Effect, Failure};
+use crate::mysql::open::begin;
+use crate::mysql::wire::Interruption;
+use crate::mysql::{call, refusal};
+
+/// How long the connection is kept while nothing is waited for.
+const IDLE_FOR: Duration = Duration::from_secs(60);
+
+/// The most waits that were asked for and not begun yet: each takes the turn of the one before at once.
+const WAITS_MAX: usize = 64;
+
+/// Where waits at doors are asked for.
+pub(super) struct Ear {
+    waits: mpsc::Sender<Wait>,
+    task: AbortHandle,
+}
+
+/// One wait.
+struct Wait {
+    ticket: Ticket,
+    within: Duration,
+    tell: oneshot::Sender<Result<Door, Failure>>,
+}
+
+impl Ear {
+    /// Begins to take waits; it opens a connection with the first, and sets it up by `settings`.
+    pub(super) fn new(access: Opts, settings: String, clock: Arc<dyn Clock>, interruption: Interruption) -> Self {
+        let (waits, asked) = mpsc::channel(WAITS_MAX);
+        let listener = Listener { access, settings, clock, interruption, asked, connection: None };
+        let task = tokio::spawn(listener.listen()).abort_handle();
+        Self { waits, task }
+    }
+
+    /// Waits at a door; the wait before is given up.
+    pub(super) fn wait(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
+        let (tell, told) = oneshot::channel();
+        // What is not taken is told so below.
+        let _ = self.waits.try_send(Wait { ticket, within, tell });
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::None))) })
+    }
+
+    /// Ends all waits.
+    pub(super) fn shut(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// The answer to a wait: whether the door opened, and that it was closed behind.
+type Answer = (Option<i64>, Option<i64>);
+
+/// What waits at doors.
+struct Listener {
+    access: Opts,
+    settings: String,
+    clock: Arc<dyn Clock>,
+    interruption: Interruption,
+    asked: mpsc::Receiver<Wait>,
+    connection: Option<Conn>,
+}
+
+impl Listener {
+    async fn listen(mut self) {
+        let mut next = None;
+        loop {
+            let wait = match next.take() {
+                Some(wait) => wait,
+                None => match self.asked().await {
+                    Some(wait) => wait,
+                    None => return,
+                },
+            };
+            next = self.serve(wait).await;
+        }
+    }
+
+    /// Waits until a wait is asked for; closes the connection if none is for long.
+    async fn asked(&mut self) -> Option<Wait> {
+        if self.connection.is_some() {
+            let idle = self.clock.sleep_until(self.clock.now().saturating_add(IDLE_FOR));
+            tokio::select! {
+                biased;
+                wait = self.asked.recv() => return wait,
+                () = idle => {}
+            }
+            if let Some(connection) = self.connection.take() {
+                let _ = connection.disconnect().await;
+            }
+        }
+        self.asked.recv().await
+    }
+
+    /// Waits at one door; returns the wait that took its turn.
+    async fn serve(&mut self, mut wait: Wait) -> Option<Wait> {
+        // Only the last of those that were asked for has the turn.
+        while let Ok(later) = self.asked.try_recv() {
+            wait.give_up();
+            wait = later;
+        }
+        if wait.tell.is_closed() {
+            return None;
+        }
+        let mut connection = match self.connect().await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                wait.end(Err(failure));
+                return None;
+            }
+        };
+        let thread = connection.id();
+        let within_s = wait.within.as_secs_f64().ceil().max(1.0);
+        let text = call::wait_at_door(wait.ticket, within_s);
+        let mut waiting = Box::pin(connection.query_first::<Answer, _>(text));
+        let (mut wait, mut next) = (Some(wait), None::<Wait>);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut waiting => break outcome,
+                Some(later) = self.asked.recv() => {
+                    // It is ended once; if it ended by itself, the next wait may be ended in its place, and says so.
+                    if let Some(wait) = wait.take() {
+                        self.interruption.end(thread);
+                        wait.give_up();
+                    }
+                    if let Some(earlier) = next.replace(later) {
+                        earlier.give_up();
+                    }
+                }
+            }
+        };
+        drop(waiting);
+        let ended = judge(outcome);
+        if !matches!(&ended, Err((_, true))) {
+            self.connection = Some(connection);
+        }
+        if let Some(wait) = wait {
+            wait.end(ended.map_err(|(failure, _)| failure));
+        }
+        next
+    }
+
+    /// Returns the connection, which is opened if there is none.
+    async fn connect(&mut self) -> Result<Conn, Failure> {
+        if let Some(connection) = self.connection.take() {
+            return Ok(connection);
+        }
+        let mut connection = begin(&self.access).await?;
+        connection.query_drop(self.settings.as_str()).await.map_err(refusal::of_greeting)?;
+        Ok(connection)
+    }
+}
+
+/// Says how a wait ended, and if it failed, whether the connection is of no use any more.
+fn judge(outcome: Result<Option<Answer>, Error>) -> Result<Door, (Failure, bool)> {
+    match outcome {
+        Ok(Some((Some(1), _))) => Ok(Door::Opened),
+        Ok(_) => Ok(Door::GivenUp),
+        Err(error) => {
+            let is_last = refusal::is_last(&error);
+            if matches!(&error, Error::Server(said) if said.code == 1317) {
+                return Ok(Door::GivenUp);
+            }
+            Err((refusal::of_statement(error, ""), is_last))
+        }
+    }
+}
+
+impl Wait {
+    fn end(self, ended: Result<Door, Failure>) {
+        // The caller may have given up.
+        let _ = self.tell.send(ended);
+    }
+
+    fn give_up(self) {
+        self.end(Ok(Door::GivenUp));
+    }
+}

@@ -1,0 +1,323 @@
+//! What a server says of itself, and whether locks can be had there. The judgement is pure.
+
+use std::collections::BTreeMap;
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use crate::engine::{Greeting, Waking};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::mysql::refusal;
+use crate::mysql::text::{PROCEDURES, VERSION};
+use crate::url::Config;
+
+/// The oldest release of MariaDB that has all that our procedures use: `SKIP LOCKED` came with it.
+const MARIADB_MIN: (u32, u32) = (10, 6);
+
+/// The oldest release of MySQL likewise.
+const MYSQL_MIN: (u32, u32) = (8, 0);
+
+/// What speaks MySQL's language, and does not lock rows as MySQL does or was not tried: what its version or the comment
+/// on it says, in small letters.
+const OTHERS: [(&str, &str); 11] = [
+    ("tidb", "TiDB"),
+    ("vitess", "Vitess"),
+    ("planetscale", "Vitess"),
+    ("oceanbase", "OceanBase"),
+    ("singlestore", "SingleStore"),
+    ("memsql", "SingleStore"),
+    ("clustrix", "Xpand"),
+    ("xpand", "Xpand"),
+    ("doris", "Doris"),
+    ("starrocks", "StarRocks"),
+    ("dolt", "Dolt"),
+];
+
+/// The variables that are read. Each server has only some of them.
+const VARIABLES: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', \
+     'innodb_read_only', 'wsrep_on', 'log_bin', 'binlog_format', 'server_uuid', 'server_id', 'hostname', 'port', \
+     'innodb_flush_log_at_trx_commit', 'sync_binlog', 'group_replication_single_primary_mode', \
+     'group_replication_group_name', 'max_statement_time', 'lower_case_table_names')";
+
+/// When the server started, by its own clock: both numbers are those of one moment, so that it is the same each time,
+/// and also after the clock was set.
+const STARTED_MARIADB: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
+     FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME'";
+const STARTED_MYSQL: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
+     FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'";
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    variables: BTreeMap<String, String>,
+    /// The number of the connection's thread, as the handshake said.
+    named_thread: u64,
+    /// The same as the server that answers says.
+    thread: u64,
+    /// As `app@%`.
+    pub(super) user: String,
+    /// When it started, if a crash of its machine may lose what it has acknowledged.
+    started: Option<i64>,
+}
+
+/// What is to be done about our schema.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Schema {
+    Ready,
+    /// It is to be made, or this user may not see it.
+    Missing,
+    /// It lacks procedures that we call.
+    Incomplete,
+}
+
+impl Server {
+    pub(super) async fn ask(connection: &mut Conn) -> Result<Self, Failure> {
+        let variables: Vec<(String, String)> = connection.query(VARIABLES).await.map_err(refusal::of_greeting)?;
+        let who: Option<(u64, String)> =
+            connection.query_first("SELECT CONNECTION_ID(), CURRENT_USER()").await.map_err(refusal::of_greeting)?;
+        let (thread, user) = who.ok_or_else(Failure::unexpected)?;
+        let variables = variables.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+        let named_thread = u64::from(connection.id());
+        let mut this = Self { variables, named_thread, thread, user, started: None };
+        if this.is_forgetful() {
+            let started = if this.is_mariadb() { STARTED_MARIADB } else { STARTED_MYSQL };
+            this.started = connection.query_first(started).await.map_err(refusal::of_greeting)?;
+        }
+        Ok(this)
+    }
+
+    fn variable(&self, name: &str) -> &str {
+        self.variables.get(name).map_or("", String::as_str)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        matches!(self.variable(name).to_uppercase().as_str(), "ON" | "1" | "YES" | "TRUE")
+    }
+
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.variable("version").contains("MariaDB")
+    }
+
+    /// Whether it can end a statement that takes too long.
+    pub(super) fn limits_statements(&self) -> bool {
+        self.variables.contains_key("max_statement_time")
+    }
+
+    /// Whether a crash of its machine may lose what it has acknowledged.
+    fn is_forgetful(&self) -> bool {
+        self.variable("innodb_flush_log_at_trx_commit") != "1"
+            || self.is_on("log_bin") && self.variable("sync_binlog") != "1"
+    }
+
+    /// Refuses a server that can serve no locks.
+    pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
+        let refuse = |message: String| Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+        let version = self.variable("version");
+        let words = format!("{version} {}", self.variable("version_comment")).to_lowercase();
+        if let Some((_, name)) = OTHERS.iter().find(|(mark, _)| words.contains(mark)) {
+            return refuse(format!("this is {name}, and locks here need MariaDB or MySQL itself"));
+        }
+        let (name, least) = if self.is_mariadb() { ("MariaDB", MARIADB_MIN) } else { ("MySQL", MYSQL_MIN) };
+        if release(version).is_none_or(|release| release < least) {
+            return refuse(format!("this is {name} {version}, and locks need {name} {}.{} or later", least.0, least.1));
+        }
+        if self.is_on("wsrep_on") && !config.is_only_node {
+            return refuse(
+                "this is a node of Galera, whose nodes grant one lock at once; where one node alone serves all clients \
+                 of locks, the URL says `galera=one-node`"
+                    .to_owned(),
+            );
+        }
+        let in_group = !self.variable("group_replication_group_name").is_empty();
+        if in_group && !self.is_on("group_replication_single_primary_mode") {
+            return refuse("this is a group with several primaries, which grant one lock at once".to_owned());
+        }
+        if self.is_on("log_bin") && self.variable("binlog_format").eq_ignore_ascii_case("STATEMENT") {
+            return refuse("the server logs statements (`binlog_format`), and locks need ROW or MIXED".to_owned());
+        }
+        if self.is_on("read_only") || self.is_on("innodb_read_only") {
+            let message = "the server only reads (`read_only`)";
+            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+        }
+        Ok(())
+    }
+
+    /// What is told to a session.
+    pub(super) fn greeting(&self, config: &Config) -> Greeting {
+        let server = match self.variable("server_uuid") {
+            "" => ["server_id", "hostname", "port"].map(|name| self.variable(name)).join("/"),
+            uuid => uuid.to_owned(),
+        };
+        let started = self.started.map(|started| format!("@{started}")).unwrap_or_default();
+        // Behind a proxy the connection may be that of others too; a node of Galera has no doors for the others.
+        let is_direct = self.thread == self.named_thread;
+        let has_doors = is_direct && !config.only_looks && !self.is_on("wsrep_on");
+        let waking = if has_doors { Waking::Doors } else { Waking::Looks };
+        Greeting { instance: format!("{server}{started}"), waking }
+    }
+}
+
+/// `10.11` of `10.11.19-MariaDB-0+deb12u1`, also behind the prefix for old replicas.
+fn release(version: &str) -> Option<(u32, u32)> {
+    let version = version.strip_prefix("5.5.5-").unwrap_or(version);
+    let mut numbers = version.split(['.', '-']).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// What a server says of our schema.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The procedures that this user may call, without their schema.
+    procedures: Vec<String>,
+    /// How many tables of the schema it may see that are not ours.
+    strange_tables: i64,
+}
+
+impl Found {
+    pub(super) async fn ask(connection: &mut Conn, config: &Config) -> Result<Self, Failure> {
+        let schema = &config.schema;
+        let procedures =
+            format!("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '{schema}'");
+        let procedures = connection.query(procedures).await.map_err(refusal::of_greeting)?;
+        let strange = format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME NOT IN \
+             ('meta', 'session', 'queue', 'contender', 'value', 'watch', 'broken', 'number')"
+        );
+        let strange_tables: Option<i64> = connection.query_first(strange).await.map_err(refusal::of_greeting)?;
+        Ok(Self { procedures, strange_tables: strange_tables.unwrap_or_default() })
+    }
+
+    /// Judges our schema.
+    pub(super) fn check(&self, schema: &str) -> Result<Schema, Failure> {
+        let is_known = |procedure: &&str| self.procedures.contains(&format!("{procedure}_v1"));
+        let known = PROCEDURES.iter().filter(|procedure| is_known(procedure)).count();
+        if known == PROCEDURES.len() {
+            return Ok(Schema::Ready);
+        }
+        if known > 0 || self.procedures.iter().any(|procedure| procedure == "schema_version") {
+            return Ok(Schema::Incomplete);
+        }
+        if !self.procedures.is_empty() || self.strange_tables > 0 {
+            let message = format!("the database `{schema}` is another program's: name one by `schema`");
+            return Err(Failure::new(FailureKind::Settings, Effect::None, message));
+        }
+        Ok(Schema::Missing)
+    }
+}
+
+/// Says that there is no schema, or that this user may not use it: the server tells such a user no more.
+pub(super) fn missing(schema: &str, user: &str, kind: FailureKind) -> Failure {
+    let message = format!(
+        "there is no database `{schema}` with our procedures, which `lockkeeper setup` makes, or the user `{user}` may \
+         not use it: {}",
+        grants(schema, user)
+    );
+    Failure::new(kind, Effect::None, message)
+}
+
+/// Says that the schema, whose version is this, lacks procedures, or hides them from this user.
+pub(super) fn incomplete(schema: &str, version: Option<i64>, user: &str) -> Failure {
+    let (is, cure) = match version {
+        Some(version) if version > VERSION => {
+            (format!("of the newer version {version}, and no longer has what"), "use a newer Lockkeeper".to_owned())
+        }
+        Some(version) if version == VERSION => {
+            ("hides from this user what".to_owned(), format!("an administrator gives it: {}", grants(schema, user)))
+        }
+        Some(version) => {
+            (format!("of version {version}, and lacks what"), "`lockkeeper setup` brings it up to date".to_owned())
+        }
+        None => ("incomplete, and lacks what".to_owned(), "`lockkeeper setup` brings it up to date".to_owned()),
+    };
+    let message = format!("the database `{schema}` is {is} this Lockkeeper of version {VERSION} calls: {cure}");
+    Failure::new(FailureKind::Unsupported, Effect::None, message)
+}
+
+/// The statement that gives a user what it needs. In the name of a database, `_` stands for any letter.
+pub(super) fn grants(schema: &str, user: &str) -> String {
+    let schema = schema.replace('_', r"\_");
+    let (name, host) = user.rsplit_once('@').unwrap_or((user, "%"));
+    let quoted = |word: &str| format!("'{}'", word.replace('\\', r"\\").replace('\'', "''"));
+    format!("GRANT EXECUTE ON `{schema}`.* TO {}@{};", quoted(name), quoted(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(changes: &[(&str, &str)]) -> Server {
+        let mut variables: BTreeMap<_, _> = [
+            ("version", "10.11.19-MariaDB-0+deb12u1-log"),
+            ("version_comment", "Debian 12"),
+            ("read_only", "OFF"),
+            ("wsrep_on", "OFF"),
+            ("log_bin", "ON"),
+            ("binlog_format", "MIXED"),
+            ("server_id", "1"),
+            ("hostname", "h1"),
+            ("port", "3306"),
+            ("innodb_flush_log_at_trx_commit", "1"),
+            ("sync_binlog", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        for (name, value) in changes {
+            variables.insert((*name).to_owned(), (*value).to_owned());
+        }
+        Server { variables, named_thread: 7, thread: 7, user: "app@%".to_owned(), started: None }
+    }
+
+    fn config(url: &str) -> Config {
+        Config::from_url(&url.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn servers_that_cannot_serve_locks_are_refused_by_name() {
+        let h1 = config("mariadb://h1");
+        for (changes, says) in [
+            (&[("version", "8.0.11-TiDB-v7.5.0")][..], "TiDB"),
+            (&[("version", "8.0.30-Vitess")], "Vitess"),
+            (&[("version", "5.7.44")], "MySQL 5.7.44"),
+            (&[("version", "10.5.29-MariaDB")], "10.6 or later"),
+            (&[("version", "strange")], "strange"),
+            (&[("wsrep_on", "ON")], "galera=one-node"),
+            (&[("group_replication_group_name", "g"), ("group_replication_single_primary_mode", "OFF")], "primaries"),
+            (&[("binlog_format", "STATEMENT")], "binlog_format"),
+            (&[("read_only", "ON")], "read_only"),
+        ] {
+            let failure = server(changes).check(&h1).expect_err(says);
+            assert!(failure.to_string().contains(says), "{failure}");
+        }
+        for changes in [
+            &[][..],
+            &[("version", "5.5.5-10.11.19-MariaDB")],
+            &[("version", "8.4.2")],
+            &[("log_bin", "OFF"), ("binlog_format", "STATEMENT")],
+            &[("group_replication_group_name", "g"), ("group_replication_single_primary_mode", "ON")],
+        ] {
+            server(changes).check(&h1).unwrap_or_else(|failure| panic!("{changes:?}: {failure}"));
+        }
+        server(&[("wsrep_on", "ON")]).check(&config("mariadb://h1?galera=one-node")).expect("it is said to be alone");
+    }
+
+    #[test]
+    fn a_proxy_and_a_server_that_forgets_are_noticed() {
+        let h1 = config("mariadb://h1");
+        let greeting = server(&[]).greeting(&h1);
+        assert_eq!((greeting.instance.as_str(), greeting.waking), ("1/h1/3306", Waking::Doors));
+        let proxied = Server { thread: 8, ..server(&[]) };
+        assert_eq!(proxied.greeting(&h1).waking, Waking::Looks);
+        assert_eq!(server(&[]).greeting(&config("mysql://h1?wake=look")).waking, Waking::Looks);
+        assert!(!server(&[]).is_forgetful());
+        assert!(server(&[("sync_binlog", "0")]).is_forgetful());
+        assert!(server(&[("innodb_flush_log_at_trx_commit", "2")]).is_forgetful());
+        assert!(!server(&[("sync_binlog", "0"), ("log_bin", "OFF")]).is_forgetful());
+        let forgets = Server { started: Some(5), ..server(&[("server_uuid", "u")]) };
+        assert_eq!(forgets.greeting(&h1).instance, "u@5");
+    }
+
+    #[test]
+    fn rights_are_told_as_a_statement() {
+        assert_eq!(grants("my_locks", "o'app@10.%"), r"GRANT EXECUTE ON `my\_locks`.* TO 'o''app'@'10.%';");
+    }
+}

@@ -1,0 +1,170 @@
+//! A new connection: it is opened and greeted, and our schema is made if it is missing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder};
+use tokio::sync::mpsc;
+
+use crate::engine::Connected;
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::mysql::greeting::{self, Found, Schema, grants};
+use crate::mysql::wire::{Parts, Wire};
+use crate::mysql::{refusal, text};
+use crate::url::{Config, Server};
+
+/// How long a statement of ours waits for a row at most, in seconds; the server counts whole ones.
+const LOCK_WAIT_MAX_S: u64 = 2;
+
+/// The least time after which the server ends a connection that says nothing.
+const SILENCE_MIN: Duration = Duration::from_secs(60);
+
+/// How long the making of our schema waits for another that makes it, in seconds.
+const SET_UP_MAX_S: u64 = 60;
+
+/// The longest answer or request, in bytes: a join of a thousand entries has less than one.
+const PACKET_BYTES_MAX: usize = 16 << 20;
+
+/// Whether our schema is made if it is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Intent {
+    /// Only as the URL says.
+    Serve,
+    /// It is made or brought up to date.
+    SetUp,
+}
+
+/// Connects, and makes sure that locks can be had.
+pub(super) async fn connect(
+    config: &Arc<Config>,
+    server: &Server,
+    clock: &Arc<dyn Clock>,
+    intent: Intent,
+) -> Result<Connected, Failure> {
+    let access = access(config, server);
+    let mut connection = begin(&access).await?;
+    let greeted = greeting::Server::ask(&mut connection).await?;
+    greeted.check(config)?;
+    ready_schema(config, &mut connection, &greeted.user, intent).await?;
+    let timeout = config.session_timeout();
+    let limited = |limit| greeted.limits_statements().then_some(limit);
+    connection.query_drop(settings(timeout, limited(timeout / 6))).await.map_err(refusal::of_greeting)?;
+    let greeting = greeted.greeting(config);
+    let parts = Parts {
+        config: config.clone(),
+        clock: clock.clone(),
+        access,
+        // A wait at a door has an end by itself.
+        ear_settings: settings(timeout, limited(Duration::ZERO)),
+        grants: grants(&config.schema, &greeted.user),
+        waking: greeting.waking,
+    };
+    // Nothing is told by the server: it is only known to have ended.
+    let (_, hints) = mpsc::channel(1);
+    Ok(Connected { wire: Arc::new(Wire::new(parts, connection)), greeting, hints })
+}
+
+/// How a server is connected to.
+fn access(config: &Config, server: &Server) -> Opts {
+    OptsBuilder::default()
+        .ip_or_hostname(server.name.as_str())
+        .tcp_port(server.port)
+        .user(config.user.as_deref())
+        .pass(config.password.as_deref())
+        // Else it would go past a proxy, by the server's socket in the file system.
+        .prefer_socket(false)
+        .stmt_cache_size(0)
+        // One that was given up while its way was cut off is not kept for ever.
+        .tcp_keepalive(Some(config.session_timeout()))
+        // Else it would ask the server for both.
+        .max_allowed_packet(Some(PACKET_BYTES_MAX))
+        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)))
+        .into()
+}
+
+/// Opens a connection and says who we are.
+pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
+    Conn::new(access.clone()).await.map_err(refusal::of_greeting)
+}
+
+/// The settings of a connection: what a server or a user has by default may do harm. A server that has lost its client
+/// lets go of it.
+fn settings(timeout: Duration, limit: Option<Duration>) -> String {
+    let silence_s = (timeout * 2).max(SILENCE_MIN).as_secs();
+    let lock_s = LOCK_WAIT_MAX_S.min((timeout / 6).as_secs()).max(1);
+    let limit = limit.map(|limit| format!(", max_statement_time = {}", limit.as_secs_f64())).unwrap_or_default();
+    format!(
+        "SET NAMES utf8mb4, SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_s}, lock_wait_timeout = {lock_s}, \
+         wait_timeout = {silence_s}{limit}"
+    )
+}
+
+/// Makes sure that our schema is there; makes it if that is meant.
+async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent: Intent) -> Result<(), Failure> {
+    if intent == Intent::SetUp {
+        return set_up(config, connection, intent).await;
+    }
+    let schema = &config.schema;
+    match Found::ask(connection, config).await?.check(schema)? {
+        Schema::Ready => Ok(()),
+        Schema::Missing if config.sets_up => match set_up(config, connection, intent).await {
+            Err(failure) if failure.kind == FailureKind::Refused => Err(greeting::missing(schema, user, failure.kind)),
+            outcome => outcome,
+        },
+        Schema::Missing => Err(greeting::missing(schema, user, FailureKind::Settings)),
+        Schema::Incomplete => {
+            let version = version(config, connection).await;
+            let failure = greeting::incomplete(schema, version, user);
+            if version.is_some() || !config.sets_up {
+                return Err(failure);
+            }
+            // Its making was broken off, or goes on.
+            set_up(config, connection, intent).await.map_err(|_| failure)
+        }
+    }
+}
+
+/// Makes our schema, or brings it up to date, while no other client does. Nothing of it is one transaction here: what
+/// is broken off goes on with the next attempt.
+async fn set_up(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
+    let schema = &config.schema;
+    let lock = format!("'lk setup {schema}'");
+    let locking = format!("SELECT GET_LOCK({lock}, {SET_UP_MAX_S})");
+    let locked: Option<Option<i64>> = connection.query_first(locking).await.map_err(refusal::of_greeting)?;
+    if locked.flatten() != Some(1) {
+        let message = format!("the database `{schema}` is being made by another client, for too long");
+        return Err(Failure::new(FailureKind::Busy, Effect::None, message));
+    }
+    let outcome = make(config, connection, intent).await;
+    let _ = connection.query_drop(format!("DO RELEASE_LOCK({lock})")).await;
+    outcome
+}
+
+async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
+    let schema = &config.schema;
+    let is_made = intent == Intent::Serve
+        && Found::ask(connection, config).await?.check(schema)? == Schema::Ready
+        && version(config, connection).await.is_some();
+    if is_made {
+        return Ok(());
+    }
+    let failed = |error| {
+        let failure = refusal::of_greeting(error);
+        let hint = if failure.kind == FailureKind::Refused { "; an administrator can" } else { "" };
+        let message = format!("the database `{schema}` could not be made: {failure}");
+        Failure::new(failure.kind, Effect::None, message).with_hint(hint)
+    };
+    connection.query_drop("SET NAMES utf8mb4").await.map_err(failed)?;
+    connection.query_drop(text::MODE).await.map_err(failed)?;
+    for statement in text::set_up(schema) {
+        connection.query_drop(statement).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Asks which version a schema has; `None` if its making was not finished.
+async fn version(config: &Config, connection: &mut Conn) -> Option<i64> {
+    connection.query_first(format!("CALL {}.schema_version()", config.schema)).await.ok().flatten()
+}

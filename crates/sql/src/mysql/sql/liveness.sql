@@ -1,0 +1,69 @@
+-- Who lives: sessions beat, and look after one another.
+
+-- Renews a session, and looks after what it holds and waits for.
+{procedure} {schema}.beat_v1(
+  p_session binary(16), p_epoch bigint, p_beat bigint, p_roll mediumblob, p_awaited mediumblob, p_ring bigint)
+{settings}
+answer: BEGIN
+  DECLARE v_tickets mediumblob DEFAULT CONCAT(p_roll, p_awaited);
+  DECLARE v_count bigint DEFAULT (LENGTH(p_roll) + LENGTH(p_awaited)) DIV 16;
+  {begin}
+  UPDATE {schema}.session s SET s.beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;
+  IF ROW_COUNT() = 0 THEN
+    {stale_or_gone}
+  END IF;
+  SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch;
+  IF v_count > 0 THEN
+    {missing}
+  END IF;
+  {broken_and_asked}
+  IF LENGTH(p_awaited) > 0 THEN
+    SET v_tickets = p_awaited, v_count = LENGTH(p_awaited) DIV 16;
+    SELECT {what_owner} AS what, c.ticket, c.session FROM {each} STRAIGHT_JOIN {schema}.contender c
+      ON c.ticket = {nth};
+  ELSE
+    SET v_tickets = '', v_count = 0;
+  END IF;
+  SELECT {what_beat} AS what, s.id AS session, s.beat AS number, s.epoch, s.timeout_ms FROM (
+      SELECT c.session AS id FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
+        WHERE c.session <> p_session
+      UNION
+      SELECT ring.id FROM (
+        (SELECT n.id, 0 AS lap FROM {schema}.session n WHERE n.id > p_session ORDER BY n.id LIMIT p_ring)
+        UNION ALL
+        (SELECT n.id, 1 AS lap FROM {schema}.session n WHERE n.id < p_session ORDER BY n.id LIMIT p_ring)
+        ORDER BY lap, id LIMIT p_ring) ring) observed
+    JOIN {schema}.session s ON s.id = observed.id;
+  COMMIT;
+END
+//
+-- Removes a session that was seen with this epoch and beat for longer than it may be silent.
+{procedure} {schema}.reap_v1(p_session binary(16), p_epoch bigint, p_beat bigint)
+{settings}
+answer: BEGIN
+  DECLARE v_epoch bigint;
+  DECLARE v_free bigint;
+  {begin}
+  SELECT s.epoch INTO v_epoch FROM {schema}.session s
+    WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat = p_beat FOR UPDATE SKIP LOCKED;
+  IF v_epoch IS NULL THEN
+    SELECT 0 AS what, IF(EXISTS (SELECT 1 FROM {schema}.session s
+      WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat = p_beat), 'busy', 'alive') AS text;
+    ROLLBACK;
+    LEAVE answer;
+  END IF;
+  CALL {schema}.lock_queues_v1(p_session, '');
+  SELECT COUNT(c.pin) INTO v_free FROM {schema}.contender c WHERE c.session = p_session FOR UPDATE SKIP LOCKED;
+  IF v_free < (SELECT COUNT(*) FROM {schema}.contender c WHERE c.session = p_session) THEN
+    SELECT 0 AS what, 'pinned' AS text;
+    ROLLBACK;
+    LEAVE answer;
+  END IF;
+  DELETE FROM {schema}.contender WHERE session = p_session;
+  DELETE FROM {schema}.watch WHERE session = p_session;
+  DELETE FROM {schema}.broken WHERE session = p_session;
+  DELETE FROM {schema}.session WHERE id = p_session;
+  COMMIT;
+  SELECT 0 AS what, 'removed' AS text;
+END
+//

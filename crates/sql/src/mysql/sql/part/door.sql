@@ -1,0 +1,1 @@
+CONCAT('lk.', LOWER(HEX(c.ticket)))

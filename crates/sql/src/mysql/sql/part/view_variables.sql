@@ -1,0 +1,14 @@
+DECLARE v_token bigint;
+  DECLARE v_place double;
+  DECLARE v_ticket binary(16);
+  DECLARE v_mode tinyint;
+  DECLARE v_modes int;
+  DECLARE v_has_behind boolean DEFAULT FALSE;
+  DECLARE v_shown bigint;
+  DECLARE v_ahead bigint;
+  DECLARE v_near int;
+  DECLARE v_kind int DEFAULT 0;
+  DECLARE v_edge_token bigint;
+  DECLARE v_edge_place double;
+  DECLARE v_edge_ticket binary(16);
+  DECLARE v_first binary(16);

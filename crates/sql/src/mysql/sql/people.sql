@@ -1,0 +1,52 @@
+-- What people ask for: to show all queues, or all of one; and that a contender gives up, or is removed.
+
+{procedure} {schema}.inspect_v1(p_name varbinary(200), p_part tinyint)
+{settings}
+BEGIN
+  {begin_look}
+  {ok}
+  SELECT {what_contender} AS what, c.ticket, c.session, c.token AS number, c.place, c.mode, c.record AS text, c.ask
+    FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part ORDER BY c.token, c.place, c.ticket;
+  COMMIT;
+END
+//
+{procedure} {schema}.queues_v1(p_prefix varbinary(200))
+{settings}
+BEGIN
+  {begin_look}
+  {ok}
+  -- No name has a byte 255, which is none of UTF-8's.
+  SELECT {what_queue} AS what, q.part AS number, q.name AS text FROM {schema}.queue q
+    WHERE q.name >= p_prefix AND q.name < CONCAT(p_prefix, x'ff')
+      AND (EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.name = q.name AND c.part = q.part)
+        OR EXISTS (SELECT 1 FROM {schema}.value v WHERE v.name = q.name AND v.part = q.part))
+    ORDER BY q.name, q.part;
+  COMMIT;
+END
+//
+-- Removes a contender that has this token, or asks it to give up.
+{procedure} {schema}.request_v1(
+  p_name varbinary(200), p_part tinyint, p_ticket binary(16), p_token bigint, p_ask mediumtext CHARACTER SET utf8mb4)
+{settings}
+BEGIN
+  DECLARE v_last bigint;
+  DECLARE v_is_there boolean DEFAULT FALSE;
+  DECLARE v_owner binary(16);
+  {begin}
+  SELECT q.last INTO v_last FROM {schema}.queue q WHERE q.name = p_name AND q.part = p_part FOR UPDATE;
+  SELECT TRUE, c.session INTO v_is_there, v_owner FROM {schema}.contender c
+    WHERE c.ticket = p_ticket AND c.name = p_name AND c.part = p_part AND c.token = COALESCE(p_token, c.token)
+    FOR UPDATE;
+  IF v_is_there AND p_token IS NOT NULL THEN
+    DELETE FROM {schema}.contender WHERE ticket = p_ticket;
+    IF v_owner IS NOT NULL THEN
+      INSERT INTO {schema}.broken (ticket, session) VALUES (p_ticket, v_owner)
+        ON DUPLICATE KEY UPDATE session = v_owner;
+    END IF;
+  ELSEIF v_is_there THEN
+    UPDATE {schema}.contender c SET c.ask = p_ask WHERE c.ticket = p_ticket;
+  END IF;
+  SELECT 0 AS what, 'ok' AS text, v_is_there AS number;
+  COMMIT;
+END
+//

@@ -1,0 +1,8 @@
+//! MariaDB's procedures and connections on a real server.
+//!
+//! A planted fault is a procedure whose text was changed: it shows that the test beside it can fail.
+
+mod greetings;
+mod places;
+mod support;
+mod views;

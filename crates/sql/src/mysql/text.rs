@@ -1,0 +1,153 @@
+//! The text of the tables and procedures. What all procedures share is written once, in `sql/part/`, and put in here.
+
+use crate::statement::What;
+
+/// The version of the tables. A procedure that changes its meaning gets a new name; a table is only added to.
+pub(super) const VERSION: i64 = 1;
+
+/// The procedures that a client calls, without their version.
+pub(super) const PROCEDURES: [&str; 19] = [
+    "hello",
+    "settle",
+    "open",
+    "resume",
+    "beat",
+    "reap",
+    "close",
+    "listen",
+    "join",
+    "leave",
+    "look",
+    "missing",
+    "watch",
+    "unwatch",
+    "value",
+    "set_value",
+    "request",
+    "inspect",
+    "queues",
+];
+
+/// What each file of `sql/` is, in the order in which they are sent. The last one says that all is there.
+const FILES: [&str; 7] = [
+    include_str!("sql/schema.sql"),
+    include_str!("sql/sessions.sql"),
+    include_str!("sql/liveness.sql"),
+    include_str!("sql/queues.sql"),
+    include_str!("sql/people.sql"),
+    include_str!("sql/values.sql"),
+    include_str!("sql/version.sql"),
+];
+
+/// What stands for a part in the files. A part may name those that come after it.
+const PARTS: [(&str, &str); 24] = [
+    ("look", include_str!("sql/part/look.sql")),
+    ("view_variables", include_str!("sql/part/view_variables.sql")),
+    ("view", include_str!("sql/part/view.sql")),
+    ("long_view", include_str!("sql/part/long_view.sql")),
+    ("ahead", include_str!("sql/part/ahead.sql")),
+    ("behind", include_str!("sql/part/behind.sql")),
+    ("beyond", include_str!("sql/part/beyond.sql")),
+    ("value", include_str!("sql/part/value.sql")),
+    ("lock_queue", include_str!("sql/part/lock_queue.sql")),
+    ("session_stands", include_str!("sql/part/session_stands.sql")),
+    ("stale_or_gone", include_str!("sql/part/stale_or_gone.sql")),
+    ("broken_and_asked", include_str!("sql/part/broken_and_asked.sql")),
+    ("missing", include_str!("sql/part/missing.sql")),
+    ("each", include_str!("sql/part/each.sql")),
+    ("nth", include_str!("sql/part/nth.sql")),
+    ("take_door", include_str!("sql/part/take_door.sql")),
+    ("door", include_str!("sql/part/door.sql")),
+    ("ok", include_str!("sql/part/ok.sql")),
+    ("begin", include_str!("sql/part/begin.sql")),
+    ("begin_look", include_str!("sql/part/begin_look.sql")),
+    ("now", include_str!("sql/part/now.sql")),
+    ("digits", include_str!("sql/part/digits.sql")),
+    ("settings", "SQL SECURITY DEFINER MODIFIES SQL DATA"),
+    ("procedure", PROCEDURE),
+];
+
+/// What ends each statement: a line with this.
+const END: &str = "\n//\n";
+
+/// How a procedure begins.
+const PROCEDURE: &str = "CREATE PROCEDURE";
+
+/// How many contenders a bounded view shows at least: the place, and those right ahead of it.
+const NEAREST: usize = 17;
+
+/// How many contenders ahead that are not shown are counted.
+const COUNTED_MAX: usize = 1_000;
+
+/// The number from which on a queue gives out no more: 2^40 tokens before the greatest.
+const LAST_MAX: i64 = i64::MAX - (1 << 40) + 1;
+
+/// Returns the statements that make a schema, in their order.
+pub(super) fn set_up(schema: &str) -> Vec<String> {
+    let mut text = FILES.concat();
+    for (name, part) in PARTS {
+        text = text.replace(&format!("{{{name}}}"), part.trim_end());
+    }
+    for (name, value) in constants(schema) {
+        text = text.replace(&format!("{{{name}}}"), &value);
+    }
+    let statements = text.split(END).map(str::trim).filter(|statement| !statement.is_empty());
+    statements.flat_map(|statement| replaced(statement).into_iter().chain([statement.to_owned()])).collect()
+}
+
+/// Returns what makes room for a procedure. Only MariaDB can replace one in one statement.
+fn replaced(statement: &str) -> Option<String> {
+    let (_, rest) = statement.split_once(PROCEDURE)?;
+    let (name, _) = rest.split_once('(')?;
+    Some(format!("DROP PROCEDURE IF EXISTS{name}"))
+}
+
+/// Returns the same as one text for the database's own client.
+pub(super) fn set_up_text(schema: &str) -> String {
+    let statements: String = set_up(schema).into_iter().map(|statement| statement + END).collect();
+    format!("SET NAMES utf8mb4;\n{MODE};\nDELIMITER //\n{statements}DELIMITER ;\n")
+}
+
+/// How the server reads the text: procedures keep it.
+pub(super) const MODE: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+
+fn constants(schema: &str) -> Vec<(&'static str, String)> {
+    let what = |what: What| (what as i16).to_string();
+    vec![
+        ("what_stored", what(What::Stored)),
+        ("what_stands", what(What::Stands)),
+        ("what_broken", what(What::Broken)),
+        ("what_asked", what(What::Asked)),
+        ("what_missing", what(What::Missing)),
+        ("what_beat", what(What::Beat)),
+        ("what_contender", what(What::Contender)),
+        ("what_omitted", what(What::Omitted)),
+        ("what_elsewhere", what(What::Elsewhere)),
+        ("what_value", what(What::Value)),
+        ("what_queue", what(What::Queue)),
+        ("what_owner", what(What::Owner)),
+        ("nearest", NEAREST.to_string()),
+        ("nearest_but_one", (NEAREST - 1).to_string()),
+        ("counted", COUNTED_MAX.to_string()),
+        ("last_max", LAST_MAX.to_string()),
+        ("version", VERSION.to_string()),
+        ("schema", schema.to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_schema_names_it_and_leaves_no_gap() {
+        let text = set_up_text("some_locks");
+        let gap = text.split('{').skip(1).find(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
+        assert_eq!(gap.map(|rest| rest.lines().next()), None);
+        assert!(text.contains("CREATE TABLE IF NOT EXISTS some_locks.contender"));
+        for procedure in PROCEDURES {
+            assert!(text.contains(&format!("PROCEDURE some_locks.{procedure}_v1(")), "{procedure}");
+            assert!(text.contains(&format!("DROP PROCEDURE IF EXISTS some_locks.{procedure}_v1\n")), "{procedure}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The connection: one task has it, and executes statements in the order of the calls, each when the one before is
+//! answered. Each failure says whether it may have had an effect.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{BoxFuture, Ticket};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, Opts};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use crate::engine::{self, Door, Waking};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::mysql::ear::Ear;
+use crate::mysql::{answer, call, refusal};
+use crate::statement::{Row, SessionId, Statement};
+use crate::url::Config;
+
+/// The most statements that wait for their turn: a hundred times the contenders that one process is tested with.
+const STATEMENTS_MAX: usize = 1 << 20;
+
+/// The most beats and other statements that go before them: there is one of each at a time.
+const URGENT_MAX: usize = 16;
+
+/// How often a statement is asked again that the server gave up for another transaction's sake.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// The longest pause before that; the shortest is a millisecond.
+const PAUSE_MAX_MS: u64 = 20;
+
+/// What a connection is made of.
+pub(super) struct Parts {
+    pub(super) config: Arc<Config>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// How another connection is opened to the same server.
+    pub(super) access: Opts,
+    /// The settings of a connection that waits at doors.
+    pub(super) ear_settings: String,
+    /// The statements that give our user its rights.
+    pub(super) grants: String,
+    pub(super) waking: Waking,
+}
+
+/// A connection to one server. Dropping it lets what was asked be executed, and then closes it.
+pub(super) struct Wire {
+    config: Arc<Config>,
+    waking: Waking,
+    line: Line,
+    ear: Ear,
+    task: AbortHandle,
+    is_over: watch::Receiver<bool>,
+}
+
+/// Where statements wait for their turn.
+struct Line {
+    usual: mpsc::Sender<Asked>,
+    /// What goes before: a beat would be late behind joins that each wait for a row of another transaction.
+    urgent: mpsc::Sender<Asked>,
+}
+
+/// A statement that waits for its answer. One that never will be answered is told so.
+struct Asked {
+    text: String,
+    is_sent: bool,
+    tell: Option<oneshot::Sender<Result<Vec<Row>, Failure>>>,
+}
+
+impl Asked {
+    fn answer(mut self, answer: Result<Vec<Row>, Failure>) {
+        if let Some(tell) = self.tell.take() {
+            // The caller may have given up.
+            let _ = tell.send(answer);
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(tell) = self.tell.take() {
+            let effect = if self.is_sent { Effect::Unknown } else { Effect::None };
+            let _ = tell.send(Err(Failure::broken(effect)));
+        }
+    }
+}
+
+impl Line {
+    /// Puts a statement into the line, and returns what waits for its answer.
+    fn ask(&self, text: String, is_urgent: bool) -> BoxFuture<Result<Vec<Row>, Failure>> {
+        let (tell, told) = oneshot::channel();
+        let lane = if is_urgent { &self.urgent } else { &self.usual };
+        if let Err(error) = lane.try_send(Asked { text, is_sent: false, tell: Some(tell) }) {
+            let full = matches!(error, TrySendError::Full(_)).then(|| {
+                let message = format!("one connection waits for at most {STATEMENTS_MAX} answers at a time");
+                Failure::new(FailureKind::Limit, Effect::None, message)
+            });
+            // Told by what was not taken, unless the line is full.
+            drop(error);
+            if let Some(failure) = full {
+                return Box::pin(std::future::ready(Err(failure)));
+            }
+        }
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) })
+    }
+}
+
+/// How a statement is ended that another connection waits for.
+pub(super) struct Interruption(mpsc::WeakSender<Asked>);
+
+impl Interruption {
+    /// Ends what this thread of the server executes. Without the connection there is no need to.
+    pub(super) fn end(&self, thread: u32) {
+        if let Some(urgent) = self.0.upgrade() {
+            let text = format!("KILL QUERY {thread}");
+            // Where there is no room, the wait that is to be ended goes on until its time is up.
+            let _ = urgent.try_send(Asked { text, is_sent: false, tell: None });
+        }
+    }
+}
+
+/// What executes the statements.
+struct Server {
+    connection: Conn,
+    clock: Arc<dyn Clock>,
+    grants: String,
+    usual: mpsc::Receiver<Asked>,
+    urgent: mpsc::Receiver<Asked>,
+    /// Tells that the connection is over, also if the task was ended.
+    _over: Over,
+}
+
+impl Server {
+    /// Executes one statement after the other until the connection is over or of no use to any caller.
+    async fn serve(mut self) {
+        while let Some(mut asked) = self.next().await {
+            asked.is_sent = true;
+            match self.execute(&asked.text).await {
+                Ok(rows) => asked.answer(rows),
+                Err(error) => {
+                    let is_last = refusal::is_last(&error);
+                    asked.answer(Err(refusal::of_statement(error, &self.grants)));
+                    if is_last {
+                        return;
+                    }
+                }
+            }
+        }
+        // What it holds at the server ends before the next connection may begin.
+        let _ = self.connection.disconnect().await;
+    }
+
+    async fn next(&mut self) -> Option<Asked> {
+        tokio::select! {
+            biased;
+            Some(asked) = self.urgent.recv() => Some(asked),
+            asked = self.usual.recv() => asked,
+        }
+    }
+
+    /// Executes a statement; again if the server gave it up for another transaction's sake. What comes behind it waits,
+    /// so that none ever goes past another.
+    async fn execute(&mut self, text: &str) -> Result<Result<Vec<Row>, Failure>, Error> {
+        let mut left = ATTEMPTS_MAX;
+        loop {
+            match rows(&mut self.connection, text).await {
+                Err(error) if refusal::is_given_up(&error) && left > 0 => {
+                    left -= 1;
+                    self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Executes a statement, and reads all of its answer: its transaction is committed only after the last row.
+pub(super) async fn rows(connection: &mut Conn, text: &str) -> Result<Result<Vec<Row>, Failure>, Error> {
+    let mut rows = Vec::new();
+    let mut answer = connection.query_iter(text).await?;
+    while !answer.is_empty() {
+        let set: Vec<mysql_async::Row> = answer.collect().await?;
+        rows.extend(set);
+    }
+    answer.drop_result().await?;
+    Ok(rows.into_iter().map(answer::row).collect())
+}
+
+/// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
+fn pause() -> Duration {
+    let random = RandomState::new().hash_one(0);
+    Duration::from_millis(1 + random % PAUSE_MAX_MS)
+}
+
+impl Wire {
+    /// Begins to execute statements, on the runtime in which this is called.
+    pub(super) fn new(parts: Parts, connection: Conn) -> Self {
+        let Parts { config, clock, access, ear_settings, grants, waking } = parts;
+        let (usual, usual_asked) = mpsc::channel(STATEMENTS_MAX);
+        let (urgent, urgent_asked) = mpsc::channel(URGENT_MAX);
+        let (over, is_over) = watch::channel(false);
+        let server = Server {
+            connection,
+            clock: clock.clone(),
+            grants,
+            usual: usual_asked,
+            urgent: urgent_asked,
+            _over: Over(over),
+        };
+        let task = tokio::spawn(server.serve()).abort_handle();
+        let line = Line { usual, urgent };
+        let interruption = Interruption(line.urgent.downgrade());
+        let ear = Ear::new(access, ear_settings, clock, interruption);
+        Self { config, waking, line, ear, task, is_over }
+    }
+}
+
+impl engine::Wire for Wire {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+        // A beat says nothing that another statement changes, but that the session lives.
+        let is_urgent = statement.function == "beat";
+        self.line.ask(call::call(&self.config.schema, &statement), is_urgent)
+    }
+
+    fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
+        if self.waking != Waking::Doors || self.is_over() {
+            return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
+        }
+        self.ear.wait(ticket, within)
+    }
+
+    fn over(&self) -> BoxFuture<()> {
+        let mut is_over = self.is_over.clone();
+        Box::pin(async move {
+            // An error says that the task was dropped.
+            let _ = is_over.wait_for(|&is_over| is_over).await;
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    fn shut(&self) {
+        self.task.abort();
+        self.ear.shut();
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, waking, .. } = self;
+        formatter.debug_struct("Wire").field("service", config).field("waking", waking).finish_non_exhaustive()
+    }
+}
+
+/// Says that the connection is over when its task ends, also if that is because the runtime has ended.
+struct Over(watch::Sender<bool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}

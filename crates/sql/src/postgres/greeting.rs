@@ -1,0 +1,332 @@
+//! What a server says of itself, and whether locks can be had there. The judgement is pure.
+
+use tokio_postgres::Client;
+
+use crate::engine::{Greeting, Waking};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::postgres::refusal;
+use crate::postgres::text::{FUNCTIONS, VERSION};
+use crate::postgres::values::column;
+use crate::url::Config;
+
+/// The oldest release that has all that our functions use, as `server_version_num` has it.
+const RELEASE_MIN: i32 = 140_000;
+
+/// Asked first: it tells who it is before anything is asked that only PostgreSQL has.
+const WHO: &str = "SELECT pg_backend_pid(), version()";
+
+/// What else is asked. It reads the catalogs only, as each role may.
+const WHAT: &str = "
+SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
+  current_setting('server_version_num')::int, current_setting('default_transaction_isolation') = 'read committed',
+  (SELECT c.system_identifier::text FROM pg_control_system() c),
+  CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+  CASE WHEN current_setting('fsync') = 'off' OR current_setting('full_page_writes') = 'off'
+    THEN extract(epoch FROM pg_postmaster_start_time())::text END,
+  current_user::text, current_database()::text, has_database_privilege(current_database(), 'CREATE'),
+  s.oid IS NOT NULL, coalesce(has_schema_privilege(s.oid, 'USAGE'), false),
+  (SELECT count(*) FROM pg_proc p WHERE p.pronamespace = s.oid),
+  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY ($2)),
+  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY ($2)
+    AND has_function_privilege(p.oid, 'EXECUTE'))
+FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = $1) AS oid) s";
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    process: i32,
+    version: String,
+}
+
+impl Who {
+    pub(super) async fn ask(client: &Client) -> Result<Self, Failure> {
+        let rows = client.query_typed(WHO, &[]).await.map_err(refusal::of_greeting)?;
+        let [row] = &rows[..] else { return Err(Failure::unexpected()) };
+        Ok(Self { process: column(row, 0)?, version: column(row, 1)? })
+    }
+
+    /// Whether another program stands between: then the process that it named is not the one that answers.
+    pub(super) fn is_behind_pooler(&self, named: Option<i32>) -> bool {
+        named != Some(self.process)
+    }
+
+    /// Refuses what speaks PostgreSQL's language, and does not lock rows as PostgreSQL does or was not tried.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        const OTHERS: [(&str, &str); 9] = [
+            ("CockroachDB", "CockroachDB"),
+            ("-YB-", "YugabyteDB"),
+            ("Yugabyte", "YugabyteDB"),
+            ("Greenplum", "Greenplum"),
+            ("Redshift", "Redshift"),
+            ("Materialize", "Materialize"),
+            ("CrateDB", "CrateDB"),
+            ("QuestDB", "QuestDB"),
+            ("RisingWave", "RisingWave"),
+        ];
+        let found = OTHERS.iter().find(|(mark, _)| self.version.contains(mark));
+        let name = match found {
+            Some((_, name)) => (*name).to_owned(),
+            None if self.version.starts_with("PostgreSQL ") => return Ok(()),
+            None => self.version.chars().take(60).collect(),
+        };
+        let message = format!("this is {name}, and locks here need PostgreSQL itself");
+        Err(Failure::new(FailureKind::Unsupported, Effect::None, message))
+    }
+}
+
+/// What a server says of itself and of our schema.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    is_in_recovery: bool,
+    is_read_only: bool,
+    encoding: String,
+    release: i32,
+    /// Whether transactions are READ COMMITTED without being told to.
+    pub(super) is_read_committed: bool,
+    system: String,
+    timeline: Option<String>,
+    /// When the server started, if a crash of its machine may lose what it has acknowledged.
+    started: Option<String>,
+    pub(super) role: String,
+    database: String,
+    may_create: bool,
+    has_schema: bool,
+    may_use: bool,
+    functions: i64,
+    known_functions: i64,
+    executable_functions: i64,
+}
+
+/// What is to be done about our schema.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Schema {
+    Ready,
+    /// It is to be made.
+    Missing,
+    /// It lacks functions that we call: it is of an older version, or a newer one that has given them up.
+    Incomplete,
+}
+
+impl Found {
+    pub(super) async fn ask(client: &Client, config: &Config) -> Result<Self, Failure> {
+        use tokio_postgres::types::{ToSql, Type};
+        let functions: Vec<_> = FUNCTIONS.iter().map(|function| format!("{function}_v1")).collect();
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&config.schema, Type::TEXT), (&functions, Type::TEXT_ARRAY)];
+        let asking = client.query_typed(WHAT, &parameters);
+        let rows = asking.await.map_err(refusal::of_greeting)?;
+        let [row] = &rows[..] else { return Err(Failure::unexpected()) };
+        Ok(Self {
+            is_in_recovery: column(row, 0)?,
+            is_read_only: column(row, 1)?,
+            encoding: column(row, 2)?,
+            release: column(row, 3)?,
+            is_read_committed: column(row, 4)?,
+            system: column(row, 5)?,
+            timeline: column(row, 6)?,
+            started: column(row, 7)?,
+            role: column(row, 8)?,
+            database: column(row, 9)?,
+            may_create: column(row, 10)?,
+            has_schema: column(row, 11)?,
+            may_use: column(row, 12)?,
+            functions: column(row, 13)?,
+            known_functions: column(row, 14)?,
+            executable_functions: column(row, 15)?,
+        })
+    }
+
+    /// Refuses a server that can serve no locks.
+    pub(super) fn check_server(&self) -> Result<(), Failure> {
+        if self.release < RELEASE_MIN {
+            let (major, least) = (self.release / 10_000, RELEASE_MIN / 10_000);
+            let message = format!("this is PostgreSQL {major}, and locks need PostgreSQL {least} or later");
+            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+        }
+        if self.is_in_recovery {
+            let message = "the server is a standby, which only reads";
+            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+        }
+        if self.is_read_only {
+            let message = "transactions only read here (`default_transaction_read_only`)";
+            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+        }
+        if self.encoding != "UTF8" {
+            let message = format!(
+                "the database `{}` has the encoding {}, and locks need one with UTF8",
+                self.database, self.encoding
+            );
+            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+        }
+        Ok(())
+    }
+
+    /// Judges our schema; refuses one that this role may not use.
+    pub(super) fn check_schema(&self, schema: &str) -> Result<Schema, Failure> {
+        if !self.has_schema {
+            return Ok(Schema::Missing);
+        }
+        if self.known_functions == 0 && self.functions > 0 {
+            let message = format!(
+                "the schema `{schema}` of the database `{}` is another program's: name one by `schema`",
+                self.database
+            );
+            return Err(Failure::new(FailureKind::Settings, Effect::None, message));
+        }
+        if self.known_functions == 0 {
+            return Ok(Schema::Missing);
+        }
+        if !self.may_use || self.executable_functions < self.known_functions {
+            return Err(self.no_rights(schema));
+        }
+        let is_complete = usize::try_from(self.known_functions).is_ok_and(|known| known >= FUNCTIONS.len());
+        Ok(if is_complete { Schema::Ready } else { Schema::Incomplete })
+    }
+
+    fn no_rights(&self, schema: &str) -> Failure {
+        let (role, grants) = (&self.role, grants(schema, &self.role));
+        let message = format!("the role `{role}` may not use the schema `{schema}`: {grants}");
+        Failure::new(FailureKind::Refused, Effect::None, message)
+    }
+
+    /// Refuses to make our schema if that is not asked for, or this role may not.
+    pub(super) fn check_set_up(&self, config: &Config) -> Result<(), Failure> {
+        let (schema, database, role) = (&config.schema, &self.database, &self.role);
+        let missing = format!("the database `{database}` has no schema `{schema}` with our tables");
+        if !config.sets_up {
+            let message = format!("{missing}: `lockkeeper setup` makes it");
+            return Err(Failure::new(FailureKind::Settings, Effect::None, message));
+        }
+        if !self.has_schema && !self.may_create {
+            let message = format!(
+                "{missing}: `lockkeeper setup` makes it as an administrator, or this role may, after: GRANT CREATE ON \
+                 DATABASE {} TO {};",
+                quoted(database),
+                quoted(role)
+            );
+            return Err(Failure::new(FailureKind::Refused, Effect::None, message));
+        }
+        Ok(())
+    }
+
+    /// Says that the schema lacks functions, whose version is this.
+    pub(super) fn incomplete(schema: &str, version: Option<i32>) -> Failure {
+        let (is, cure) = match version {
+            Some(version) if i64::from(version) > VERSION => {
+                (format!("of the newer version {version}, and no longer has what"), "use a newer Lockkeeper")
+            }
+            Some(version) => {
+                (format!("of version {version}, and lacks what"), "`lockkeeper setup` brings it up to date")
+            }
+            None => ("incomplete, and lacks what".to_owned(), "`lockkeeper setup` brings it up to date"),
+        };
+        let message = format!("the schema `{schema}` is {is} this Lockkeeper of version {VERSION} calls: {cure}");
+        Failure::new(FailureKind::Unsupported, Effect::None, message)
+    }
+
+    /// What is told to a session.
+    pub(super) fn greeting(&self, wakes: bool) -> Greeting {
+        let timeline = self.timeline.as_deref().unwrap_or_default();
+        let started = self.started.as_ref().map(|started| format!("@{started}")).unwrap_or_default();
+        let waking = if wakes { Waking::Told } else { Waking::Looks };
+        Greeting { instance: format!("{}/{timeline}{started}", self.system), waking }
+    }
+}
+
+/// The statements that give a role what it needs.
+pub(super) fn grants(schema: &str, role: &str) -> String {
+    let role = quoted(role);
+    format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};")
+}
+
+/// An identifier as SQL has it.
+fn quoted(name: &str) -> String {
+    format!(r#""{}""#, name.replace('"', r#""""#))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        let functions = i64::try_from(FUNCTIONS.len()).unwrap();
+        Found {
+            is_in_recovery: false,
+            is_read_only: false,
+            encoding: "UTF8".to_owned(),
+            release: 150_018,
+            is_read_committed: true,
+            system: "77".to_owned(),
+            timeline: Some("00000002".to_owned()),
+            started: None,
+            role: "app".to_owned(),
+            database: "db".to_owned(),
+            may_create: true,
+            has_schema: true,
+            may_use: true,
+            functions: functions + 4,
+            known_functions: functions,
+            executable_functions: functions,
+        }
+    }
+
+    fn who(version: &str) -> Who {
+        Who { process: 7, version: version.to_owned() }
+    }
+
+    #[test]
+    fn look_alikes_are_refused_by_their_name() {
+        who("PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu").check().expect("it is PostgreSQL");
+        for (version, name) in [
+            ("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)", "CockroachDB"),
+            ("PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu", "YugabyteDB"),
+            ("PostgreSQL 12.12 (Greenplum Database 7.0.0)", "Greenplum"),
+            ("Some DB 1.0", "Some DB 1.0"),
+        ] {
+            let failure = who(version).check().expect_err(version);
+            assert_eq!(failure.kind, FailureKind::Unsupported, "{version}");
+            assert!(failure.to_string().contains(name), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_pooler_is_known_by_the_process_that_it_names() {
+        let who = who("PostgreSQL 15");
+        assert_eq!([Some(7), Some(8), None].map(|named| who.is_behind_pooler(named)), [false, true, true]);
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_locks_is_refused() {
+        found().check_server().expect("it can");
+        for (found, kind) in [
+            (Found { is_in_recovery: true, timeline: None, ..found() }, FailureKind::ReadOnly),
+            (Found { is_read_only: true, ..found() }, FailureKind::ReadOnly),
+            (Found { encoding: "LATIN1".to_owned(), ..found() }, FailureKind::Unsupported),
+            (Found { release: 130_011, ..found() }, FailureKind::Unsupported),
+        ] {
+            assert_eq!(found.check_server().expect_err("it cannot").kind, kind, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_judged_by_its_functions() {
+        let kind = |found: Found| found.check_schema("lk").map_err(|failure| failure.kind);
+        assert_eq!(kind(found()), Ok(Schema::Ready));
+        assert_eq!(kind(Found { has_schema: false, ..found() }), Ok(Schema::Missing));
+        assert_eq!(kind(Found { functions: 0, known_functions: 0, ..found() }), Ok(Schema::Missing));
+        assert_eq!(kind(Found { known_functions: 3, executable_functions: 3, ..found() }), Ok(Schema::Incomplete));
+        assert_eq!(kind(Found { known_functions: 0, ..found() }), Err(FailureKind::Settings));
+        for without_rights in [Found { may_use: false, ..found() }, Found { executable_functions: 3, ..found() }] {
+            let failure = without_rights.check_schema("lk").expect_err("it has no rights");
+            assert_eq!(failure.kind, FailureKind::Refused);
+            assert!(failure.to_string().contains(r#"GRANT USAGE ON SCHEMA lk TO "app"; GRANT EXECUTE"#), "{failure}");
+        }
+    }
+
+    #[test]
+    fn an_instance_changes_with_the_timeline_and_where_nothing_is_flushed_with_each_start() {
+        let instance = |found: Found| found.greeting(true).instance;
+        assert_eq!(instance(found()), "77/00000002");
+        assert_eq!(instance(Found { started: Some("5.25".to_owned()), ..found() }), "77/00000002@5.25");
+    }
+}

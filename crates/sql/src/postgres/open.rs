@@ -1,0 +1,226 @@
+//! Opens a connection: a socket, who we are, who the server is, its settings for us, and our schema.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+
+use crate::engine::{Connected, Hint};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::postgres::greeting::{Found, Schema, Who, grants};
+#[cfg(feature = "tls")]
+use crate::postgres::secure::secure;
+use crate::postgres::tap::{Meter, Tap};
+use crate::postgres::wire::{Driver, Over, Prepared, Shared, Transactions, Wire};
+use crate::postgres::{hints, refusal, text};
+use crate::url::{Config, Server};
+
+/// What an operator sees in the server's list of connections.
+const NAME: &str = "lockkeeper";
+
+/// How many notifications wait for the session to read them. More are dropped: each is only a reason to look, and a
+/// session that does not read them looks with its next beat.
+const HINTS_MAX: usize = 4_096;
+
+/// How long a statement of ours waits for a lock at most.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the making of our schema may take on the server, and wait for a lock there.
+const SET_UP_MAX: Duration = Duration::from_secs(60);
+
+/// Whether our schema is made if it is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Intent {
+    /// Only as the URL says.
+    Serve,
+    /// It is made or brought up to date.
+    SetUp,
+}
+
+/// A connection that is greeted.
+struct Opened {
+    client: Arc<Client>,
+    meter: Arc<Meter>,
+    driver: Driver,
+    is_over: watch::Receiver<bool>,
+    hints: mpsc::Receiver<Hint>,
+}
+
+/// Connects, and makes sure that locks can be had. It is driven on the runtime in which this is called.
+pub(super) async fn connect(
+    config: &Arc<Config>,
+    server: &Server,
+    clock: &Arc<dyn Clock>,
+    intent: Intent,
+) -> Result<Connected, Failure> {
+    let opened = begin_at(config, server).await?;
+    let client = &opened.client;
+    let who = Who::ask(client).await?;
+    who.check()?;
+    let is_pooled = who.is_behind_pooler(opened.meter.process());
+    if !is_pooled {
+        // A pooler would give these settings to others.
+        client.batch_execute(&settings(config.session_timeout())).await.map_err(refusal::of_greeting)?;
+    }
+    let found = Found::ask(client, config).await?;
+    found.check_server()?;
+    ready_schema(config, client, &found, intent).await?;
+    let transactions = match is_pooled && !found.is_read_committed {
+        true => Transactions::begun(),
+        false => Transactions::Single,
+    };
+    let prepared = if is_pooled { Prepared::default() } else { Prepared::of(client, &config.schema).await? };
+    let wakes = !is_pooled && !config.only_looks;
+    let shared = Shared {
+        config: config.clone(),
+        client: opened.client,
+        grants: grants(&config.schema, &found.role),
+        transactions,
+        prepared,
+        line: Mutex::default(),
+        meter: opened.meter,
+        clock: clock.clone(),
+        runtime: Handle::current(),
+    };
+    let wire = Wire { shared: Arc::new(shared), wakes, driver: opened.driver, is_over: opened.is_over };
+    Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(wakes), hints: opened.hints })
+}
+
+/// Opens a socket, with TLS if that is asked for, and says who we are.
+async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
+    let stream = socket(server).await?;
+    #[cfg(feature = "tls")]
+    if let Some(papers) = &config.tls {
+        return begin(config, secure(papers, server, stream).await?).await;
+    }
+    begin(config, stream).await
+}
+
+/// Opens a socket without Nagle's delay, which would cost a lock 40 ms.
+async fn socket(server: &Server) -> Result<TcpStream, Failure> {
+    let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
+    let stream = TcpStream::connect((server.name.as_str(), server.port)).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    Ok(stream)
+}
+
+/// Says who we are, over a socket or what was made of one.
+async fn begin<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    config: &Config,
+    stream: S,
+) -> Result<Opened, Failure> {
+    let mut access = tokio_postgres::Config::new();
+    access.application_name(NAME).ssl_mode(SslMode::Disable);
+    if let Some(user) = &config.user {
+        access.user(user);
+    }
+    if let Some(password) = &config.password {
+        access.password(password);
+    }
+    if let Some(database) = &config.database {
+        access.dbname(database);
+    }
+    let meter = Arc::<Meter>::default();
+    let connecting = access.connect_raw(Tap::new(stream, meter.clone()), NoTls);
+    let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
+    let (is_over, over) = watch::channel(false);
+    let (hints, taken) = mpsc::channel(HINTS_MAX);
+    let ending = Over { is_over };
+    let driving = tokio::spawn(drive(connection, hints, meter.clone(), ending));
+    Ok(Opened { client: Arc::new(client), meter, driver: Driver(driving.abort_handle()), is_over: over, hints: taken })
+}
+
+/// Reads and writes until the connection ends.
+async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
+    mut connection: Connection<S, tokio_postgres::tls::NoTlsStream>,
+    hints: mpsc::Sender<Hint>,
+    meter: Arc<Meter>,
+    ending: Over,
+) {
+    while let Some(message) = std::future::poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            Ok(AsyncMessage::Notification(notification)) => {
+                meter.note_progress();
+                if let Some(hint) = hints::read(notification.payload()) {
+                    // One that finds no room is lost, as one is that comes between two connections: the session looks.
+                    let _ = hints.try_send(hint);
+                }
+            }
+            Ok(AsyncMessage::Notice(notice)) => {
+                meter.note_progress();
+                tracing::debug!(target: "lockkeeper", message = notice.message(), "PostgreSQL");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(target: "lockkeeper", %error, "the connection to PostgreSQL ended");
+                break;
+            }
+        }
+    }
+    drop(ending);
+}
+
+/// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go
+/// of it; a statement ends early enough for the beat after it.
+fn settings(timeout: Duration) -> String {
+    let statement = timeout / 6;
+    let lock = LOCK_WAIT_MAX.min(statement);
+    let keepalive_s = (timeout / 4).as_secs().max(1);
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET tcp_user_timeout = {}; \
+         SET tcp_keepalives_idle = {keepalive_s}; SET tcp_keepalives_interval = {keepalive_s}; \
+         SET tcp_keepalives_count = 3; SET idle_session_timeout = 0; \
+         SET default_transaction_isolation = 'read committed'; SET jit = off",
+        statement.as_millis(),
+        lock.as_millis(),
+        timeout.as_millis(),
+    )
+}
+
+/// Makes sure that our schema is there; makes it if that is meant.
+async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: Intent) -> Result<(), Failure> {
+    if intent == Intent::SetUp {
+        return set_up(config, client).await;
+    }
+    match found.check_schema(&config.schema)? {
+        Schema::Ready => Ok(()),
+        Schema::Missing => {
+            found.check_set_up(config)?;
+            set_up(config, client).await
+        }
+        Schema::Incomplete => Err(Found::incomplete(&config.schema, version(config, client).await)),
+    }
+}
+
+/// Makes our schema, or brings it up to date, in one transaction that no other of its kind runs beside.
+async fn set_up(config: &Config, client: &Client) -> Result<(), Failure> {
+    let schema = &config.schema;
+    let most_ms = SET_UP_MAX.as_millis();
+    let text = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {most_ms}; \
+         SET LOCAL lock_timeout = {most_ms}; SELECT pg_advisory_xact_lock(hashtextextended('lockkeeper {schema}', 0));\
+         \n{}\nCOMMIT",
+        text::set_up(schema)
+    );
+    let Err(error) = client.batch_execute(&text).await else {
+        return Ok(());
+    };
+    // It ends the transaction, which has failed.
+    let _ = client.batch_execute("ROLLBACK").await;
+    let failure = refusal::of_greeting(error);
+    let message = format!("the schema `{schema}` could not be made: {failure}");
+    let hint = if failure.kind == FailureKind::Refused { "; its owner, or an administrator, can" } else { "" };
+    Err(Failure::new(failure.kind, Effect::None, message).with_hint(hint))
+}
+
+/// Asks which version a schema has that lacks what we call.
+async fn version(config: &Config, client: &Client) -> Option<i32> {
+    let asked = client.query_typed(&format!("SELECT {}.version()", config.schema), &[]).await;
+    asked.ok()?.first()?.try_get(0).ok()
+}

@@ -1,0 +1,13 @@
+v_token bigint;
+  v_place double precision;
+  v_ticket uuid;
+  v_mode smallint;
+  v_modes integer;
+  v_head bigint;
+  v_has_behind boolean;
+  v_shown bigint;
+  v_omitted bigint;
+  v_near integer;
+  v_edge_token bigint;
+  v_edge_place double precision;
+  v_edge_ticket uuid;

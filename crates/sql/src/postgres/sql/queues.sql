@@ -1,0 +1,206 @@
+-- Places in queues: they are taken, given up and looked at.
+
+-- Takes places at the tail, one for each ticket, all or none; or right behind an anchor, with its token. It takes none
+-- if one of them is there: then it was sent before, and its answer was lost.
+CREATE OR REPLACE FUNCTION {schema}.join_v1(
+  p_session uuid, p_epoch bigint, p_name text, p_part bigint, p_tickets uuid[], p_modes bytea, p_kept boolean,
+  p_anchor uuid, p_records text, p_whole boolean)
+RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_count integer := cardinality(p_tickets);
+  v_part smallint := p_part;
+  v_asked integer := 0;
+  v_is_resent boolean;
+  v_is_new boolean;
+  v_joins integer;
+  v_records text[];
+  v_last bigint;
+  v_step double precision := 0;
+  v_next double precision;
+  v_next_last bigint;
+  v_first_place double precision;
+  {view_variables}
+BEGIN
+  {guard}
+  -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
+  SELECT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets)) INTO v_is_resent
+    FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch FOR SHARE;
+  what := 0;
+  IF NOT FOUND THEN
+    {stale_or_gone}
+  END IF;
+  FOR v_at IN 0 .. v_count - 1 LOOP
+    v_asked := v_asked | (1 << get_byte(p_modes, v_at));
+  END LOOP;
+
+  IF p_anchor IS NOT NULL THEN
+    SELECT q.modes, q.head INTO v_modes, v_head FROM {schema}.queue q
+      WHERE q.name = p_name AND q.part = v_part FOR UPDATE;
+    IF NOT v_is_resent THEN
+      SELECT c.token, c.place INTO v_token, v_place FROM {schema}.contender c
+        WHERE c.ticket = p_anchor AND c.name = p_name AND c.part = v_part AND c.session = p_session;
+      IF NOT FOUND THEN
+        text := 'anchor';
+        RETURN NEXT;
+        RETURN;
+      END IF;
+      SELECT min(c.place) INTO v_next FROM {schema}.contender c
+        WHERE c.name = p_name AND c.part = v_part AND c.token = v_token AND c.place > v_place;
+      -- A smaller number could not be divided: the server takes that for an error.
+      IF v_next - v_place < 1e-290 THEN
+        text := 'full';
+        RETURN NEXT;
+        RETURN;
+      END IF;
+      v_step := coalesce((v_next - v_place) / (v_count + 1), 1);
+      IF v_place + v_step <= v_place OR v_place + v_step * v_count >= v_next THEN
+        text := 'full';
+        RETURN NEXT;
+        RETURN;
+      END IF;
+      IF v_modes & v_asked <> v_asked THEN
+        UPDATE {schema}.queue q SET modes = q.modes | v_asked WHERE q.name = p_name AND q.part = v_part;
+        v_modes := v_modes | v_asked;
+      END IF;
+      v_last := v_token;
+    END IF;
+  ELSIF v_is_resent THEN
+    SELECT q.modes, q.head INTO v_modes, v_head FROM {schema}.queue q
+      WHERE q.name = p_name AND q.part = v_part FOR UPDATE;
+  ELSE
+    -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
+    INSERT INTO {schema}.queue AS q (name, part, last, modes)
+      VALUES (p_name, v_part, ((date_part('epoch', clock_timestamp()) * 1000)::bigint << 20) + v_count, v_asked)
+      ON CONFLICT (name, part) DO UPDATE
+        SET last = greatest(q.last + v_count, excluded.last), modes = q.modes | excluded.modes, joins = q.joins + 1
+      RETURNING q.last, q.modes, q.head, q.joins, q.xmax = 0 INTO v_last, v_modes, v_head, v_joins, v_is_new;
+    IF v_is_new THEN
+      -- By a statement that sees the floor which a removal of this row raised while this one waited.
+      UPDATE {schema}.queue q SET last = m.floor + v_count FROM {schema}.meta m
+        WHERE q.name = p_name AND q.part = v_part AND q.last < m.floor + v_count RETURNING q.last INTO v_next_last;
+      v_last := coalesce(v_next_last, v_last);
+    ELSIF v_modes <> v_asked THEN
+      IF NOT EXISTS (SELECT FROM {schema}.contender c WHERE c.name = p_name AND c.part = v_part
+          AND c.token >= v_head) THEN
+        UPDATE {schema}.queue q SET modes = v_asked WHERE q.name = p_name AND q.part = v_part;
+        v_modes := v_asked;
+      END IF;
+    END IF;
+    IF v_last >= {last_max} THEN
+      text := 'full';
+      RETURN NEXT;
+      RETURN;
+    END IF;
+  END IF;
+
+  text := 'ok';
+  RETURN NEXT;
+  IF v_is_resent THEN
+    RETURN QUERY
+      SELECT {what_stored}::smallint, c.ticket, NULL::uuid, c.token, c.place, c.mode,
+        NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea
+      FROM unnest(p_tickets) WITH ORDINALITY t (ticket, at) JOIN {schema}.contender c ON c.ticket = t.ticket
+      ORDER BY t.at;
+    SELECT c.token, c.place, c.ticket, c.mode INTO v_token, v_place, v_ticket, v_mode
+      FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets) ORDER BY c.token, c.place, c.ticket LIMIT 1;
+  ELSE
+    v_records := string_to_array(p_records, E'\n');
+    what := {what_stored};
+    text := NULL;
+    FOR v_at IN 1 .. v_count LOOP
+      ticket := p_tickets[v_at];
+      mode := get_byte(p_modes, v_at - 1);
+      IF p_anchor IS NULL THEN
+        number := v_last - v_count + v_at;
+        place := 0;
+      ELSE
+        number := v_last;
+        place := v_place + v_step * v_at;
+      END IF;
+      INSERT INTO {schema}.contender (ticket, name, part, token, place, mode, session, record) VALUES
+        (join_v1.ticket, p_name, v_part, join_v1.number, join_v1.place, join_v1.mode,
+         CASE WHEN p_kept THEN NULL ELSE p_session END,
+         v_records[CASE WHEN cardinality(v_records) = 1 THEN 1 ELSE v_at END]);
+      RETURN NEXT;
+      IF v_at = 1 THEN
+        v_first_place := place;
+      END IF;
+    END LOOP;
+    IF v_joins > {joins} THEN
+      UPDATE {schema}.queue q SET joins = 0, head = (
+          SELECT c.token FROM {schema}.contender c WHERE c.name = p_name AND c.part = v_part AND c.token >= v_head
+          ORDER BY c.token, c.place, c.ticket LIMIT 1)
+        WHERE q.name = p_name AND q.part = v_part;
+    END IF;
+    v_token := CASE WHEN p_anchor IS NULL THEN v_last - v_count + 1 ELSE v_last END;
+    v_place := v_first_place;
+    v_ticket := p_tickets[1];
+    v_mode := get_byte(p_modes, 0);
+    IF EXISTS (SELECT FROM {schema}.watch w WHERE w.name = p_name AND w.part = v_part) THEN
+      PERFORM {schema}.tell_watchers_v1(p_name, v_part);
+    END IF;
+  END IF;
+  v_has_behind := v_is_resent OR v_count > 1 OR p_anchor IS NOT NULL;
+  {view}
+END $$;
+
+-- Gives up a place. The queue's row is locked: else one that joins meanwhile might see this contender, and not be told.
+CREATE OR REPLACE FUNCTION {schema}.leave_v1(p_session uuid, p_name text, p_part bigint, p_ticket uuid)
+RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_owner uuid;
+BEGIN
+  {guard}
+  PERFORM set_config('lockkeeper.own', p_session::text, true);
+  PERFORM FROM {schema}.queue q WHERE q.name = p_name AND q.part = p_part::smallint FOR UPDATE;
+  DELETE FROM {schema}.contender c WHERE c.ticket = p_ticket AND (c.session = p_session OR c.session IS NULL)
+    RETURNING c.session INTO v_owner;
+  what := 0;
+  IF FOUND THEN
+    text := 'left';
+    -- One that a crash undoes is removed by `resume`, or with its session. One without a session would stay.
+    IF v_owner IS NOT NULL THEN
+      PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+  ELSE
+    DELETE FROM {schema}.broken b WHERE b.ticket = p_ticket AND b.session = p_session;
+    IF FOUND THEN
+      text := 'broken';
+    ELSIF EXISTS (SELECT FROM {schema}.session s WHERE s.id = p_session) THEN
+      text := 'removed';
+    ELSE
+      text := 'gone';
+    END IF;
+  END IF;
+  RETURN NEXT;
+END $$;
+
+-- Shows a queue: all of it, or what decides for one place, or for one at the tail.
+CREATE OR REPLACE FUNCTION {schema}.look_v1(p_name text, p_part bigint, p_around uuid, p_whole boolean)
+RETURNS {answer} STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  v_part smallint := p_part;
+  {view_variables}
+BEGIN
+  what := 0;
+  text := 'ok';
+  RETURN NEXT;
+  {look}
+END $$;
+
+-- Which of these contenders are not there.
+CREATE OR REPLACE FUNCTION {schema}.missing_v1(p_tickets uuid[]) RETURNS {answer} STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  what := 0;
+  text := 'ok';
+  RETURN NEXT;
+  RETURN QUERY
+    SELECT {what_missing}::smallint, t.ticket, NULL::uuid, NULL::bigint, NULL::double precision, NULL::smallint,
+      NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea
+    FROM unnest(p_tickets) t (ticket)
+    WHERE NOT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = t.ticket);
+END $$;

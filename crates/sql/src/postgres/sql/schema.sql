@@ -1,0 +1,85 @@
+-- The tables. `{schema}` is replaced by the schema's name. All of it can be sent again: it only adds.
+--
+-- Everywhere, locks are taken in this order: meta, session, queue (by name and part), contender.
+CREATE SCHEMA IF NOT EXISTS {schema};
+
+-- One row. `instance` says which state of the data was served last; until it `is_settled`, clients let no lock be
+-- granted. `floor` is a number below which no queue gives out tokens.
+CREATE TABLE IF NOT EXISTS {schema}.meta (
+  one smallint PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+  version integer NOT NULL,
+  instance text,
+  is_settled boolean NOT NULL DEFAULT true,
+  timeout_max_ms bigint NOT NULL DEFAULT 0,
+  floor bigint NOT NULL DEFAULT 0
+);
+
+-- Half of each page is left free here and in `queue`: a row that changes then stays on its page, and its indexes as
+-- they are.
+CREATE TABLE IF NOT EXISTS {schema}.session (
+  id uuid PRIMARY KEY,
+  epoch bigint NOT NULL,
+  beat bigint NOT NULL,
+  timeout_ms bigint NOT NULL,
+  owner text NOT NULL,
+  listening boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX IF NOT EXISTS session_listening ON {schema}.session (id) WHERE listening;
+
+-- `last` is the greatest number given out, as a token or a version. `modes` has a bit for each mode that stands there,
+-- and maybe for more. No contender has a token below `head`: a search in the index stops there, where else it would
+-- pass all that have left since the last vacuum. `joins` counts the joins since `head` was found.
+CREATE TABLE IF NOT EXISTS {schema}.queue (
+  name text COLLATE "C" NOT NULL,
+  part smallint NOT NULL,
+  last bigint NOT NULL,
+  modes integer NOT NULL DEFAULT 0,
+  head bigint NOT NULL DEFAULT 0,
+  joins integer NOT NULL DEFAULT 0,
+  PRIMARY KEY (name, part)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- `session` is NULL where the contender outlives its session. It is no foreign key: a join has locked the session's row
+-- itself. `pin` is for transactions of others, which lock a row here.
+CREATE TABLE IF NOT EXISTS {schema}.contender (
+  ticket uuid PRIMARY KEY,
+  name text COLLATE "C" NOT NULL,
+  part smallint NOT NULL,
+  token bigint NOT NULL,
+  place double precision NOT NULL,
+  mode smallint NOT NULL,
+  session uuid,
+  record text NOT NULL,
+  ask text,
+  pin integer NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX IF NOT EXISTS contender_queue ON {schema}.contender (name, part, token, place, ticket);
+CREATE INDEX IF NOT EXISTS contender_session ON {schema}.contender (session);
+CREATE INDEX IF NOT EXISTS contender_asked ON {schema}.contender (session) WHERE ask IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {schema}.value (
+  name text COLLATE "C" NOT NULL,
+  part smallint NOT NULL,
+  version bigint NOT NULL,
+  bytes bytea NOT NULL,
+  PRIMARY KEY (name, part)
+);
+
+-- Which sessions are told of every change of a queue.
+CREATE TABLE IF NOT EXISTS {schema}.watch (
+  name text COLLATE "C" NOT NULL,
+  part smallint NOT NULL,
+  session uuid NOT NULL,
+  PRIMARY KEY (name, part, session)
+);
+CREATE INDEX IF NOT EXISTS watch_session ON {schema}.watch (session);
+
+-- Contenders that an operator removed, until their session has withdrawn them.
+CREATE TABLE IF NOT EXISTS {schema}.broken (
+  ticket uuid PRIMARY KEY,
+  session uuid NOT NULL
+);
+CREATE INDEX IF NOT EXISTS broken_session ON {schema}.broken (session);
+
+INSERT INTO {schema}.meta (version) VALUES ({version})
+ON CONFLICT (one) DO UPDATE SET version = greatest(meta.version, excluded.version);

@@ -1,0 +1,150 @@
+-- Sessions: they are opened, go on over a new connection, and are closed; and which state of the data is served.
+
+-- The version of the tables. Its name and its answer stay as they are in all versions.
+CREATE OR REPLACE FUNCTION {schema}.version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER {settings} AS $$
+  SELECT m.version FROM {schema}.meta m;
+$$;
+
+-- Which instance is settled. Another one than the last is not, until a client that has waited says so.
+CREATE OR REPLACE FUNCTION {schema}.hello_v1(p_instance text) RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_meta {schema}.meta;
+BEGIN
+  {guard}
+  SELECT * INTO v_meta FROM {schema}.meta m;
+  IF v_meta.instance IS DISTINCT FROM p_instance THEN
+    UPDATE {schema}.meta m SET instance = p_instance, is_settled = m.is_settled AND m.instance IS NULL
+      WHERE m.instance IS DISTINCT FROM p_instance;
+    SELECT * INTO v_meta FROM {schema}.meta m;
+  END IF;
+  what := 0;
+  text := CASE WHEN v_meta.is_settled THEN 'ok' ELSE 'unsettled' END;
+  number := v_meta.version;
+  timeout_ms := v_meta.timeout_max_ms;
+  RETURN NEXT;
+END $$;
+
+-- Says that every session of the former instance has stopped believing in its locks.
+CREATE OR REPLACE FUNCTION {schema}.settle_v1(p_instance text) RETURNS {answer} AS $$
+#variable_conflict use_column
+BEGIN
+  {guard}
+  UPDATE {schema}.meta m SET is_settled = true WHERE m.instance = p_instance AND NOT m.is_settled;
+  what := 0;
+  SELECT CASE WHEN m.instance = p_instance THEN 'ok' ELSE 'unsettled' END, m.timeout_max_ms INTO text, timeout_ms
+    FROM {schema}.meta m;
+  RETURN NEXT;
+END $$;
+
+CREATE OR REPLACE FUNCTION {schema}.open_v1(p_session uuid, p_timeout_ms bigint, p_owner text, p_sweeps boolean)
+RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_meta {schema}.meta;
+BEGIN
+  {guard}
+  UPDATE {schema}.meta m SET timeout_max_ms = p_timeout_ms WHERE m.timeout_max_ms < p_timeout_ms;
+  INSERT INTO {schema}.session (id, epoch, beat, timeout_ms, owner) VALUES (p_session, 1, 1, p_timeout_ms, p_owner)
+    ON CONFLICT (id) DO NOTHING;
+  IF p_sweeps THEN
+    PERFORM {schema}.sweep_v1();
+  END IF;
+  SELECT * INTO v_meta FROM {schema}.meta m;
+  what := 0;
+  text := CASE WHEN v_meta.is_settled THEN 'ok' ELSE 'unsettled' END;
+  number := v_meta.version;
+  timeout_ms := v_meta.timeout_max_ms;
+  RETURN NEXT;
+END $$;
+
+-- Removes queues that nothing has happened in for a day, by what their last number says of the time: at most 200. No
+-- queue gives out numbers below theirs later.
+CREATE OR REPLACE FUNCTION {schema}.sweep_v1() RETURNS void LANGUAGE plpgsql {settings} AS $$
+DECLARE
+  v_floor bigint;
+BEGIN
+  WITH idle AS (
+    SELECT q.name, q.part FROM {schema}.queue q
+    WHERE q.last < (date_part('epoch', clock_timestamp() - interval '1 day') * 1000)::bigint << 20
+      AND NOT EXISTS (SELECT FROM {schema}.contender c WHERE c.name = q.name AND c.part = q.part)
+      AND NOT EXISTS (SELECT FROM {schema}.value v WHERE v.name = q.name AND v.part = q.part)
+      AND NOT EXISTS (SELECT FROM {schema}.watch w WHERE w.name = q.name AND w.part = q.part)
+    LIMIT 200 FOR UPDATE SKIP LOCKED
+  ), removed AS (
+    DELETE FROM {schema}.queue q USING idle WHERE q.name = idle.name AND q.part = idle.part RETURNING q.last
+  )
+  SELECT max(removed.last) INTO v_floor FROM removed;
+  UPDATE {schema}.meta m SET floor = v_floor WHERE m.floor < v_floor;
+  DELETE FROM {schema}.broken b WHERE NOT EXISTS (SELECT FROM {schema}.session s WHERE s.id = b.session);
+END $$;
+
+-- Over a new connection. It waits for what still runs on the former one, and keeps what comes over it later from having
+-- an effect; then it removes the session's contenders that its client does not know.
+CREATE OR REPLACE FUNCTION {schema}.resume_v1(p_session uuid, p_epoch bigint, p_beat bigint, p_tickets uuid[])
+RETURNS {answer} AS $$
+#variable_conflict use_column
+BEGIN
+  {guard}
+  UPDATE {schema}.session s SET epoch = p_epoch, beat = p_beat, listening = false
+    WHERE s.id = p_session AND s.epoch < p_epoch AND s.beat < p_beat;
+  what := 0;
+  IF NOT FOUND THEN
+    {stale_or_gone}
+  END IF;
+  PERFORM set_config('lockkeeper.own', p_session::text, true);
+  PERFORM FROM {schema}.queue q
+    WHERE (q.name, q.part) IN
+      (SELECT c.name, c.part FROM {schema}.contender c WHERE c.session = p_session AND c.ticket <> ALL (p_tickets))
+    ORDER BY q.name, q.part FOR UPDATE;
+  DELETE FROM {schema}.contender c WHERE c.session = p_session AND c.ticket <> ALL (p_tickets);
+  DELETE FROM {schema}.watch w WHERE w.session = p_session;
+  text := 'ok';
+  RETURN NEXT;
+  RETURN QUERY
+    SELECT {what_stands}::smallint, c.ticket, NULL::uuid, c.token, c.place, c.mode,
+      NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea
+    FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets) AND (c.session = p_session OR c.session IS NULL);
+  {broken_and_asked}
+END $$;
+
+-- Removes a session, a thousand of its contenders at a time; answers how many are left.
+CREATE OR REPLACE FUNCTION {schema}.close_v1(p_session uuid) RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_tickets uuid[];
+BEGIN
+  {guard}
+  PERFORM set_config('lockkeeper.own', p_session::text, true);
+  PERFORM set_config('synchronous_commit', 'off', true);
+  PERFORM FROM {schema}.session s WHERE s.id = p_session FOR UPDATE;
+  SELECT array_agg(first.ticket) INTO v_tickets FROM
+    (SELECT c.ticket FROM {schema}.contender c WHERE c.session = p_session ORDER BY c.name, c.part LIMIT 1000) first;
+  PERFORM FROM {schema}.queue q
+    WHERE (q.name, q.part) IN (SELECT c.name, c.part FROM {schema}.contender c WHERE c.ticket = ANY (v_tickets))
+    ORDER BY q.name, q.part FOR UPDATE;
+  DELETE FROM {schema}.contender c WHERE c.ticket = ANY (v_tickets);
+  what := 0;
+  text := 'ok';
+  SELECT count(*) INTO number FROM {schema}.contender c WHERE c.session = p_session;
+  IF number = 0 THEN
+    DELETE FROM {schema}.session s WHERE s.id = p_session;
+  END IF;
+  RETURN NEXT;
+END $$;
+
+-- Whether a session is told by the server. At most `p_most` are, for each of them costs every other's notifications.
+CREATE OR REPLACE FUNCTION {schema}.listen_v1(p_session uuid, p_wants boolean, p_most bigint) RETURNS {answer} AS $$
+#variable_conflict use_column
+BEGIN
+  {guard}
+  what := 0;
+  text := 'ok';
+  IF p_wants AND p_most <= (SELECT count(*) FROM {schema}.session s WHERE s.listening AND s.id <> p_session) THEN
+    text := 'full';
+  ELSE
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE {schema}.session s SET listening = p_wants WHERE s.id = p_session AND s.listening <> p_wants;
+  END IF;
+  RETURN NEXT;
+END $$;

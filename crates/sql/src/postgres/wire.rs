@@ -1,0 +1,350 @@
+//! The connection: statements are sent in the order of the calls, each a transaction, and each failure says whether it
+//! may have had an effect.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{BoxFuture, Ticket};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error};
+
+use crate::asking::Asking;
+use crate::engine::{self, Door};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::postgres::line::{Line, Turn};
+use crate::postgres::tap::Meter;
+use crate::postgres::values::Parameter;
+use crate::postgres::{hints, refusal, values};
+use crate::statement::{Argument, Row, SessionId, Statement, word};
+use crate::url::Config;
+
+/// How often a statement is asked again that the server gave up for another transaction's sake.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// The longest pause before that; the shortest is a millisecond.
+const PAUSE_MAX_MS: u64 = 20;
+
+/// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
+/// writers that notify come to 65 commits a second.
+const LISTENERS_MAX: i64 = 128;
+
+/// In which transactions statements are executed.
+#[derive(Debug)]
+pub(super) enum Transactions {
+    /// Each is one by itself, sent while the one before is under way.
+    Single,
+    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED. One is sent
+    /// after the other is answered: a pooler that lends a server for a transaction may give the answers of the next one
+    /// to another client (PgBouncer, issue 759).
+    Begun {
+        /// Whose turn it is, in the order of the calls.
+        turns: Arc<tokio::sync::Mutex<()>>,
+    },
+}
+
+impl Transactions {
+    pub(super) fn begun() -> Self {
+        Self::Begun { turns: Arc::default() }
+    }
+}
+
+/// The statements that the server has parsed and planned before.
+#[derive(Default)]
+pub(super) struct Prepared(HashMap<&'static str, tokio_postgres::Statement>);
+
+impl Prepared {
+    /// Prepares what is asked most often.
+    pub(super) async fn of(client: &Arc<Client>, schema: &str) -> Result<Self, Failure> {
+        let runtime = Handle::current();
+        // All are sent before the first is answered.
+        let preparing: Vec<_> = OFTEN
+            .iter()
+            .map(|(function, types)| {
+                let text = values::call(schema, function, types.len());
+                let client = client.clone();
+                Asking::begin(async move { client.prepare_typed(&text, types).await }, runtime.clone())
+            })
+            .collect();
+        let mut prepared = HashMap::new();
+        for ((function, _), statement) in OFTEN.iter().zip(preparing) {
+            prepared.insert(*function, statement.await.map_err(refusal::of_greeting)?);
+        }
+        Ok(Self(prepared))
+    }
+}
+
+/// What is asked most often, with the types of its arguments.
+const OFTEN: &[(&str, &[Type])] = &[
+    (
+        "join",
+        &[
+            Type::UUID,
+            Type::INT8,
+            Type::TEXT,
+            Type::INT8,
+            Type::UUID_ARRAY,
+            Type::BYTEA,
+            Type::BOOL,
+            Type::UUID,
+            Type::TEXT,
+            Type::BOOL,
+        ],
+    ),
+    ("leave", &[Type::UUID, Type::TEXT, Type::INT8, Type::UUID]),
+    ("look", &[Type::TEXT, Type::INT8, Type::UUID, Type::BOOL]),
+    ("missing", &[Type::UUID_ARRAY]),
+    ("beat", &[Type::UUID, Type::INT8, Type::INT8, Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT8]),
+];
+
+/// A connection to one server. Dropping it closes it.
+pub(super) struct Wire {
+    pub(super) shared: Arc<Shared>,
+    /// Whether the server can tell a session.
+    pub(super) wakes: bool,
+    pub(super) driver: Driver,
+    pub(super) is_over: watch::Receiver<bool>,
+}
+
+/// What a statement needs until it is answered.
+pub(super) struct Shared {
+    pub(super) config: Arc<Config>,
+    pub(super) client: Arc<Client>,
+    /// The statements that give our role its rights.
+    pub(super) grants: String,
+    pub(super) transactions: Transactions,
+    pub(super) prepared: Prepared,
+    pub(super) line: Mutex<Line>,
+    pub(super) meter: Arc<Meter>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Where statements go on that are given up.
+    pub(super) runtime: Handle,
+}
+
+/// What one attempt is answered.
+type Attempt = Asking<Result<Vec<tokio_postgres::Row>, Error>>;
+
+impl Shared {
+    /// Sends a statement, behind all that were sent before.
+    fn send(&self, statement: &Statement) -> Attempt {
+        let prepared = self.prepared.0.get(statement.function).cloned();
+        let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
+        let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
+        let (client, runtime) = (self.client.clone(), self.runtime.clone());
+        match &self.transactions {
+            Transactions::Single => Asking::begin(execute(client, prepared, text, parameters), runtime),
+            Transactions::Begun { turns } => {
+                let (turns, going_on) = (turns.clone(), runtime.clone());
+                let all = async move {
+                    let _turn = turns.lock_owned().await;
+                    let begun = Asking::begin(tell(client.clone(), BEGIN), runtime.clone());
+                    let executed = Asking::begin(execute(client.clone(), prepared, text, parameters), runtime.clone());
+                    let committed = Asking::begin(tell(client, COMMIT), runtime);
+                    let (begun, executed, committed) = (begun.await, executed.await, committed.await);
+                    begun?;
+                    let rows = executed?;
+                    committed.map(|()| rows)
+                };
+                Asking::begin(all, going_on)
+            }
+        }
+    }
+
+    /// Sends a statement that has no answer.
+    fn send_text(&self, text: String) -> Asking<Result<(), Error>> {
+        Asking::begin(tell(self.client.clone(), text), self.runtime.clone())
+    }
+
+    /// Takes the answer; asks again if the server gave the statement up for another transaction's sake, unless another
+    /// one went past it whose order matters to it.
+    async fn finish(self: Arc<Self>, statement: Statement, turn: Turn, first: Attempt) -> Result<Vec<Row>, Failure> {
+        let mut attempt = first;
+        let mut left = ATTEMPTS_MAX;
+        loop {
+            let answer = attempt.await;
+            self.meter.note_progress();
+            let error = match answer {
+                Ok(rows) => return values::rows(&rows),
+                Err(error) => error,
+            };
+            if !refusal::is_given_up(&error) || left == 0 {
+                return Err(refusal::of_statement(error, &self.grants));
+            }
+            left -= 1;
+            self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
+            let line = locked(&self.line);
+            if line.is_overtaken(&turn) {
+                return Err(refusal::of_statement(error, &self.grants));
+            }
+            attempt = self.send(&statement);
+            drop(line);
+        }
+    }
+}
+
+/// How a transaction begins and ends behind a pooler.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const COMMIT: &str = "COMMIT";
+
+/// Executes what has no answer.
+async fn tell(client: Arc<Client>, text: impl AsRef<str>) -> Result<(), Error> {
+    client.batch_execute(text.as_ref()).await
+}
+
+/// Executes a function, and reads all of its answer: the transaction is committed only after its last row.
+async fn execute(
+    client: Arc<Client>,
+    prepared: Option<tokio_postgres::Statement>,
+    text: String,
+    parameters: Vec<Parameter>,
+) -> Result<Vec<tokio_postgres::Row>, Error> {
+    let values = parameters.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync));
+    match prepared {
+        Some(statement) => client.query(&statement, &values.collect::<Vec<_>>()).await,
+        None => {
+            let types = parameters.iter().map(|(_, kind)| kind.clone());
+            client.query_typed(&text, &values.zip(types).collect::<Vec<_>>()).await
+        }
+    }
+}
+
+/// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
+fn pause() -> Duration {
+    let random = RandomState::new().hash_one(0);
+    Duration::from_millis(1 + random % PAUSE_MAX_MS)
+}
+
+impl engine::Wire for Wire {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+        if self.is_over() {
+            return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
+        }
+        let shared = self.shared.clone();
+        // Under the lock, so that what is sent stands in the order of the calls.
+        let mut line = locked(&shared.line);
+        let turn = match line.enter(&statement) {
+            Ok(turn) => turn,
+            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
+        };
+        let first = shared.send(&statement);
+        drop(line);
+        let leaving = Leaving { shared: shared.clone(), turn: turn.clone() };
+        let runtime = shared.runtime.clone();
+        let asking = async move {
+            let answer = shared.finish(statement, turn, first).await;
+            drop(leaving);
+            answer
+        };
+        Box::pin(Asking::begin(asking, runtime))
+    }
+
+    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+        if !self.wakes {
+            return Box::pin(std::future::ready(Ok(false)));
+        }
+        let channel = hints::channel(&self.shared.config.schema, session);
+        let shared = self.shared.clone();
+        // It listens before it counts as listening: what is told from then on is heard.
+        let listening = shared.send_text(format!("LISTEN {channel}"));
+        let arguments = vec![session.into(), Argument::Flag(true), Argument::Int(LISTENERS_MAX)];
+        let counted = self.ask(Statement::new("listen", arguments));
+        Box::pin(async move {
+            listening.await.map_err(|error| refusal::of_statement(error, &shared.grants))?;
+            match word(&counted.await?)? {
+                "ok" => Ok(true),
+                "full" => {
+                    let over = shared.send_text(format!("UNLISTEN {channel}"));
+                    over.await.map_err(|error| refusal::of_statement(error, &shared.grants))?;
+                    Ok(false)
+                }
+                _ => Err(Failure::unexpected()),
+            }
+        })
+    }
+
+    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>> {
+        let channel = hints::channel(&self.shared.config.schema, session);
+        let arguments = vec![session.into(), Argument::Flag(false), Argument::Int(LISTENERS_MAX)];
+        let counted = self.ask(Statement::new("listen", arguments));
+        let shared = self.shared.clone();
+        let over = shared.send_text(format!("UNLISTEN {channel}"));
+        Box::pin(async move {
+            counted.await?;
+            over.await.map_err(|error| refusal::of_statement(error, &shared.grants))
+        })
+    }
+
+    fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
+        let failure = Failure::new(FailureKind::Unsupported, Effect::None, "there are no doors on PostgreSQL");
+        Box::pin(std::future::ready(Err(failure)))
+    }
+
+    fn over(&self) -> BoxFuture<()> {
+        let mut is_over = self.is_over.clone();
+        Box::pin(async move {
+            // An error says that the driver was dropped.
+            let _ = is_over.wait_for(|&is_over| is_over).await;
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    fn shut(&self) {
+        self.driver.0.abort();
+    }
+}
+
+/// Takes a statement out of the line when it is answered, or can never be.
+struct Leaving {
+    shared: Arc<Shared>,
+    turn: Turn,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        locked(&self.shared.line).leave(&self.turn);
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shared, wakes, .. } = self;
+        let mut text = formatter.debug_struct("Wire");
+        text.field("service", &shared.config).field("wakes", wakes).field("transactions", &shared.transactions);
+        text.finish_non_exhaustive()
+    }
+}
+
+/// Nothing panics while it is locked, so a poisoned lock still guards consistent data.
+fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The task with the socket, which ends with this.
+#[derive(Debug)]
+pub(super) struct Driver(pub(super) AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Says that the connection is over when its driver ends, also if that is because the runtime has ended.
+pub(super) struct Over {
+    pub(super) is_over: watch::Sender<bool>,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.is_over.send_replace(true);
+    }
+}

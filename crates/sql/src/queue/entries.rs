@@ -1,0 +1,200 @@
+//! Our own entries: which tickets are to be stored, and which are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ContenderId, Extent, QueueName, QueueView, Ticket};
+
+use crate::queue::place::Place;
+use crate::queue::rows::ticket_of;
+
+/// An entry that is not known to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Joining {
+    pub(super) queue: QueueName,
+    /// Whether it stays when the session ends.
+    pub(super) outlives_session: bool,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// How far a join is, shared by all of its entries.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    was_sent: bool,
+    is_withdrawn: bool,
+}
+
+impl Progress {
+    /// Notes that it is about to be sent; `false` if one of its entries was withdrawn: then it must not be.
+    pub(super) fn send(&self) -> bool {
+        let mut state = self.state();
+        state.was_sent |= !state.is_withdrawn;
+        !state.is_withdrawn
+    }
+
+    /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
+    pub(super) fn withdraw(&self) -> bool {
+        let mut state = self.state();
+        state.is_withdrawn = true;
+        state.was_sent
+    }
+
+    pub(super) fn was_sent(&self) -> bool {
+        self.state().was_sent
+    }
+
+    /// Notes that no attempt has taken effect, or can any more.
+    pub(super) fn note_unsent(&self) {
+        self.state().was_sent = false;
+    }
+
+    /// Nothing panics while it is locked.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One ticket, from before it is sent until it is withdrawn.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Joining(Joining),
+    Placed {
+        place: Arc<Place>,
+        /// Whether its standing was handed out.
+        is_standing: bool,
+    },
+}
+
+impl Entry {
+    fn queue(&self) -> &QueueName {
+        match self {
+            Self::Joining(joining) => &joining.queue,
+            Self::Placed { place, .. } => &place.queue,
+        }
+    }
+}
+
+/// Of which contenders it is known that a view shows them if they are there.
+#[derive(Clone, Debug)]
+pub(super) enum Coverage {
+    Whole,
+    One(ContenderId),
+    Nothing,
+}
+
+impl Coverage {
+    pub(super) fn of(extent: Extent<'_>) -> Self {
+        match extent {
+            Extent::Whole => Self::Whole,
+            Extent::Around(Some(place)) => Self::One(place.clone()),
+            Extent::Around(None) => Self::Nothing,
+        }
+    }
+}
+
+/// All entries of one session.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    by_ticket: BTreeMap<Ticket, Entry>,
+}
+
+impl Entries {
+    /// Notes a ticket before it is sent.
+    pub(super) fn begin(&mut self, ticket: Ticket, joining: Joining) {
+        self.by_ticket.insert(ticket, Entry::Joining(joining));
+    }
+
+    /// Notes what a ticket became; returns whether it is still wanted.
+    pub(super) fn place(&mut self, place: Arc<Place>) -> bool {
+        let Some(entry) = self.by_ticket.get_mut(&place.ticket) else {
+            return false;
+        };
+        *entry = Entry::Placed { place, is_standing: false };
+        true
+    }
+
+    /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
+    pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
+        match self.by_ticket.get_mut(&ticket) {
+            Some(Entry::Placed { is_standing, .. }) => {
+                *is_standing = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a ticket that never took effect.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.by_ticket.remove(&ticket);
+    }
+
+    /// Forgets a ticket of this queue that is being withdrawn: it is marked as left by ourselves.
+    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry> {
+        if self.by_ticket.get(&ticket)?.queue() != queue {
+            return None;
+        }
+        let entry = self.by_ticket.remove(&ticket)?;
+        match &entry {
+            Entry::Joining(joining) => drop(joining.progress.withdraw()),
+            Entry::Placed { place, .. } => place.bond.leave(),
+        }
+        Some(entry)
+    }
+
+    /// Forgets a place of this queue that outlives the session and stays; returns whether there was one.
+    pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
+        let outlives_session = self.of_ticket(ticket).is_some_and(|place| place.outlives_session);
+        outlives_session && self.take_from(queue, ticket).is_some()
+    }
+
+    /// Finds the place of a ticket.
+    pub(super) fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+        match self.by_ticket.get(&ticket) {
+            Some(Entry::Placed { place, .. }) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Finds the place of a contender of ours in a queue.
+    pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<Place>> {
+        self.of_ticket(ticket_of(id)?).filter(|place| place.queue == *queue)
+    }
+
+    /// Returns the places in a queue that are gone, and it is not known why.
+    pub(super) fn unexplained(&self, queue: &QueueName) -> Vec<Arc<Place>> {
+        self.places(queue).filter(|place| place.bond.is_unexplained()).cloned().collect()
+    }
+
+    /// Returns the places in a queue that are not in a view of it, which was asked for at `asked_at` and would show
+    /// them.
+    pub(super) fn missing(
+        &self,
+        queue: &QueueName,
+        view: &QueueView,
+        coverage: &Coverage,
+        asked_at: BootInstant,
+    ) -> Vec<Arc<Place>> {
+        let is_missing = |place: &&Arc<Place>| {
+            place.placed_at < asked_at && place.bond.stands() && view.position(&place.id).is_none()
+        };
+        match coverage {
+            Coverage::Whole => self.places(queue).filter(is_missing).cloned().collect(),
+            Coverage::One(id) => self.find(queue, id).into_iter().filter(is_missing).cloned().collect(),
+            Coverage::Nothing => Vec::new(),
+        }
+    }
+
+    fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<Place>> {
+        self.by_ticket.values().filter_map(move |entry| match entry {
+            Entry::Placed { place, .. } if place.queue == *queue => Some(place),
+            _ => None,
+        })
+    }
+}

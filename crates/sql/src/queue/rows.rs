@@ -1,0 +1,262 @@
+//! Reads the rows of answers: the one place that does. What a later version has added is passed over; what is missing
+//! makes an answer one to another question. Pure.
+
+use std::cmp::Ordering;
+
+use lockkeeper_core::{
+    ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
+    ValueVersion,
+};
+
+use crate::failure::Failure;
+use crate::queue::record;
+use crate::statement::{Row, What, status, word};
+
+/// All modes, in the order of their numbers.
+const MODES: [Mode; 8] =
+    [Mode::Mutex, Mode::Read, Mode::Write, Mode::Exclusive, Mode::Acquire, Mode::Permit, Mode::Candidate, Mode::Member];
+
+/// The number that stands for a mode.
+pub(super) fn mode_number(mode: Mode) -> u8 {
+    let found = MODES.iter().position(|known| *known == mode);
+    u8::try_from(found.expect("it lists them all")).expect("there are eight")
+}
+
+/// Reads a mode. Whom a mode of a later version excludes is not known, so it is taken for one that excludes all.
+fn mode_of(number: i16) -> Mode {
+    usize::try_from(number).ok().and_then(|at| MODES.get(at).copied()).unwrap_or(Mode::Exclusive)
+}
+
+/// How a contender is named.
+pub(super) fn id_of(ticket: Ticket) -> ContenderId {
+    ContenderId::new(ticket.to_string())
+}
+
+/// Reads the name of a contender of ours.
+pub(super) fn ticket_of(id: &ContenderId) -> Option<Ticket> {
+    Ticket::parse(id.as_str())
+}
+
+/// An answer: how the call ended, and what it shows.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// How the call ended.
+    pub(super) word: String,
+    number: Option<i64>,
+    shown: Vec<(What, Row)>,
+}
+
+/// A contender that a join has stored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Stored {
+    pub(super) ticket: Ticket,
+    pub(super) token: FencingToken,
+}
+
+impl Answer {
+    /// Reads what every function answers: a status, and rows behind it.
+    pub(super) fn read(rows: Vec<Row>) -> Result<Self, Failure> {
+        let (word, number) = (word(&rows)?.to_owned(), status(&rows)?.number);
+        let shown = rows.into_iter().skip(1).filter_map(|row| What::of(row.what).map(|what| (what, row))).collect();
+        Ok(Self { word, number, shown })
+    }
+
+    /// Reads the answer of a function that always says `ok`.
+    pub(super) fn read_ok(rows: Vec<Row>) -> Result<Self, Failure> {
+        Self::read(rows).and_then(|answer| if answer.word == "ok" { Ok(answer) } else { Err(Failure::unexpected()) })
+    }
+
+    /// The number of the status.
+    pub(super) fn number(&self) -> Result<i64, Failure> {
+        self.number.ok_or_else(Failure::unexpected)
+    }
+
+    fn each(&self, what: What) -> impl Iterator<Item = &Row> {
+        self.shown.iter().filter(move |(shown, _)| *shown == what).map(|(_, row)| row)
+    }
+
+    /// The contenders that a join has stored and that are there.
+    pub(super) fn stored(&self) -> Result<Vec<Stored>, Failure> {
+        self.each(What::Stored).map(|row| Ok(Stored { ticket: ticket(row)?, token: token(row)? })).collect()
+    }
+
+    /// The queue as the answer shows it.
+    pub(super) fn view(&self, connection: ConnectionNumber) -> Result<QueueView, Failure> {
+        let mut seats = self.each(What::Contender).map(Seat::of).collect::<Result<Vec<_>, _>>()?;
+        seats.sort_unstable_by(Seat::order);
+        let contenders: Vec<_> = seats.iter().map(Seat::contender).collect();
+        let mut view = QueueView::new(connection, contenders);
+        let mut omitted = self.each(What::Omitted).map(number);
+        if let Some(omitted) = omitted.next().transpose()? {
+            view.omitted = usize::try_from(omitted).map_err(|_| Failure::unexpected())?;
+        }
+        let mut elsewhere = self.each(What::Elsewhere).map(mode);
+        view.elsewhere = elsewhere.next().transpose()?;
+        Ok(view)
+    }
+
+    /// The value of a queue; `None` if it has none.
+    pub(super) fn value(&self) -> Result<Option<Value>, Failure> {
+        let Some(row) = self.each(What::Value).next() else { return Ok(None) };
+        let bytes = row.bytes.as_deref().ok_or_else(Failure::unexpected)?;
+        Ok(Some(Value { version: version(number(row)?)?, bytes: bytes.into() }))
+    }
+
+    /// The contenders of a queue, as operators see them.
+    pub(super) fn infos(&self) -> Result<Vec<ContenderInfo>, Failure> {
+        let mut seats = self.each(What::Contender).map(Seat::of).collect::<Result<Vec<_>, _>>()?;
+        seats.sort_unstable_by(Seat::order);
+        Ok(seats.iter().map(Seat::info).collect())
+    }
+
+    /// The names of locks, in no order, as often as they have queues. A name that no lock can have is passed over.
+    pub(super) fn names(&self) -> Result<Vec<QueueName>, Failure> {
+        let texts = self.each(What::Queue).map(|row| row.text.as_deref().ok_or_else(Failure::unexpected));
+        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        Ok(texts.into_iter().filter_map(|text| QueueName::new(text).ok()).collect())
+    }
+}
+
+/// Reads the version of a value.
+pub(super) fn version(number: i64) -> Result<ValueVersion, Failure> {
+    u128::try_from(number).map(ValueVersion).map_err(|_| Failure::unexpected())
+}
+
+/// A contender where it stands.
+struct Seat<'a> {
+    ticket: Ticket,
+    mode: Mode,
+    token: FencingToken,
+    place: f64,
+    row: &'a Row,
+}
+
+impl<'a> Seat<'a> {
+    fn of(row: &'a Row) -> Result<Self, Failure> {
+        let place = row.place.ok_or_else(Failure::unexpected)?;
+        Ok(Self { ticket: ticket(row)?, mode: mode(row)?, token: token(row)?, place, row })
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let by_token = self.token.cmp(&other.token).then(self.place.total_cmp(&other.place));
+        by_token.then(self.ticket.cmp(&other.ticket))
+    }
+
+    fn contender(&self) -> Contender {
+        Contender { id: id_of(self.ticket), ticket: Some(self.ticket), mode: self.mode }
+    }
+
+    fn info(&self) -> ContenderInfo {
+        let mut info = ContenderInfo::new(id_of(self.ticket), self.mode);
+        info.ticket = Some(self.ticket);
+        info.token = Some(self.token);
+        info.session = self.row.session.map(|session| format!("{session:032x}"));
+        if let Some(text) = &self.row.text {
+            record::describe(text, &mut info);
+        }
+        info.revocation = self.row.ask.as_deref().and_then(record::read_request);
+        info
+    }
+}
+
+fn ticket(row: &Row) -> Result<Ticket, Failure> {
+    row.ticket.map(Ticket::from_bits).ok_or_else(Failure::unexpected)
+}
+
+fn number(row: &Row) -> Result<i64, Failure> {
+    row.number.ok_or_else(Failure::unexpected)
+}
+
+fn mode(row: &Row) -> Result<Mode, Failure> {
+    row.mode.map(mode_of).ok_or_else(Failure::unexpected)
+}
+
+fn token(row: &Row) -> Result<FencingToken, Failure> {
+    let grant = u64::try_from(number(row)?).ok();
+    grant.and_then(|grant| FencingToken::new(grant, 0)).ok_or_else(Failure::unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ending(word: &str) -> Row {
+        Row { text: Some(word.to_owned()), ..Row::default() }
+    }
+
+    fn contender(ticket: u128, token: i64, place: f64) -> Row {
+        Row {
+            what: What::Contender as i16,
+            ticket: Some(ticket),
+            number: Some(token),
+            place: Some(place),
+            mode: Some(1),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn contenders_are_ordered_by_token_then_place_then_ticket() {
+        let rows = [(4, 2, 0.0), (3, 1, 0.5), (2, 1, 0.0), (1, 1, 1.0), (0, 1, 0.5)];
+        let rows =
+            std::iter::once(ending("ok")).chain(rows.map(|(ticket, token, place)| contender(ticket, token, place)));
+        let view = Answer::read(rows.collect()).and_then(|answer| answer.view(ConnectionNumber(7))).expect("a view");
+        let order: Vec<_> =
+            view.contenders.iter().map(|contender| contender.ticket.expect("a ticket").bits()).collect();
+        assert_eq!(order, [2, 0, 3, 1, 4]);
+    }
+
+    #[test]
+    fn what_a_later_version_adds_is_passed_over_and_its_modes_exclude_all() {
+        let strange = Row { what: 99, ..Row::default() };
+        let later = Row { mode: Some(40), ..contender(1, 1, 0.0) };
+        let answer = Answer::read(vec![ending("ok"), strange, later]).expect("an answer");
+        let view = answer.view(ConnectionNumber(1)).expect("a view");
+        assert_eq!((view.contenders.len(), view.contenders[0].mode), (1, Mode::Exclusive));
+    }
+
+    #[test]
+    fn an_answer_without_a_status_or_a_needed_column_is_refused() {
+        assert!(Answer::read(Vec::new()).is_err());
+        assert!(Answer::read(vec![contender(1, 1, 0.0)]).is_err());
+        assert!(Answer::read(vec![Row::default()]).is_err());
+        for spoiled in [
+            Row { ticket: None, ..contender(1, 1, 0.0) },
+            Row { number: None, ..contender(1, 1, 0.0) },
+            Row { number: Some(-1), ..contender(1, 1, 0.0) },
+            Row { place: None, ..contender(1, 1, 0.0) },
+            Row { mode: None, ..contender(1, 1, 0.0) },
+        ] {
+            let answer = Answer::read(vec![ending("ok"), spoiled]).expect("an answer");
+            assert!(answer.view(ConnectionNumber(1)).is_err() && answer.infos().is_err());
+        }
+    }
+
+    #[test]
+    fn every_mode_is_read_back() {
+        for mode in MODES {
+            assert_eq!(mode_of(i16::from(mode_number(mode))), mode);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_rows_make_it_panic(kinds in prop::collection::vec((-2_i16..16, any::<i64>(), any::<f64>()), 0..20)) {
+            let row = |(what, number, place)| Row {
+                what,
+                ticket: Some(1),
+                number: Some(number),
+                place: Some(place),
+                mode: Some(what),
+                text: Some("ok".to_owned()),
+                ..Row::default()
+            };
+            if let Ok(answer) = Answer::read(kinds.into_iter().map(row).collect()) {
+                let _ = (answer.view(ConnectionNumber(1)), answer.infos(), answer.stored());
+                let _ = (answer.value(), answer.names());
+            }
+        }
+    }
+}

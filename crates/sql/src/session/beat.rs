@@ -1,0 +1,99 @@
+//! Beats: proves that the session lives, and takes in what is told with the answers.
+
+use std::sync::Arc;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Operation, Ticket};
+
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::session::core::{Core, session_gone};
+use crate::session::link::Link;
+use crate::session::others::Others;
+use crate::session::roll::News;
+use crate::statement::{Argument, Row, Statement, What, status, tickets, word};
+
+/// Beats until the connection fails, or the service has ended the session: then the failure's kind is
+/// [`FailureKind::SessionGone`]. The last beat was sent at `sent_at`.
+pub(super) async fn run(core: &Core, link: &Arc<Link>, others: &Others, mut sent_at: BootInstant) -> Failure {
+    loop {
+        until_next(core, sent_at).await;
+        sent_at = core.clock.now();
+        while let Err(failure) = beat(core, link, others, sent_at).await {
+            if !failure.is_passing() || failure.effect == Effect::Unknown || failure.needs_another() {
+                return failure;
+            }
+            // The server turns us away for now; the session may still be proven in time.
+            core.set_trouble(Some(failure));
+            core.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval() / 4)).await;
+            sent_at = core.clock.now();
+        }
+    }
+}
+
+/// Waits until the next beat is due, or is asked for.
+async fn until_next(core: &Core, sent_at: BootInstant) {
+    let due = async {
+        core.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval())).await;
+        if !core.is_busy() {
+            core.clock.sleep_until(sent_at.saturating_add(core.timing.idle_interval())).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = core.urged() => {}
+        () = due => {}
+    }
+}
+
+async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
+    let (ours, awaited) = (core.roll.next(), core.waits.next_awaited());
+    // What begins while this is under way is not meant by its answer.
+    let should_listen = core.waits.is_told();
+    let arguments = vec![
+        core.id.into(),
+        Argument::Int(core.epoch(link.number)),
+        Argument::Int(core.next_beat()),
+        Argument::from(&ours[..]),
+        Argument::from(&awaited[..]),
+        Argument::Int(others.ring(sent_at)),
+    ];
+    let asking = core.ask(link, Statement::new("beat", arguments), Operation::Connect);
+    let rows = core.patiently(asking).await?;
+    match word(&rows)? {
+        "ok" => {}
+        "gone" => return Err(session_gone()),
+        _ => return Err(superseded()),
+    }
+    core.proven(sent_at);
+    if core.present_link().is_some() {
+        core.set_trouble(None);
+    }
+    others.shown(&rows, core.clock.now());
+    if should_listen && status(&rows)?.epoch != Some(1) {
+        core.waits.deafen();
+    }
+    note(core, &rows, &ours, &awaited);
+    Ok(())
+}
+
+/// The failure of a call under an older connection than the session's.
+pub(super) fn superseded() -> Failure {
+    Failure::new(FailureKind::Broken, Effect::None, "a later connection has the session")
+}
+
+/// Takes in what an answer says of contenders: of ours, and of those that are waited for.
+pub(super) fn note(core: &Core, rows: &[Row], ours: &[Ticket], awaited: &[Ticket]) {
+    core.roll.tell_missing(tickets(rows, What::Missing).filter(|ticket| ours.contains(ticket)));
+    tickets(rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
+    note_ours(core, rows);
+}
+
+/// Takes in which of our contenders were broken, or are asked to give up.
+pub(super) fn note_ours(core: &Core, rows: &[Row]) {
+    tickets(rows, What::Broken).for_each(|ticket| core.roll.tell(News::Broken(ticket)));
+    for row in rows.iter().filter(|row| row.says(What::Asked)) {
+        if let (Some(ticket), Some(ask)) = (row.ticket, &row.ask) {
+            core.roll.tell(News::Asked(Ticket::from_bits(ticket), ask.clone()));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! One connection of a session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lockkeeper_core::ConnectionNumber;
+
+use crate::engine::{Waking, Wire};
+use crate::url::Server;
+
+/// A connection that a session has been taken over to.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) wire: Arc<dyn Wire>,
+    /// Counts the session's connections. A join names it, so that none of an older connection takes effect any more.
+    pub(crate) number: u64,
+    pub(crate) server: Server,
+    /// How waiters are woken over it.
+    pub(crate) waking: Waking,
+    is_shut: AtomicBool,
+}
+
+impl Link {
+    pub(crate) fn new(wire: Arc<dyn Wire>, number: u64, server: Server, waking: Waking) -> Self {
+        Self { wire, number, server, waking, is_shut: AtomicBool::new(false) }
+    }
+
+    pub(crate) const fn connection_number(&self) -> ConnectionNumber {
+        ConnectionNumber(self.number)
+    }
+
+    /// Ends its use: what is called from now on waits for the next one.
+    pub(crate) fn shut(&self) {
+        self.is_shut.store(true, Ordering::SeqCst);
+        self.wire.shut();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_shut.load(Ordering::SeqCst) || self.wire.is_over()
+    }
+}

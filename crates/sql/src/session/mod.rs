@@ -1,0 +1,29 @@
+//! A session: its row in the database, its beats over one connection after the other, and until when it is believed.
+//!
+//! What locks do under it, `queue` knows; how a connection works, the engine.
+
+mod beat;
+mod belief;
+mod core;
+mod driver;
+mod finder;
+mod link;
+mod observation;
+mod open;
+mod others;
+mod outbox;
+mod restore;
+mod roll;
+mod settling;
+mod waits;
+
+pub(crate) use self::core::{Core, Ending, session_gone};
+pub(crate) use self::finder::Finder;
+pub(crate) use self::link::Link;
+pub(crate) use self::open::{Opening, open};
+pub(crate) use self::outbox::{Call, Make};
+pub(crate) use self::roll::News;
+pub(crate) use self::waits::{Told, Wake};
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -1,0 +1,71 @@
+//! Takes a session over to another connection: nothing that was sent over an older one takes effect any more, and it is
+//! known which of our contenders stand.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Operation, Ticket};
+use tokio::sync::mpsc;
+
+use crate::engine::{Connected, Hint};
+use crate::failure::Failure;
+use crate::session::beat::{note_ours, superseded};
+use crate::session::core::{Core, session_gone};
+use crate::session::link::Link;
+use crate::session::settling::{Unsettled, hello};
+use crate::statement::{Argument, Statement, What, tickets, word};
+use crate::url::Server;
+
+/// A connection that the session has.
+pub(super) struct Taken {
+    pub(super) link: Arc<Link>,
+    pub(super) hints: mpsc::Receiver<Hint>,
+    pub(super) unsettled: Option<Unsettled>,
+    /// When the beat was sent with which it was taken.
+    pub(super) proven_at: BootInstant,
+}
+
+/// Takes a session over to this connection. `unsettled` is what was known over an earlier one.
+pub(super) async fn restore(
+    core: &Core,
+    connected: Connected,
+    number: u64,
+    server: Server,
+    unsettled: Option<&Unsettled>,
+) -> Result<Taken, Failure> {
+    let Connected { wire, greeting, hints } = connected;
+    let link = Arc::new(Link::new(wire, number, server, greeting.waking));
+    let instance = greeting.instance;
+    let greeted = core.ask(&link, hello(&instance), Operation::Connect);
+    let (proven_at, kept) = (core.clock.now(), core.roll.kept());
+    let resumed = core.ask(&link, resume(core, number, &kept), Operation::Connect);
+    let greeted = core.patiently(greeted).await?;
+    let unsettled = Unsettled::read(&greeted, &instance, core.clock.now(), unsettled)?;
+    let rows = core.patiently(resumed).await?;
+    match word(&rows)? {
+        "ok" => {}
+        "gone" => return Err(session_gone()),
+        _ => return Err(superseded()),
+    }
+    core.proven(proven_at);
+    let missing: Vec<Ticket> = if core.epoch(number) > 1 {
+        let standing: BTreeSet<_> = tickets(&rows, What::Stands).collect();
+        kept.into_iter().filter(|ticket| !standing.contains(ticket)).collect()
+    } else {
+        tickets(&rows, What::Missing).collect()
+    };
+    note_ours(core, &rows);
+    core.roll.tell_missing(missing);
+    Ok(Taken { link, hints, unsettled, proven_at })
+}
+
+fn resume(core: &Core, number: u64, kept: &[Ticket]) -> Statement {
+    let (epoch, beat) = (Argument::Int(core.epoch(number)), Argument::Int(core.next_beat()));
+    #[cfg(feature = "testing")]
+    if core.testing.ignores_epochs() {
+        let arguments = vec![core.id.into(), epoch, beat, kept.into(), Argument::Ids(Vec::new()), Argument::Int(0)];
+        return Statement::new("beat", arguments);
+    }
+    Statement::new("resume", vec![core.id.into(), epoch, beat, kept.into()])
+}

@@ -1,0 +1,74 @@
+//! How sessions end.
+
+use lockkeeper_core::{Liveness, LossReason};
+
+use super::memory::Database;
+use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, session, session_for};
+use crate::engine::Waking;
+use crate::session::Ending;
+use crate::testing::Testing;
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    for bits in 1..=5 {
+        add_contender(&database, &core, bits);
+    }
+    core.bond().lose(LossReason::Closed);
+    assert!(matches!(core.ended().await, Ending::Certain));
+    assert_eq!(database.count("close"), 3);
+    assert!(database.data().sessions.is_empty() && database.data().contenders.is_empty());
+    pass(TIMEOUT).await;
+    assert_eq!(database.count("close"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    database.data().is_stuck = true;
+    core.bond().lose(LossReason::Closed);
+    assert!(matches!(core.ended().await, Ending::Untold(_)));
+    pass(TIMEOUT / 4).await;
+    database.data().is_stuck = false;
+    pass(TIMEOUT / 4).await;
+    assert!(database.data().sessions.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_connection() {
+    let database = Database::new(Waking::Looks);
+    let testing = Testing::default();
+    let (core, other) = (session_for(&database, testing.clone()).await, session(&database).await);
+    database.data().sessions.remove(&core.id.0);
+    pass(IDLE_BEAT).await;
+    pass_ms(1).await;
+    assert_eq!(core.bond().liveness(), Liveness::Lost(LossReason::Expired));
+    assert!(matches!(core.ended().await, Ending::Certain));
+    assert!(testing.knows_lost(&core.id.to_string()));
+    database.data().sessions.remove(&other.id.0);
+    database.cut();
+    assert_eq!(other.bond().lost().await, LossReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_calls_fail_when_no_connection_comes_any_more() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    database.data().is_stuck = true;
+    database.cut();
+    pass_ms(1).await;
+    let mut call = core.call::<()>(std::sync::Arc::new(|_| unreachable!("no connection comes")));
+    core.bond().lose(LossReason::Closed);
+    let failure = core.final_answer(&mut call).await.unwrap_err();
+    assert_eq!(failure.kind, crate::failure::FailureKind::SessionGone);
+}
+
+#[test]
+fn a_session_is_over_when_its_runtime_ends() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let core = runtime.block_on(async { session(&Database::new(Waking::Looks)).await });
+    drop(runtime);
+    assert_eq!(core.bond().liveness(), Liveness::Lost(LossReason::Closed));
+}

@@ -1,0 +1,361 @@
+//! A database in memory, as an engine: as much of the functions as sessions ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock, TestClock};
+use lockkeeper_core::{BoxFuture, Ticket};
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::engine::{Connected, Door, Engine, Greeting, Hint, Waking, Wire};
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::statement::{Argument, Row, SessionId, Statement, What};
+
+/// What a test makes of the database, and what it sees of it.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) instance: String,
+    pub(super) settled: Option<String>,
+    pub(super) waking: Waking,
+    /// Whether no connection can be opened, by the server's place.
+    pub(super) down: BTreeMap<usize, FailureKind>,
+    /// Whether nothing is executed or answered.
+    pub(super) is_stuck: bool,
+    /// Whether the server turns away what it is asked.
+    pub(super) is_busy: bool,
+    /// Whether so many listen that no more may.
+    pub(super) is_full: bool,
+    /// Whether connections listen as they should.
+    pub(super) is_pooled: bool,
+    pub(super) sessions: BTreeMap<u128, SessionRow>,
+    /// The session of each contender.
+    pub(super) contenders: BTreeMap<u128, u128>,
+    pub(super) broken: BTreeMap<u128, u128>,
+    pub(super) asked: BTreeMap<u128, String>,
+    pub(super) pinned: BTreeSet<u128>,
+    listening: BTreeMap<u128, mpsc::Sender<Hint>>,
+    /// The functions that were asked, with their arguments.
+    pub(super) log: Vec<Statement>,
+    /// Each open connection.
+    open: Vec<watch::Sender<bool>>,
+    /// The servers that were connected to.
+    pub(super) connected: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionRow {
+    pub(super) epoch: i64,
+    pub(super) beat: i64,
+    pub(super) timeout_ms: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Database {
+    data: Arc<Mutex<Data>>,
+    doors: Arc<Notify>,
+    pub(super) clock: Arc<TestClock>,
+}
+
+#[derive(Debug)]
+struct MemoryWire {
+    database: Database,
+    is_over: watch::Sender<bool>,
+    hints: mpsc::Sender<Hint>,
+}
+
+impl Database {
+    pub(super) fn new(waking: Waking) -> Self {
+        let data = Data {
+            instance: "one".to_owned(),
+            settled: Some("one".to_owned()),
+            waking,
+            down: BTreeMap::new(),
+            is_stuck: false,
+            is_busy: false,
+            is_full: false,
+            is_pooled: false,
+            sessions: BTreeMap::new(),
+            contenders: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            pinned: BTreeSet::new(),
+            listening: BTreeMap::new(),
+            log: Vec::new(),
+            open: Vec::new(),
+            connected: Vec::new(),
+        };
+        Self { data: Arc::new(Mutex::new(data)), doors: Arc::default(), clock: Arc::new(TestClock::new()) }
+    }
+
+    pub(super) fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all connections.
+    pub(super) fn cut(&self) {
+        let open = std::mem::take(&mut self.data().open);
+        for is_over in open {
+            is_over.send_replace(true);
+        }
+    }
+
+    pub(super) fn hint(&self, session: SessionId, hint: Hint) {
+        let hints = self.data().listening.get(&session.0).cloned();
+        if let Some(hints) = hints {
+            hints.try_send(hint).expect("few hints");
+        }
+    }
+
+    /// Removes a contender; all who listen are told, and its door opens.
+    pub(super) fn remove(&self, ticket: Ticket) {
+        let listening: Vec<_> = {
+            let mut data = self.data();
+            data.contenders.remove(&ticket.bits());
+            data.listening.values().cloned().collect()
+        };
+        listening.iter().for_each(|hints| drop(hints.try_send(Hint::Departed(ticket))));
+        self.doors.notify_waiters();
+    }
+
+    /// The statements of this function.
+    pub(super) fn asked(&self, function: &str) -> Vec<Statement> {
+        self.data().log.iter().filter(|statement| statement.function == function).cloned().collect()
+    }
+
+    pub(super) fn count(&self, function: &str) -> usize {
+        self.asked(function).len()
+    }
+
+    /// Adds another session, whose owner does nothing.
+    pub(super) fn add_session(&self, id: u128, timeout: Duration) {
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap();
+        self.data().sessions.insert(id, SessionRow { epoch: 1, beat: 1, timeout_ms });
+    }
+}
+
+impl Engine for Database {
+    fn connect(&self, server: usize, _deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+        let mut data = self.data();
+        data.connected.push(server);
+        if let Some(kind) = data.down.get(&server) {
+            return Box::pin(std::future::ready(Err(Failure::new(*kind, Effect::None, "down"))));
+        }
+        if data.is_stuck {
+            return Box::pin(std::future::pending());
+        }
+        let (is_over, (tell, hints)) = (watch::Sender::new(false), mpsc::channel(64));
+        data.open.push(is_over.clone());
+        let greeting = Greeting { instance: data.instance.clone(), waking: data.waking };
+        let wire = Arc::new(MemoryWire { database: self.clone(), is_over, hints: tell });
+        Box::pin(std::future::ready(Ok(Connected { wire, greeting, hints })))
+    }
+
+    fn set_up(&self, _deadline: BootInstant) -> BoxFuture<Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn set_up_text(&self) -> String {
+        String::new()
+    }
+}
+
+impl Wire for MemoryWire {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+        if self.is_over() {
+            return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
+        }
+        let answer = self.database.data().execute(statement);
+        let over = self.over();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer,
+                None => {
+                    over.await;
+                    Err(Failure::broken(Effect::Unknown))
+                }
+            }
+        })
+    }
+
+    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+        let mut data = self.database.data();
+        data.log.push(Statement::new("listen", vec![session.into(), Argument::Flag(true)]));
+        let is_let = !data.is_full;
+        if is_let && !data.is_pooled {
+            data.listening.insert(session.0, self.hints.clone());
+        }
+        Box::pin(std::future::ready(Ok(is_let)))
+    }
+
+    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>> {
+        let mut data = self.database.data();
+        data.log.push(Statement::new("listen", vec![session.into(), Argument::Flag(false)]));
+        data.listening.remove(&session.0);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
+        let database = self.database.clone();
+        database.data().log.push(Statement::new("door", vec![ticket.into()]));
+        let ends_at = database.clock.now().saturating_add(within);
+        Box::pin(async move {
+            loop {
+                let opens = database.doors.notified();
+                if !database.data().contenders.contains_key(&ticket.bits()) {
+                    return Ok(Door::Opened);
+                }
+                tokio::select! {
+                    () = opens => {}
+                    () = database.clock.sleep_until(ends_at) => return Ok(Door::GivenUp),
+                }
+            }
+        })
+    }
+
+    fn over(&self) -> BoxFuture<()> {
+        let mut is_over = self.is_over.subscribe();
+        Box::pin(async move {
+            let _ = is_over.wait_for(|is_over| *is_over).await;
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    fn shut(&self) {
+        self.is_over.send_replace(true);
+    }
+}
+
+fn status(word: &str, number: i64) -> Row {
+    Row { text: Some(word.to_owned()), number: Some(number), ..Row::default() }
+}
+
+fn of_ticket(what: What, ticket: u128) -> Row {
+    Row { what: what as i16, ticket: Some(ticket), ..Row::default() }
+}
+
+impl Data {
+    /// Executes a statement; `None` if it is never answered.
+    fn execute(&mut self, statement: Statement) -> Option<Result<Vec<Row>, Failure>> {
+        self.log.push(statement.clone());
+        if self.is_stuck {
+            return None;
+        }
+        if self.is_busy {
+            return Some(Err(Failure::new(FailureKind::Busy, Effect::None, "busy")));
+        }
+        use Argument::{Flag, Id, Ids, Int, Text};
+        Some(Ok(match (statement.function, &statement.arguments[..]) {
+            ("hello", [Text(instance)]) => vec![self.state_of(instance)],
+            ("settle", [Text(instance)]) => {
+                self.settled = Some(instance.clone());
+                vec![status("ok", 0)]
+            }
+            ("open", [Id(session), Int(timeout_ms), Text(_), Flag(_)]) => {
+                self.sessions.insert(*session, SessionRow { epoch: 1, beat: 1, timeout_ms: *timeout_ms });
+                let instance = self.instance.clone();
+                vec![self.state_of(&instance)]
+            }
+            ("resume", [Id(session), Int(epoch), Int(beat), Ids(kept)]) => self.resume(*session, *epoch, *beat, kept),
+            ("beat", [Id(session), Int(epoch), Int(beat), Ids(roll), Ids(awaited), Int(ring)]) => {
+                self.beat((*session, *epoch, *beat), roll, awaited, *ring)
+            }
+            ("reap", [Id(session), Int(epoch), Int(beat)]) => {
+                let stands = |row: &SessionRow| row.epoch == *epoch && row.beat == *beat;
+                if self.pinned.contains(session) {
+                    return Some(Ok(vec![status("pinned", 0)]));
+                }
+                if !self.sessions.get(session).is_some_and(stands) {
+                    return Some(Ok(vec![status("alive", 0)]));
+                }
+                self.sessions.remove(session);
+                self.contenders.retain(|_, owner| owner != session);
+                vec![status("removed", 0)]
+            }
+            ("close", [Id(session)]) => {
+                // Two a call, so that pieces are seen.
+                let of_it = self.contenders.iter().filter(|(_, owner)| *owner == session).map(|(ticket, _)| *ticket);
+                let piece: Vec<_> = of_it.take(2).collect();
+                self.contenders.retain(|ticket, _| !piece.contains(ticket));
+                let left = self.contenders.values().filter(|owner| *owner == session).count();
+                if left == 0 {
+                    self.sessions.remove(session);
+                }
+                vec![status("ok", i64::try_from(left).unwrap())]
+            }
+            ("missing", [Ids(tickets)]) => {
+                std::iter::once(status("ok", 0)).chain(self.missing(tickets, What::Missing)).collect()
+            }
+            other => panic!("no session asks this: {other:?}"),
+        }))
+    }
+
+    fn state_of(&self, instance: &str) -> Row {
+        let greatest = self.sessions.values().map(|row| row.timeout_ms).max().unwrap_or(0);
+        match self.settled.as_deref() == Some(instance) {
+            true => status("ok", 1),
+            false => Row { timeout_ms: Some(greatest), ..status("unsettled", 1) },
+        }
+    }
+
+    fn missing(&self, tickets: &[u128], what: What) -> Vec<Row> {
+        let is_gone = |ticket: &&u128| !self.contenders.contains_key(ticket);
+        tickets.iter().filter(is_gone).map(|ticket| of_ticket(what, *ticket)).collect()
+    }
+
+    fn of_ours(&self, session: u128) -> impl Iterator<Item = Row> {
+        let broken = self.broken.iter().filter(move |(_, owner)| **owner == session);
+        let asked = self.asked.iter().filter(move |(ticket, _)| self.contenders.get(ticket) == Some(&session));
+        let asked = asked.map(|(ticket, ask)| Row { ask: Some(ask.clone()), ..of_ticket(What::Asked, *ticket) });
+        broken.map(|(ticket, _)| of_ticket(What::Broken, *ticket)).chain(asked)
+    }
+
+    fn resume(&mut self, session: u128, epoch: i64, beat: i64, kept: &[u128]) -> Vec<Row> {
+        match self.sessions.get_mut(&session) {
+            None => return vec![status("gone", 0)],
+            Some(row) if row.epoch >= epoch || row.beat >= beat => return vec![status("stale", 0)],
+            Some(row) => (row.epoch, row.beat) = (epoch, beat),
+        }
+        self.contenders.retain(|ticket, owner| *owner != session || kept.contains(ticket));
+        let standing = kept.iter().filter(|ticket| self.contenders.contains_key(ticket));
+        let standing = standing.map(|ticket| of_ticket(What::Stands, *ticket));
+        std::iter::once(status("ok", 0)).chain(standing).chain(self.of_ours(session)).collect()
+    }
+
+    fn beat(&mut self, own: (u128, i64, i64), roll: &[u128], awaited: &[u128], ring: i64) -> Vec<Row> {
+        let (session, epoch, beat) = own;
+        match self.sessions.get_mut(&session) {
+            None => return vec![status("gone", 0)],
+            Some(row) if row.epoch != epoch || row.beat >= beat => return vec![status("stale", 0)],
+            Some(row) => row.beat = beat,
+        }
+        let listens = i64::from(self.listening.contains_key(&session));
+        let mut rows = vec![Row { epoch: Some(listens), ..status("ok", 4_711) }];
+        rows.extend(self.missing(roll, What::Missing));
+        rows.extend(self.missing(awaited, What::Missing));
+        rows.extend(self.of_ours(session));
+        let owners = awaited.iter().filter_map(|ticket| Some((*ticket, *self.contenders.get(ticket)?)));
+        rows.extend(
+            owners.clone().map(|(ticket, owner)| Row { session: Some(owner), ..of_ticket(What::Owner, ticket) }),
+        );
+        let owners = owners.map(|(_, owner)| owner);
+        let behind = self.sessions.range(session + 1..).chain(self.sessions.range(..session)).map(|(id, _)| *id);
+        let shown: BTreeSet<u128> = owners.chain(behind.take(usize::try_from(ring).unwrap())).collect();
+        for id in shown.into_iter().filter(|id| *id != session) {
+            if let Some(row) = self.sessions.get(&id) {
+                rows.push(Row {
+                    what: What::Beat as i16,
+                    session: Some(id),
+                    number: Some(row.beat),
+                    epoch: Some(row.epoch),
+                    timeout_ms: Some(row.timeout_ms),
+                    ..Row::default()
+                });
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,63 @@
+//! Sessions over a database in memory, under paused time.
+
+mod ending;
+mod keeping;
+mod looking;
+mod memory;
+mod settling;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::{Liveness, Result, ServiceUrl, Ticket};
+
+use self::memory::Database;
+use crate::session::{Core, Opening, open};
+use crate::testing::Testing;
+use crate::url::Config;
+
+const TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How long an idle session beats at most after a while has passed.
+const IDLE_BEAT: Duration = Duration::from_secs(3);
+
+async fn try_open(database: &Database, url: &str, testing: Testing) -> Result<Arc<Core>> {
+    let config = Arc::new(Config::from_url(&ServiceUrl::parse(url)?)?);
+    open(Opening { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
+}
+
+async fn session(database: &Database) -> Arc<Core> {
+    session_for(database, Testing::default()).await
+}
+
+async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
+    let core = try_open(database, "postgres://h1,h2/db?session_timeout=12s", testing).await.unwrap();
+    core.next_link().await.unwrap();
+    core
+}
+
+/// Gives a session a contender, which is on its roll.
+fn add_contender(database: &Database, core: &Core, bits: u128) -> Ticket {
+    database.data().contenders.insert(bits, core.id.0);
+    let ticket = Ticket::from_bits(bits);
+    core.roll.add(ticket);
+    ticket
+}
+
+/// Lets time pass.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+async fn pass_ms(milliseconds: u64) {
+    pass(Duration::from_millis(milliseconds)).await;
+}
+
+/// How long a session may be believed from now on.
+fn safe_for(core: &Core) -> Duration {
+    match core.bond().liveness() {
+        Liveness::Held { safe_until } | Liveness::Jeopardy { safe_until } => safe_until.left(core.clock.now()).unwrap(),
+        Liveness::Lost(_) => Duration::ZERO,
+    }
+}

@@ -1,0 +1,86 @@
+//! After a promotion or a restore no lock is granted until all sessions of before have run out.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Liveness, Operation};
+
+use super::memory::Database;
+use super::{TIMEOUT, pass, pass_ms, session, try_open};
+use crate::engine::Waking;
+use crate::testing::Testing;
+
+/// Has another server take over.
+fn promote(database: &Database) {
+    database.data().instance = "two".to_owned();
+    database.cut();
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_for_the_greatest_timeout_and_beats_go_on() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    // Another session, with a greater timeout; it is removed meanwhile.
+    database.add_session(1, TIMEOUT * 2);
+    promote(&database);
+    pass_ms(100).await;
+    assert!(core.present_link().is_none());
+    assert!(matches!(core.bond().liveness(), Liveness::Held { .. }), "it is kept all the same");
+    let why = core.trouble().unwrap().to_string();
+    assert!(why.contains("grants no lock for 25 s"), "{why}");
+    pass(TIMEOUT * 2).await;
+    assert!(core.present_link().is_none());
+    assert!(database.count("beat") > 5);
+    pass(Duration::from_millis(580)).await;
+    assert!(core.present_link().is_some());
+    assert_eq!(database.data().settled.as_deref(), Some("two"));
+    assert!(core.trouble().is_none());
+    assert!(core.bond().liveness().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_session_opens_and_its_calls_are_late_until_then() {
+    let database = Database::new(Waking::Looks);
+    database.add_session(1, TIMEOUT);
+    database.data().instance = "two".to_owned();
+    let core = try_open(&database, "postgres://h1/db?session_timeout=12s", Testing::default()).await.unwrap();
+    let mut call = core.call::<()>(std::sync::Arc::new(|_| Box::pin(std::future::ready(Ok(())))));
+    let deadline = core.deadline();
+    let failure = core.answer(&mut call, deadline).await.unwrap_err();
+    let error = core.fail(failure, Operation::Join, true);
+    assert!(error.is_transient() && error.to_string().contains("promotion"), "{error}");
+    core.next_link().await.unwrap();
+    core.final_answer(&mut call).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_once_another_client_has_settled_it() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    promote(&database);
+    pass(TIMEOUT / 4).await;
+    database.data().settled = Some("two".to_owned());
+    pass(TIMEOUT / 6).await;
+    pass_ms(1).await;
+    assert!(core.present_link().is_some());
+    assert_eq!(database.count("settle"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_goes_on_over_a_new_connection_to_the_same_and_begins_anew_at_another() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    promote(&database);
+    pass(TIMEOUT - Duration::from_secs(1)).await;
+    database.cut();
+    pass(Duration::from_millis(1_500)).await;
+    assert!(core.present_link().is_some());
+    database.data().instance = "three".to_owned();
+    database.cut();
+    pass(TIMEOUT / 2).await;
+    database.data().instance = "four".to_owned();
+    database.cut();
+    pass(TIMEOUT - Duration::from_secs(1)).await;
+    assert!(core.present_link().is_none());
+    pass(Duration::from_secs(2)).await;
+    assert!(core.present_link().is_some());
+}

@@ -1,0 +1,202 @@
+//! How waits end.
+
+use std::time::Duration;
+
+use lockkeeper_core::{QueueName, Ticket};
+use tokio::time::{Instant, timeout};
+
+use super::memory::Database;
+use super::{TIMEOUT, pass, pass_ms, session};
+use crate::engine::{Hint, Waking};
+use crate::session::{Core, Told, Wake};
+use crate::statement::Argument;
+
+/// A contender of another session, and a wait for it.
+fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> Told {
+    database.data().contenders.entry(bits).or_insert(77);
+    core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
+}
+
+async fn took(told: Told) -> (Wake, Duration) {
+    let begun = Instant::now();
+    (timeout(Duration::from_secs(60), told).await.expect("it ends"), begun.elapsed())
+}
+
+fn queue() -> QueueName {
+    QueueName::new("a").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_listens_is_told_at_once_after_one_look() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let told = wait(&database, &core, 1, 0);
+    pass_ms(10).await;
+    assert_eq!((database.count("listen"), database.count("missing")), (1, 1));
+    pass_ms(900).await;
+    assert_eq!(database.count("missing"), 1);
+    database.remove(Ticket::from_bits(1));
+    assert_eq!(took(told).await, (Wake::Departed, Duration::ZERO));
+    pass(TIMEOUT * 2).await;
+    let told = wait(&database, &core, 2, 0);
+    pass_ms(900).await;
+    assert_eq!(database.count("missing"), 1, "it has listened for long");
+    database.remove(Ticket::from_bits(2));
+    assert_eq!(took(told).await.0, Wake::Departed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_departure_that_was_told_before_its_wait_began_is_not_missed() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let _other = wait(&database, &core, 1, 0);
+    pass_ms(10).await;
+    database.hint(core.id, Hint::Departed(Ticket::from_bits(2)));
+    pass_ms(10).await;
+    assert_eq!(took(wait(&database, &core, 2, 0)).await, (Wake::Departed, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_too_many_listen_each_wait_is_looked_at_by_its_nearness() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    database.data().is_full = true;
+    let (near, far) = (wait(&database, &core, 1, 0), wait(&database, &core, 2, 9));
+    let (wake, after) = took(far).await;
+    assert_eq!(wake, Wake::Look, "it is to find its place anew");
+    assert!((500..=650).contains(&after.as_millis()), "{after:?}");
+    pass(Duration::from_secs(10)).await;
+    let near_looks = looks_at(&database, 1);
+    assert!((160..=215).contains(&near_looks), "{near_looks}");
+    database.data().is_full = false;
+    pass(Duration::from_secs(10)).await;
+    let before = looks_at(&database, 1);
+    pass(Duration::from_secs(10)).await;
+    assert!(looks_at(&database, 1) <= before + 1, "it listens in the end");
+    drop(near);
+    assert!(database.count("listen") <= 3, "it asks seldom");
+}
+
+fn looks_at(database: &Database, bits: u128) -> usize {
+    let has_it = |argument: &Argument| matches!(argument, Argument::Ids(ids) if ids.contains(&bits));
+    database.asked("missing").iter().filter(|look| look.arguments.iter().any(has_it)).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_looked_at_once_all_waits_ended() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    drop(wait(&database, &core, 1, 0));
+    drop(core.waits.change(&core.present_link().unwrap(), &queue()));
+    pass(TIMEOUT).await;
+    assert_eq!(database.count("missing"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    let waits: Vec<_> = (1..=1_000).map(|bits| wait(&database, &core, bits, 0)).collect();
+    pass(Duration::from_secs(1)).await;
+    let asked = database.count("missing");
+    assert!((250..=640).contains(&asked), "{asked}");
+    for look in database.asked("missing") {
+        assert!(matches!(&look.arguments[0], Argument::Ids(ids) if (1..=64).contains(&ids.len())));
+    }
+    (1..=1_000).for_each(|bits| database.remove(Ticket::from_bits(bits)));
+    for told in waits {
+        assert_eq!(took(told).await.0, Wake::Departed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat_on() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    database.data().is_pooled = true;
+    let told = wait(&database, &core, 1, 0);
+    pass_ms(100).await;
+    database.remove(Ticket::from_bits(1));
+    let (wake, after) = took(told).await;
+    assert_eq!(wake, Wake::Departed);
+    assert!(after <= TIMEOUT / 6, "{after:?}");
+    let (wake, after) = {
+        let told = wait(&database, &core, 2, 0);
+        database.remove(Ticket::from_bits(2));
+        took(told).await
+    };
+    assert_eq!(wake, Wake::Departed);
+    assert!(after <= Duration::from_millis(64), "{after:?}");
+    pass(Duration::from_secs(100)).await;
+    assert_eq!(database.count("listen"), 1, "it does not try again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_waits_end_with_their_connection() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let link = core.present_link().unwrap();
+    let (departure, change) = (wait(&database, &core, 1, 0), core.waits.change(&link, &queue()));
+    database.cut();
+    assert_eq!(took(departure).await.0, Wake::ConnectionOver);
+    assert_eq!(took(change).await.0, Wake::ConnectionOver);
+    assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::ConnectionOver, Duration::ZERO));
+    let next = core.next_link().await.unwrap();
+    let late = core.waits.departure(&link, Ticket::from_bits(1), 0, None);
+    assert_eq!(took(late).await, (Wake::ConnectionOver, Duration::ZERO));
+    drop(core.waits.departure(&next, Ticket::from_bits(1), 0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_told_to_those_who_wait_for_that_queue() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let link = core.present_link().unwrap();
+    // What happened before it listened may have been missed.
+    assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::Look, Duration::ZERO));
+    pass(TIMEOUT).await;
+    let (mine, other) = (core.waits.change(&link, &queue()), core.waits.change(&link, &QueueName::new("b").unwrap()));
+    pass_ms(500).await;
+    database.hint(core.id, Hint::Changed { name: "a".to_owned(), part: 0 });
+    assert_eq!(took(mine).await, (Wake::Look, Duration::ZERO));
+    assert!(timeout(TIMEOUT, other).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
+    for waking in [Waking::Looks, Waking::Doors] {
+        let database = Database::new(waking);
+        let core = session(&database).await;
+        let (wake, after) = took(core.waits.change(&core.present_link().unwrap(), &queue())).await;
+        assert_eq!(wake, Wake::Look);
+        assert!((200..=251).contains(&after.as_millis()), "{after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_that_is_nearest_its_turn_is_at_the_door_and_the_others_are_looked_at() {
+    let database = Database::new(Waking::Doors);
+    let core = session(&database).await;
+    let far = wait(&database, &core, 1, 15);
+    pass_ms(100).await;
+    assert_eq!(doors(&database), [1]);
+    let near = wait(&database, &core, 2, 0);
+    pass_ms(100).await;
+    assert_eq!(doors(&database), [1, 2], "a nearer one takes the turn");
+    pass_ms(107).await;
+    database.remove(Ticket::from_bits(2));
+    assert_eq!(took(near).await, (Wake::Departed, Duration::ZERO));
+    pass_ms(10).await;
+    assert_eq!(doors(&database), [1, 2, 1]);
+    drop(far);
+    pass(TIMEOUT).await;
+    assert_eq!(doors(&database), [1, 2, 1]);
+}
+
+fn doors(database: &Database) -> Vec<u128> {
+    let ticket = |argument: &Argument| match argument {
+        Argument::Id(bits) => *bits,
+        other => panic!("{other:?}"),
+    };
+    database.asked("door").iter().map(|door| ticket(&door.arguments[0])).collect()
+}

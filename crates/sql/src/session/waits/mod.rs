@@ -1,0 +1,51 @@
+//! All waits of a session: for the departure of a contender, and for the change of a queue or its value.
+//!
+//! What ends them: what the server tells, a look at all that are due, a beat's answer, or a door that opened. All end
+//! with the connection.
+
+mod book;
+mod doors;
+mod ear;
+mod looks;
+mod told;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::engine::{Hint, Waking};
+use crate::session::core::Core;
+use crate::session::link::Link;
+
+pub(crate) use self::told::{Told, Waits, Wake};
+
+/// Serves the waits over a connection. It never returns; all waits end when the connection is detached.
+pub(super) async fn serve(core: &Arc<Core>, link: &Arc<Link>, hints: mpsc::Receiver<Hint>) -> Infallible {
+    let waking = async {
+        match link.waking {
+            Waking::Told => ear::run(core, link).await,
+            Waking::Doors => doors::run(core, link).await,
+            Waking::Looks => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        never = hear(core, hints) => never,
+        never = waking => never,
+        never = looks::run(core, link) => never,
+    }
+}
+
+/// Takes in what the server tells.
+async fn hear(core: &Core, mut hints: mpsc::Receiver<Hint>) -> Infallible {
+    while let Some(hint) = hints.recv().await {
+        match hint {
+            Hint::Departed(ticket) => core.waits.departed(ticket),
+            Hint::Changed { name, part } => core.waits.changed(&name, part),
+            Hint::Asked => core.urge(),
+        }
+    }
+    // They end with the connection, of which the driver hears.
+    std::future::pending().await
+}

@@ -1,0 +1,239 @@
+//! A wait as its caller has it, and the place where all of them are kept.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{FencingToken, QueueName, Ticket};
+use tokio::sync::{Notify, oneshot};
+
+use crate::engine::Waking;
+use crate::session::link::Link;
+use crate::session::waits::book::{Book, NextDoor, Telling, WaitNumber};
+use crate::statement::part_number;
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wake {
+    /// The contender is gone.
+    Departed,
+    /// What is waited for may have changed.
+    Look,
+    /// The connection is over; what happened since is not known.
+    ConnectionOver,
+}
+
+/// A wait under way. Dropping it ends it.
+pub(crate) struct Told {
+    end: oneshot::Receiver<Wake>,
+    kept: Arc<Kept>,
+    clock: Arc<dyn Clock>,
+    /// The contender that is waited for; `None` for a change.
+    ahead: Option<Ticket>,
+    number: WaitNumber,
+}
+
+/// All waits of a session.
+pub(crate) struct Waits {
+    clock: Arc<dyn Clock>,
+    kept: Arc<Kept>,
+}
+
+struct Kept {
+    book: Mutex<Book>,
+    /// Told when a wait begins, or another is to be looked at, for each of those who serve waits.
+    looks: Notify,
+    doors: Notify,
+    ear: Notify,
+}
+
+impl Waits {
+    /// Begins with no connection. `seed` spreads its looks. A wait needs no look if the session has listened
+    /// for `settled_after`: what was asked before that is answered or refused by then.
+    pub(in crate::session) fn new(clock: Arc<dyn Clock>, seed: u64, settled_after: Duration) -> Self {
+        let book = Mutex::new(Book::new(seed, settled_after));
+        let kept = Kept { book, looks: Notify::new(), doors: Notify::new(), ear: Notify::new() };
+        Self { clock, kept: Arc::new(kept) }
+    }
+
+    /// Begins to wait until a contender departs that was seen over this connection, this many behind the one that
+    /// holds or is granted first; for the contender with this token of this queue, or for an onlooker.
+    pub(crate) fn departure(
+        &self,
+        link: &Link,
+        ahead: Ticket,
+        nearness: usize,
+        line: Option<(QueueName, FencingToken)>,
+    ) -> Told {
+        self.begin(link, Some(ahead), |book, now, tell| book.depart(ahead, nearness, line, now, tell))
+    }
+
+    /// Begins to wait until a queue or its value may have changed. It is to begin before the look with which the
+    /// caller compares.
+    pub(crate) fn change(&self, link: &Link, queue: &QueueName) -> Told {
+        let queue = (queue.as_str().to_owned(), part_number(queue.part()));
+        self.begin(link, None, |book, now, tell| book.change(queue, now, tell))
+    }
+
+    fn begin(
+        &self,
+        link: &Link,
+        ahead: Option<Ticket>,
+        note: impl FnOnce(&mut Book, BootInstant, oneshot::Sender<Wake>) -> WaitNumber,
+    ) -> Told {
+        let (tell, end) = oneshot::channel();
+        let mut book = self.kept.book();
+        let number = if book.link == Some(link.number) && !link.is_over() {
+            note(&mut book, self.clock.now(), tell)
+        } else {
+            let _ = tell.send(Wake::ConnectionOver);
+            0
+        };
+        drop(book);
+        self.kept.notify();
+        Told { end, kept: self.kept.clone(), clock: self.clock.clone(), ahead, number }
+    }
+
+    /// Whether nothing is waited for.
+    pub(in crate::session) fn is_empty(&self) -> bool {
+        self.kept.book().is_empty()
+    }
+
+    /// Begins with a connection.
+    pub(in crate::session) fn attach(&self, link: &Link) {
+        let telling = match link.waking {
+            Waking::Told => Telling::Soon,
+            Waking::Doors | Waking::Looks => Telling::Looks,
+        };
+        self.kept.book().attach(link.number, telling, link.waking == Waking::Doors);
+    }
+
+    /// Ends all waits with their connection.
+    pub(in crate::session) fn detach(&self) {
+        self.kept.book().end();
+    }
+
+    /// Notes that a contender has departed: it was told so, or is not there.
+    pub(in crate::session) fn departed(&self, ticket: Ticket) {
+        self.kept.book().departed(ticket, self.clock.now());
+        self.kept.looks.notify_one();
+        // The door of another one may be next.
+        self.kept.doors.notify_one();
+    }
+
+    /// Notes that a contender of our own is gone, by an answer over this connection.
+    pub(crate) fn left(&self, link: &Link, ticket: Ticket) {
+        let is_present = self.kept.book().link == Some(link.number);
+        if is_present {
+            self.departed(ticket);
+        }
+    }
+
+    /// Notes that a queue or its value may have changed.
+    pub(super) fn changed(&self, name: &str, part: i64) {
+        self.kept.book().changed(name, part);
+    }
+
+    /// Returns the contenders that the next beat asks for.
+    pub(in crate::session) fn next_awaited(&self) -> Vec<Ticket> {
+        self.kept.book().next_awaited()
+    }
+
+    /// Whether the server tells this session of departures, for all that is known.
+    pub(in crate::session) fn is_told(&self) -> bool {
+        matches!(self.kept.book().telling, Telling::Told { .. })
+    }
+
+    /// Notes that the server tells this session nothing, though it should.
+    pub(in crate::session) fn deafen(&self) {
+        tracing::debug!(target: "lockkeeper", "the connection does not listen as it should: waits are looked at");
+        self.tell_by(|_| Telling::Looks);
+    }
+
+    /// Says how waits are told from now on.
+    pub(super) fn tell_by(&self, telling: impl FnOnce(BootInstant) -> Telling) {
+        let now = self.clock.now();
+        self.kept.book().tell_by(telling(now), now);
+        self.kept.looks.notify_one();
+    }
+
+    /// When a look is due next.
+    pub(super) fn next_due(&self) -> Option<BootInstant> {
+        self.kept.book().next_due()
+    }
+
+    /// Takes what is to be looked at now.
+    pub(super) fn take_due(&self) -> Vec<Ticket> {
+        self.kept.book().take_due(self.clock.now())
+    }
+
+    /// Notes that a look at these failed.
+    pub(super) fn look_again(&self, tickets: &[Ticket]) {
+        self.kept.book().look_again(tickets, self.clock.now());
+    }
+
+    pub(super) fn next_door(&self) -> NextDoor {
+        self.kept.book().next_door(self.clock.now())
+    }
+
+    pub(super) fn opened(&self, ticket: Ticket) {
+        self.kept.book().opened(ticket, self.clock.now());
+        self.kept.looks.notify_one();
+    }
+
+    /// Waits until a look may be due at another time.
+    pub(super) async fn until_looks_change(&self) {
+        self.kept.looks.notified().await;
+    }
+
+    /// Waits until another door may be next.
+    pub(super) async fn until_doors_change(&self) {
+        self.kept.doors.notified().await;
+    }
+
+    /// Waits until something is waited for.
+    pub(super) async fn until_begun(&self) {
+        while self.is_empty() {
+            self.kept.ear.notified().await;
+        }
+    }
+}
+
+impl Kept {
+    /// Nothing panics while it is locked.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self) {
+        self.looks.notify_one();
+        self.doors.notify_one();
+        self.ear.notify_one();
+    }
+}
+
+impl Future for Told {
+    type Output = Wake;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Wake> {
+        // What is not told any more ended with its connection.
+        Pin::new(&mut self.end).poll(context).map(|end| end.unwrap_or(Wake::ConnectionOver))
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.kept.book().forget(self.ahead, self.number, self.clock.now());
+        self.kept.looks.notify_one();
+        self.kept.doors.notify_one();
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Told").field("ahead", &self.ahead).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! What is asked of a database: a stored function by its name, and the rows with which each of them answers.
+//!
+//! Both engines have the same functions with the same arguments and the same columns, so that all above knows no SQL.
+
+use std::fmt;
+
+use lockkeeper_core::{Part, Ticket};
+
+use crate::failure::Failure;
+
+/// A session's number, which names it in the tables.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct SessionId(pub(crate) u128);
+
+/// Something to be asked: a stored function and its arguments, in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    /// The function's name without its version: `join` stands for `join_v1`.
+    pub(crate) function: &'static str,
+    pub(crate) arguments: Vec<Argument>,
+}
+
+/// One argument of a function. Its kind is fixed by the function.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Argument {
+    /// A ticket's or a session's bits, in the order in which they are written as hexadecimal digits.
+    Id(u128),
+    OptionalId(Option<u128>),
+    /// Any number of them.
+    Ids(Vec<u128>),
+    Int(i64),
+    OptionalInt(Option<i64>),
+    Flag(bool),
+    Text(String),
+    OptionalText(Option<String>),
+    Bytes(Vec<u8>),
+    OptionalBytes(Option<Vec<u8>>),
+}
+
+/// One row of an answer. Which columns are set follows from `what`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    /// What it says, see [`What`].
+    pub(crate) what: i16,
+    pub(crate) ticket: Option<u128>,
+    pub(crate) session: Option<u128>,
+    /// A token, a beat, a version or a count.
+    pub(crate) number: Option<i64>,
+    /// Where a contender stands among those of one token.
+    pub(crate) place: Option<f64>,
+    pub(crate) mode: Option<i16>,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) timeout_ms: Option<i64>,
+    pub(crate) text: Option<String>,
+    pub(crate) ask: Option<String>,
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// What a row says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum What {
+    /// How the call ended: a word in `text`; always the first row.
+    Status = 0,
+    /// A contender that the call has stored, or had stored before: `ticket`, `number` (its token), `place`.
+    Stored = 1,
+    /// A contender of the session that stands: `ticket`.
+    Stands = 2,
+    /// A contender of the session that was broken: `ticket`.
+    Broken = 3,
+    /// A contender of the session that is asked to give up: `ticket`, `ask`.
+    Asked = 4,
+    /// A contender that was asked for and is not there: `ticket`.
+    Missing = 5,
+    /// A session to be observed: `session`, `number` (its beat), `epoch`, `timeout_ms`.
+    Beat = 6,
+    /// A contender in a queue: `ticket`, `mode`, `number` (its token), `place`; where people look also `session`,
+    /// `text` (its record) and `ask`.
+    Contender = 7,
+    /// How many contenders ahead are not shown: `number`.
+    Omitted = 8,
+    /// The mode of the first contender in the other part of the lock: `mode`.
+    Elsewhere = 9,
+    /// The value of a queue: `number` (its version), `bytes`.
+    Value = 10,
+    /// A queue: `text` (its name), `number` (its part).
+    Queue = 11,
+    /// Which session a contender that was asked for belongs to: `ticket`, `session`.
+    Owner = 12,
+}
+
+impl What {
+    /// Reads a row's kind; that of a later version is not known.
+    pub(crate) const fn of(number: i16) -> Option<Self> {
+        Some(match number {
+            0 => Self::Status,
+            1 => Self::Stored,
+            2 => Self::Stands,
+            3 => Self::Broken,
+            4 => Self::Asked,
+            5 => Self::Missing,
+            6 => Self::Beat,
+            7 => Self::Contender,
+            8 => Self::Omitted,
+            9 => Self::Elsewhere,
+            10 => Self::Value,
+            11 => Self::Queue,
+            12 => Self::Owner,
+            _ => return None,
+        })
+    }
+}
+
+impl Statement {
+    pub(crate) const fn new(function: &'static str, arguments: Vec<Argument>) -> Self {
+        Self { function, arguments }
+    }
+}
+
+/// Returns the tickets of the rows that say this.
+pub(crate) fn tickets(rows: &[Row], what: What) -> impl Iterator<Item = Ticket> {
+    rows.iter().filter(move |row| row.says(what)).filter_map(|row| row.ticket.map(Ticket::from_bits))
+}
+
+/// The number by which the functions know a part of a lock.
+pub(crate) const fn part_number(part: Part) -> i64 {
+    match part {
+        Part::Line => 0,
+        Part::Waiters => 1,
+        Part::Permits => 2,
+    }
+}
+
+impl Row {
+    pub(crate) const fn says(&self, what: What) -> bool {
+        self.what == what as i16
+    }
+}
+
+/// Returns the word of an answer's status.
+pub(crate) fn word(rows: &[Row]) -> Result<&str, Failure> {
+    status(rows)?.text.as_deref().ok_or_else(Failure::unexpected)
+}
+
+/// Returns the first row of an answer: its status.
+pub(crate) fn status(rows: &[Row]) -> Result<&Row, Failure> {
+    rows.first().filter(|row| row.says(What::Status)).ok_or_else(Failure::unexpected)
+}
+
+impl SessionId {
+    /// A number that is unlike those of other sessions.
+    pub(crate) const fn seed(self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "half of the bits are as good as all")]
+        let seed = self.0 as u64;
+        seed
+    }
+}
+
+/// As the tables' readers write it: 32 hexadecimal digits.
+impl fmt::Display for SessionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", self.0)
+    }
+}
+
+impl From<&[Ticket]> for Argument {
+    fn from(tickets: &[Ticket]) -> Self {
+        Self::Ids(tickets.iter().map(|ticket| ticket.bits()).collect())
+    }
+}
+
+impl From<Ticket> for Argument {
+    fn from(ticket: Ticket) -> Self {
+        Self::Id(ticket.bits())
+    }
+}
+
+impl From<SessionId> for Argument {
+    fn from(session: SessionId) -> Self {
+        Self::Id(session.0)
+    }
+}

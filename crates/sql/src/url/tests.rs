@@ -1,0 +1,107 @@
+//! What URLs are taken, and what is said of the others.
+
+use super::*;
+
+fn config(url: &str) -> Result<Config> {
+    Config::from_url(&url.parse()?)
+}
+
+fn server(name: &str, port: u16) -> Server {
+    Server { name: name.to_owned(), port }
+}
+
+#[test]
+fn a_url_without_settings_has_the_defaults() {
+    for (url, dialect, port) in [
+        ("postgres://h1", Dialect::Postgres, POSTGRES_PORT_DEFAULT),
+        ("mysql://h1", Dialect::Mysql, MYSQL_PORT_DEFAULT),
+        ("mariadb://h1/", Dialect::Mysql, MYSQL_PORT_DEFAULT),
+    ] {
+        let config = config(url).unwrap();
+        assert_eq!((config.dialect, &config.servers[..]), (dialect, &[server("h1", port)][..]));
+        assert_eq!((config.user, config.password, config.database), (None, None, None));
+        assert_eq!((config.schema.as_str(), config.session_timeout), (SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT));
+        let timeouts = (config.connect_timeout, config.operation_timeout);
+        assert_eq!(timeouts, (CONNECT_TIMEOUT_DEFAULT, SESSION_TIMEOUT_DEFAULT));
+        assert!(config.sets_up && !config.only_looks && !config.is_only_node);
+    }
+}
+
+#[test]
+fn every_setting_is_read() {
+    let url = "postgres://ann:s%3Acret@h1:1,[::1]:2/app?schema=locks_2&session_timeout=2500ms&connect_timeout=3s\
+               &operation_timeout=1500ms&setup=never&wake=look";
+    let config = config(url).unwrap();
+    assert_eq!(config.servers, [server("h1", 1), server("::1", 2)]);
+    assert_eq!(config.servers[1].to_string(), "[::1]:2");
+    assert_eq!((config.schema.as_str(), config.session_timeout), ("locks_2", Duration::from_millis(2_500)));
+    let timeouts = (config.connect_timeout, config.operation_timeout);
+    assert_eq!(timeouts, (Duration::from_secs(3), Duration::from_millis(1_500)));
+    assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("s:cret")));
+    assert_eq!(config.database.as_deref(), Some("app"));
+    assert!(!config.sets_up && config.only_looks);
+    assert!(!format!("{config:?}").contains("cret"));
+}
+
+#[test]
+fn a_node_of_galera_is_taken_alone() {
+    assert!(config("mariadb://h1?galera=one-node").unwrap().is_only_node);
+    assert!(config("mysql://h1?setup=auto&wake=auto").unwrap().sets_up);
+}
+
+#[test]
+#[cfg(feature = "tls")]
+fn tls_is_asked_for_by_the_scheme_or_by_sslmode() {
+    let authority = lockkeeper_faults::authority::Authority::new("db.example").unwrap();
+    let ca = authority.file("ca").display().to_string();
+    let is_secured = |url: &str| config(url).unwrap().tls.is_some();
+    for url in ["postgres+tls://h1?", "mysql+tls://h1?", "mariadb://h1?sslmode=verify-full&"] {
+        assert!(is_secured(&format!("{url}ca={ca}&server_name=db.example")), "{url}");
+    }
+    assert!(!is_secured("postgres://h1") && !is_secured("mysql://h1?sslmode=disable"));
+    let missing = config("postgres+tls://h1?ca=/no/such/file").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+#[cfg(not(feature = "tls"))]
+fn without_the_feature_tls_is_refused() {
+    for url in ["postgres+tls://h1", "mysql://h1?sslmode=verify-full"] {
+        assert_eq!(config(url).unwrap_err().kind(), ErrorKind::Unsupported, "{url}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (url, word) in [
+        ("postgres:/db", "server"),
+        ("mariadb:/db", "mariadb://h1"),
+        ("postgres://h1/db/lockkeeper", "one database"),
+        ("postgres://h1?session_timeout=1s", "session timeout"),
+        ("postgres://h1?session_timeout=11m", "session timeout"),
+        ("postgres://h1?session_timeout=2500us", "`session_timeout`"),
+        ("postgres://h1?operation_timeout=0s", "`operation_timeout` is zero"),
+        ("postgres://h1?schema=", "`schema`"),
+        ("postgres://h1?schema=Locks", "`schema`"),
+        ("postgres://h1?schema=1a", "`schema`"),
+        ("postgres://h1?schema=a%22b", "`schema`"),
+        ("postgres://h1?schema=a1234567890123456789012345678901234567890123456789", "`schema`"),
+        ("postgres://h1?setup=always", "`setup`"),
+        ("postgres://h1?wake=poll", "`wake`"),
+        ("postgres://h1?galera=one-node", "`galera=one-node`"),
+        ("mysql://h1,h2?galera=one-node", "`galera=one-node`"),
+        ("mysql://h1?galera=all", "`galera`"),
+        ("postgres://h1?sslmode=prefer", "`sslmode` is one of verify-full, disable"),
+        ("mysql+tls://h1?sslmode=disable", "opposite"),
+        ("redis+tls://h1", "`redis+tls:`"),
+        #[cfg(feature = "tls")]
+        ("postgres://h1?ca=x", "`ca` is for TLS"),
+        ("postgres://h1?base=x", "no setting `base`"),
+        ("zk://h1", "`zk:`"),
+    ] {
+        let error = config(url).expect_err(url);
+        assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
+        let told = format!("{error:#}");
+        assert!(told.contains(word) && !told.contains('\n'), "{url}: {told}");
+    }
+}

@@ -1,0 +1,20 @@
+//! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: a server
+//! alone for each case. The long run has all cases, the plain one those about waiters, who look here.
+
+#[path = "support/fixture.rs"]
+mod fixture;
+#[path = "support/server.rs"]
+mod server;
+#[path = "support/suite.rs"]
+mod suite;
+
+use std::process::ExitCode;
+
+use lockkeeper_faults::long;
+
+/// What the names of the cases have in them that the plain run has.
+const PLAIN: &str = "waiter";
+
+fn main() -> ExitCode {
+    suite::run(env!("CARGO_CRATE_NAME"), (!long::is_asked_for()).then_some(PLAIN))
+}

@@ -1,0 +1,171 @@
+//! A database of either kind, and the harm that is done to it.
+
+use std::net::SocketAddr;
+
+use lockkeeper_faults::{Availability, mariadb, postgres};
+use lockkeeper_trials::Service;
+
+use crate::service::{MARIADB, POSTGRES};
+
+/// A kind of database.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Postgres,
+    Mariadb,
+}
+
+/// What a server is to be able to do, beyond the plain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Need {
+    Nothing,
+    /// To know what it acknowledged after it was killed.
+    Durability,
+    /// A clock that can be moved.
+    Clock,
+    /// A standby that can take its place.
+    Standby,
+}
+
+/// One server.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Postgres(postgres::Server),
+    Mariadb(mariadb::Server),
+}
+
+impl Kind {
+    pub(crate) fn availability(self) -> Availability {
+        match self {
+            Self::Postgres => postgres::availability(),
+            Self::Mariadb => mariadb::availability(),
+        }
+    }
+
+    pub(crate) fn clock_availability(self) -> Availability {
+        let clock = match self {
+            Self::Postgres => postgres::clock_availability,
+            Self::Mariadb => mariadb::clock_availability,
+        };
+        self.availability().and(clock)
+    }
+
+    /// How its clients are made.
+    pub(crate) const fn service(self) -> &'static Service {
+        match self {
+            Self::Postgres => &POSTGRES,
+            Self::Mariadb => &MARIADB,
+        }
+    }
+
+    pub(crate) async fn start(self, need: Need) -> Server {
+        match self {
+            Self::Postgres => {
+                let setup = postgres::Setup::new();
+                let setup = match need {
+                    Need::Nothing | Need::Standby => setup,
+                    Need::Durability => setup.durable(),
+                    Need::Clock => setup.movable_clock(),
+                };
+                Server::Postgres(setup.start().await.expect("a server"))
+            }
+            Self::Mariadb => {
+                let setup = mariadb::Setup::new();
+                let setup = match need {
+                    Need::Nothing => setup,
+                    Need::Durability => setup.durable(),
+                    Need::Clock => setup.movable_clock(),
+                    Need::Standby => setup.replicated(),
+                };
+                Server::Mariadb(setup.start().await.expect("a server"))
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Postgres(server) => server.address(),
+            Self::Mariadb(server) => server.address(),
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        match self {
+            Self::Postgres(server) => server.kill(),
+            Self::Mariadb(server) => server.kill(),
+        }
+    }
+
+    pub(crate) fn start(&mut self) {
+        let started = match self {
+            Self::Postgres(server) => server.start(),
+            Self::Mariadb(server) => server.start(),
+        };
+        started.expect("it starts");
+    }
+
+    pub(crate) async fn serving(&mut self) {
+        let serving = match self {
+            Self::Postgres(server) => server.serving().await,
+            Self::Mariadb(server) => server.serving().await,
+        };
+        serving.expect("it serves again");
+    }
+
+    pub(crate) fn pause(&mut self) {
+        let paused = match self {
+            Self::Postgres(server) => server.pause(),
+            Self::Mariadb(server) => server.pause(),
+        };
+        paused.expect("it runs");
+    }
+
+    pub(crate) fn resume(&mut self) {
+        let resumed = match self {
+            Self::Postgres(server) => server.resume(),
+            Self::Mariadb(server) => server.resume(),
+        };
+        resumed.expect("it runs");
+    }
+
+    pub(crate) async fn move_clock(&self, ahead_s: i64) {
+        let moved = match self {
+            Self::Postgres(server) => server.move_clock(ahead_s).await,
+            Self::Mariadb(server) => server.move_clock(ahead_s).await,
+        };
+        moved.expect("its clock is moved");
+    }
+
+    /// A standby that receives what this one commits, a little later.
+    pub(crate) async fn standby(&self) -> Self {
+        match self {
+            Self::Postgres(server) => Self::Postgres(server.standby().await.expect("a standby")),
+            Self::Mariadb(server) => Self::Mariadb(server.replica().await.expect("a replica")),
+        }
+    }
+
+    /// Waits until this standby has all that its primary has committed; from then on it receives nothing more.
+    pub(crate) async fn catch_up_and_fall_behind(&self, primary: &Self) {
+        let done = match (self, primary) {
+            (Self::Postgres(standby), Self::Postgres(primary)) => {
+                standby.caught_up(primary).await.expect("it catches up");
+                standby.fall_behind().await
+            }
+            (Self::Mariadb(standby), Self::Mariadb(primary)) => {
+                standby.caught_up(primary).await.expect("it catches up");
+                standby.fall_behind().await
+            }
+            _ => unreachable!("they are of one kind"),
+        };
+        done.expect("it falls behind");
+    }
+
+    pub(crate) async fn promote(&mut self) {
+        let promoted = match self {
+            Self::Postgres(server) => server.promote().await,
+            Self::Mariadb(server) => server.promote().await,
+        };
+        promoted.expect("it is promoted");
+    }
+}

@@ -1,0 +1,87 @@
+//! One lock at a time, under faults: holders that die, stand still or are cut off; a server that is killed, stands
+//! still, or has its clock moved; a standby that is promoted without a grant. On PostgreSQL and on MariaDB.
+//!
+//! In each round a holder in another process and a rival that waits behind it are clients of one server. Until when the
+//! holder believes itself is compared with when the rival is granted the lock, on one clock; and the rival's token is
+//! greater. It is a separate binary, since it has long rounds, and plays the other processes too.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `deaths` | holders that are killed, stopped, or cut off |
+//! | `servers` | a server that is killed, stands still, or whose clock jumps |
+//! | `promotion` | a standby that is promoted without a grant |
+//! | `database` | servers of either kind, and their clients |
+//!
+//! What the trials of all backends share is in `lockkeeper-trials`.
+
+mod database;
+mod deaths;
+mod promotion;
+mod servers;
+#[path = "../support/service.rs"]
+mod service;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+use lockkeeper_faults::Availability;
+use lockkeeper_trials::deaths::Death;
+
+use crate::database::Kind;
+use crate::servers::Harm;
+
+/// How many tests run at once: most of a round's time is a wait for the end of a session.
+const TESTS_AT_ONCE: usize = 2;
+
+type Test = (&'static str, fn(Kind) -> Availability, fn(Kind, Random) -> Result<(), String>);
+
+const TESTS: [Test; 8] = [
+    ("no_two_hold_when_holders_are_killed", Kind::availability, |kind, random| {
+        deaths::play(kind, Death::Killed, random)
+    }),
+    ("no_two_hold_when_holders_are_stopped", Kind::availability, |kind, random| {
+        deaths::play(kind, Death::Stopped, random)
+    }),
+    ("no_two_hold_when_holders_are_cut_off", Kind::availability, |kind, random| {
+        deaths::play(kind, Death::CutOff, random)
+    }),
+    ("no_two_hold_when_the_server_is_killed_and_started_again", Kind::availability, |kind, random| {
+        servers::play(kind, Harm::Restarted, random)
+    }),
+    ("no_two_hold_when_the_server_stands_still", Kind::availability, |kind, random| {
+        servers::play(kind, Harm::StoodStill, random)
+    }),
+    ("no_two_hold_when_the_clock_jumps_forward", Kind::clock_availability, |kind, random| {
+        servers::play(kind, Harm::Forward, random)
+    }),
+    ("no_two_hold_when_the_clock_jumps_back", Kind::clock_availability, |kind, random| {
+        servers::play(kind, Harm::Back, random)
+    }),
+    ("no_two_hold_when_a_standby_is_promoted_without_a_grant", Kind::availability, promotion::play),
+];
+
+fn main() -> ExitCode {
+    // The URL says which kind it is of.
+    if let Some(code) = Kind::Postgres.service().play() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
+    let trials = [("postgres", Kind::Postgres), ("mariadb", Kind::Mariadb)].into_iter().flat_map(|(name, kind)| {
+        TESTS.map(|test| {
+            let name = format!("{name}::{}", test.0);
+            Trial::test(name.clone(), move || played(&name, kind, test))
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn played(name: &str, kind: Kind, (_, needed, play): Test) -> Result<(), Failed> {
+    if !needed(kind).or_skip(name) {
+        return Ok(());
+    }
+    let seed = seed();
+    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-sql --test faults -- --exact {name}");
+    Ok(play(kind, Random::new(seed))?)
+}

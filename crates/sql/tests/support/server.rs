@@ -1,0 +1,157 @@
+//! The real server of one case, of either kind, and what an operator does with it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
+use lockkeeper_faults::{Error, Result, mariadb, postgres, wait};
+
+/// Which server a case has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Postgres,
+    /// PostgreSQL behind PgBouncer, which lends a connection for each transaction.
+    PgBouncer,
+    Mariadb,
+}
+
+/// How many connections a pooler has: fewer than most cases have clients and waits.
+const POOLED: u32 = 4;
+
+/// How long a schema may take to be removed while clients that end still hold its rows.
+const WIPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Postgres(postgres::Server),
+    PgBouncer(PgBouncer, postgres::Server),
+    Mariadb(mariadb::Server),
+}
+
+impl Server {
+    pub(crate) async fn start(kind: Kind) -> Result<Self> {
+        Ok(match kind {
+            Kind::Postgres => Self::Postgres(postgres::Server::standalone().await?),
+            Kind::PgBouncer => {
+                let server = postgres::Server::standalone().await?;
+                Self::PgBouncer(PgBouncer::start(&server, Lending::Transaction, POOLED).await?, server)
+            }
+            Kind::Mariadb => Self::Mariadb(mariadb::Server::standalone().await?),
+        })
+    }
+
+    /// Where clients connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Postgres(server) => server.address(),
+            Self::PgBouncer(pooler, _) => pooler.address(),
+            Self::Mariadb(server) => server.address(),
+        }
+    }
+
+    /// Sends it SQL past all clients; returns the first column.
+    pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<String>> {
+        let rows = match self {
+            Self::Postgres(server) | Self::PgBouncer(_, server) => server.ask(sql).await?,
+            Self::Mariadb(server) => server.ask(sql).await?,
+        };
+        Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
+    }
+
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        match self {
+            Self::Postgres(server) | Self::PgBouncer(_, server) => server.pause(),
+            Self::Mariadb(server) => server.pause(),
+        }
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        match self {
+            Self::Postgres(server) | Self::PgBouncer(_, server) => server.resume(),
+            Self::Mariadb(server) => server.resume(),
+        }
+    }
+
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        match self {
+            Self::Postgres(server) | Self::PgBouncer(_, server) => server.restart().await,
+            Self::Mariadb(server) => server.restart().await,
+        }
+    }
+
+    /// Removes the schema and all in it.
+    pub(crate) async fn wipe(&self) -> Result<()> {
+        let sql = match self {
+            Self::Postgres(_) | Self::PgBouncer(..) => "DROP SCHEMA IF EXISTS lockkeeper CASCADE",
+            Self::Mariadb(_) => "DROP DATABASE IF EXISTS lockkeeper",
+        };
+        wait::until("the schema to be removed", WIPED_WITHIN, async || self.ask(sql).await.ok().map(drop)).await
+    }
+}
+
+impl Kind {
+    /// The superuser's way to it through a proxy.
+    pub(crate) fn url(self, address: SocketAddr, settings: &str) -> String {
+        match self {
+            Self::Postgres | Self::PgBouncer => format!("postgres://postgres@{address}/postgres?{settings}"),
+            Self::Mariadb => format!("mariadb://root@{address}/?{settings}"),
+        }
+    }
+
+    /// Whether tests can start such servers here, and else a line for those who read of the skip.
+    pub(crate) fn availability(self) -> lockkeeper_faults::Availability {
+        match self {
+            Self::Postgres => postgres::availability(),
+            Self::PgBouncer => postgres::availability().and(lockkeeper_faults::pgbouncer::availability),
+            Self::Mariadb => mariadb::availability(),
+        }
+    }
+
+    /// A number of 16 bytes, as this database's SQL has it.
+    pub(crate) fn id(self, digits: &str) -> String {
+        match self {
+            Self::Postgres | Self::PgBouncer => format!("'{digits}'::uuid"),
+            Self::Mariadb => format!("UNHEX('{digits}')"),
+        }
+    }
+
+    /// The digits of a column with such a number.
+    pub(crate) fn digits(self, column: &str) -> String {
+        match self {
+            Self::Postgres | Self::PgBouncer => format!("replace({column}::text, '-', '')"),
+            Self::Mariadb => format!("LOWER(HEX({column}))"),
+        }
+    }
+
+    /// Ends a session as an operator would: with all that depends on it.
+    pub(crate) fn ending_session(self, session: &str) -> String {
+        let id = self.id(session);
+        match self {
+            Self::Postgres | Self::PgBouncer => format!("DELETE FROM lockkeeper.session WHERE id = {id}"),
+            // Nothing there is deleted by another deletion.
+            Self::Mariadb => format!("CALL lockkeeper.close_v1({id})"),
+        }
+    }
+
+    /// All rows that are there for a queue, but for the numbers of queues and for the sessions named.
+    pub(crate) fn leftovers(self, survivor: &str) -> String {
+        let survivor = self.id(survivor);
+        let [ticket, session, id] = ["ticket", "session", "id"].map(|column| self.digits(column));
+        let concat = |what: &str, column: &str| format!("CONCAT('{what} ', {column})");
+        [
+            format!("SELECT {} FROM lockkeeper.contender", concat("contender", &ticket)),
+            format!("SELECT {} FROM lockkeeper.value WHERE part <> 2", concat("value of", "name")),
+            format!("SELECT {} FROM lockkeeper.watch", concat("watch of", &session)),
+            format!("SELECT {} FROM lockkeeper.broken", concat("broken", &ticket)),
+            format!("SELECT {} FROM lockkeeper.session WHERE id <> {survivor}", concat("session", &id)),
+        ]
+        .join(" UNION ALL ")
+    }
+}
+
+/// Turns an error of the harness into one that a case shows.
+pub(crate) fn failed(error: Error) -> lockkeeper_core::Error {
+    use lockkeeper_core::{ErrorKind, Operation};
+    lockkeeper_core::Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
+}

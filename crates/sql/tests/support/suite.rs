@@ -1,0 +1,43 @@
+//! Runs the conformance suite with a server alone for each case.
+
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+use lockkeeper_conformance as suite;
+use lockkeeper_conformance::{Arguments, Fixture};
+
+use crate::fixture::SqlFixture;
+use crate::server::{Kind, Server, failed};
+
+/// How many cases run at once: most of a case's time is a wait for the end of a session.
+const CASES_AT_ONCE: usize = 4;
+
+/// Runs it on the servers after which this test binary is named: all cases, or those with this in their names.
+pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    let kind = match binary {
+        "conformance_postgres" => Kind::Postgres,
+        "conformance_pgbouncer" => Kind::PgBouncer,
+        "conformance_mariadb" => Kind::Mariadb,
+        other => panic!("no servers for {other}"),
+    };
+    if !kind.availability().or_skip(binary) {
+        return ExitCode::SUCCESS;
+    }
+    KIND.set(kind).expect("set once");
+    let mut arguments = Arguments::from_args();
+    if let Some(only) = only {
+        arguments.filter.get_or_insert_with(|| only.to_owned());
+    }
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
+    suite::run(&arguments, || {
+        Box::pin(async {
+            // The harness's futures stay on one thread.
+            let runtime = tokio::runtime::Handle::current();
+            let &kind = KIND.get().expect("just set");
+            let starting = tokio::task::spawn_blocking(move || runtime.block_on(Server::start(kind)));
+            let server = starting.await.expect("no panic").map_err(failed)?;
+            Ok(Arc::new(SqlFixture::new(kind, server)) as Arc<dyn Fixture>)
+        })
+    })
+}
