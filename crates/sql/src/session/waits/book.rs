@@ -61,7 +61,7 @@ struct Departing {
     nearness: usize,
     /// `None` for an onlooker.
     line: Option<Line>,
-    /// Whether its look was put off, since another wait of its queue comes first.
+    /// Whether its look was put off: another wait of its queue comes first, or the session waits at its door.
     is_put_off: bool,
     /// When it is looked at next; `None` if it is told.
     due: Option<BootInstant>,
@@ -356,11 +356,15 @@ impl Book {
         }
     }
 
-    /// Puts off the look of those that wait at a door: it tells them of their turn sooner than a look would.
+    /// Puts off the look of those that wait at a door: it tells them of their turn sooner than a look would. Only once:
+    /// the connection of one that was removed may stand, and keep its door.
     fn spare(&mut self, ticket: Ticket, now: BootInstant) {
         let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
-        for (_, wait) in self.departures.range_mut(all).filter(|(_, wait)| wait.due.is_some_and(|due| due <= now)) {
-            wait.due = Some(now.saturating_add(self.random.spread(LOOK_MAX)));
+        for (_, wait) in self.departures.range_mut(all) {
+            if !wait.is_put_off && wait.due.is_some_and(|due| due <= now) {
+                wait.due = Some(now.saturating_add(self.random.spread(LOOK_MAX)));
+                wait.is_put_off = true;
+            }
         }
     }
 
@@ -391,6 +395,7 @@ impl Book {
         for (_, wait) in self.departures.range_mut(all) {
             let next = now.saturating_add(self.random.spread(interval(wait.nearness)));
             wait.due = (!is_told).then_some(next);
+            wait.is_put_off = false;
         }
     }
 

@@ -127,6 +127,19 @@ fn a_wait_at_a_door_is_looked_at_once_a_second_and_another_one_waits_at_its_door
 }
 
 #[test]
+fn a_door_that_stays_closed_keeps_no_wait_from_a_look_each_second() {
+    let mut book = book_with_doors();
+    let mut near = depart(&mut book, 1, 0, 0);
+    for looked_at in [1_100, 2_400, 3_700] {
+        assert_eq!(book.take_due(at(looked_at - 1_000)), []);
+        let next = book.next_due().expect("a look");
+        assert!(next <= at(looked_at + 250), "{next:?}");
+        assert_eq!(book.take_due(next.max(at(looked_at))), [ticket(1)]);
+        assert!(near.try_recv().is_err());
+    }
+}
+
+#[test]
 fn the_door_of_the_one_ahead_in_a_queue_is_next_though_it_was_seen_farther_off_before() {
     let mut book = book_with_doors();
     let queue = || "door".parse::<QueueName>().expect("a name");
