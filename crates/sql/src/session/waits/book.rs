@@ -311,17 +311,22 @@ impl Book {
     /// order of their dues; their next look is set. Waits for changes that are due end.
     pub(super) fn take_due(&mut self, now: BootInstant) -> Vec<Ticket> {
         self.look_at(|wait| wait.due.is_some_and(|due| due <= now));
-        self.end_far(now);
+        // One at whose door the session waits is looked at in its place: the door would open meanwhile.
+        let at_door = self.next_door(now).ticket;
+        self.end_far(now, at_door);
         if !self.departures.values().any(|wait| wait.due.is_some_and(|due| due <= now)) {
             return Vec::new();
         }
         let ends_far = self.telling == Telling::Looks;
-        let is_due = |wait: &Departing| {
+        let is_due = |ticket: Ticket, wait: &Departing| {
             let soon = now.saturating_add(interval(wait.nearness) / 2);
-            wait.due.filter(|due| *due <= soon && !(ends_far && wait.nearness > 0))
+            let is_far = ends_far && wait.nearness > 0 && at_door != Some(ticket);
+            // The looks of those at the door were put off on purpose.
+            let until = if at_door == Some(ticket) { now } else { soon };
+            wait.due.filter(|due| *due <= until && !is_far)
         };
         let mut dues: Vec<_> =
-            self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(wait)?, *ticket))).collect();
+            self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(*ticket, wait)?, *ticket))).collect();
         dues.sort_unstable();
         let mut taken: Vec<Ticket> = Vec::with_capacity(dues.len().min(LOOKED_MAX));
         for (_, ticket) in dues {
@@ -341,16 +346,17 @@ impl Book {
 
     /// Ends the waits that are due and were not next in line, where nothing tells: they are to find out how near they
     /// are by now, since that says when they look next.
-    fn end_far(&mut self, now: BootInstant) {
+    fn end_far(&mut self, now: BootInstant, at_door: Option<Ticket>) {
         if self.telling != Telling::Looks {
             return;
         }
-        if let Some(ticket) = self.next_door(now).ticket {
-            self.spare(ticket, now);
-        }
+        at_door.iter().for_each(|ticket| self.spare(*ticket, now));
         self.spare_behind(now);
-        let is_far = |wait: &Departing| wait.nearness > 0 && wait.due.is_some_and(|due| due <= now);
-        let far: Vec<_> = self.departures.iter().filter(|(_, wait)| is_far(wait)).map(|(key, _)| *key).collect();
+        let is_far = |ticket: Ticket, wait: &Departing| {
+            wait.nearness > 0 && wait.due.is_some_and(|due| due <= now) && at_door != Some(ticket)
+        };
+        let all = self.departures.iter();
+        let far: Vec<_> = all.filter(|((ticket, _), wait)| is_far(*ticket, wait)).map(|(key, _)| *key).collect();
         for wait in far.iter().filter_map(|key| self.departures.remove(key)) {
             let _ = wait.tell.send(Wake::Look);
         }
