@@ -169,8 +169,10 @@ impl SessionBond {
     /// Moves the deadline, unless it has passed: then the session has lapsed, also if the service still keeps it.
     pub fn renew(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
-            self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
-            self.state.connected.send_replace(true);
+            let nanos = safe_until.to_nanos();
+            let is_sooner = nanos < self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
+            // A later deadline wakes none: those that wait come across it at the earlier one.
+            self.state.connected.send_if_modified(|connected| !std::mem::replace(connected, true) || is_sooner);
         }
     }
 

@@ -108,7 +108,8 @@ impl Layout {
 
 /// How the list of locks names one: by its encoded name, followed by the name itself if that cannot be decoded.
 pub(crate) fn listed(queue: &QueueName) -> String {
-    if queue.is_digested() { format!("{} {queue}", queue.encoded()) } else { queue.encoded() }
+    let encoded = queue.encoded();
+    if QueueName::is_digest(&encoded) { format!("{encoded} {queue}") } else { encoded }
 }
 
 /// Reads the name of a lock as the list has it.
@@ -140,11 +141,11 @@ impl SessionId {
 
 impl std::fmt::Display for SessionId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for at in (0..SESSION_BITS / 5).rev() {
-            let digit = SESSION_DIGITS[(self.0 >> (5 * at)) as usize % SESSION_DIGITS.len()];
-            write!(formatter, "{}", char::from(digit))?;
+        let mut digits = [0; (SESSION_BITS / 5) as usize];
+        for (at, digit) in digits.iter_mut().rev().enumerate() {
+            *digit = SESSION_DIGITS[(self.0 >> (5 * at)) as usize % SESSION_DIGITS.len()];
         }
-        Ok(())
+        formatter.write_str(str::from_utf8(&digits).map_err(|_| std::fmt::Error)?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
 
 use crate::engine::{Engine, Wire};

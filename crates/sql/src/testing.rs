@@ -15,7 +15,7 @@ struct Shared {
     to_lose: Mutex<Vec<String>>,
     session: Mutex<String>,
     removals: AtomicU64,
-    losses: AtomicU64,
+    lost: Mutex<Vec<String>>,
     beats: tokio::sync::Notify,
     ignores_epochs: AtomicBool,
     doubts_early: AtomicBool,
@@ -76,13 +76,13 @@ impl Testing {
         self.shared.removals.load(Ordering::SeqCst)
     }
 
-    /// Counts the sessions of this client that it knows to be lost.
-    pub fn losses(&self) -> u64 {
-        self.shared.losses.load(Ordering::SeqCst)
+    /// Whether this client knows that it has lost the session of this [number](Self::session).
+    pub fn knows_lost(&self, session: &str) -> bool {
+        locked(&self.shared.lost).iter().any(|lost| lost == session)
     }
 
-    pub(crate) fn note_loss(&self) {
-        self.shared.losses.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn note_loss(&self, session: String) {
+        locked(&self.shared.lost).push(session);
     }
 
     pub(crate) fn loses(&self, function: &str) -> bool {

@@ -189,7 +189,7 @@ fn an_empty_url_is_refused_and_no_password_is_quoted() {
     assert!(machine.refusal().contains("LOCKKEEPER_URL is empty"));
     machine.set("LOCKKEEPER_URL", "file:locks");
     assert!(machine.refusal().contains("from the root"));
-    machine.set("LOCKKEEPER_URL", "postgres://ann:secret@db/app");
+    machine.set("LOCKKEEPER_URL", "postgres://ann:secret@db/app?nonsense=1");
     let failure = machine.settle().unwrap().keeper().unwrap_err().message;
     assert!(failure.starts_with("LOCKKEEPER_URL: ") && !failure.contains("secret"), "{failure}");
     machine.global.connect = Some("postgres://ann:secret@db/app".to_owned());

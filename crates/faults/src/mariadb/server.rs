@@ -50,9 +50,14 @@ impl Server {
         let more_ports = setup.more_ports()?;
         let this = Self { daemon, setup, papers, more_ports };
         let arguments = |data: &Path| {
-            let mut place = OsString::from("--datadir=");
-            place.push(data);
-            MAKING.map(OsString::from).into_iter().chain([place]).collect()
+            let at = |name: &str, folder: &Path| {
+                let mut argument = OsString::from(name);
+                argument.push(folder);
+                argument
+            };
+            // As when it is started: temporary tables of other servers are left alone.
+            let places = [at("--datadir=", data), at("--tmpdir=", data.parent().unwrap_or(data))];
+            MAKING.map(OsString::from).into_iter().chain(places).collect()
         };
         template::copy("mariadb", Path::new(INSTALL), arguments, &this.data_folder())?;
         let file = this.first_words();
@@ -100,6 +105,8 @@ impl Server {
             .args(self.setup.arguments(&self.daemon, self.papers.as_ref(), &self.more_ports))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--datadir={}", data.display()))
+            // A server that starts removes temporary tables from there, those of another server too.
+            .arg(format!("--tmpdir={}", self.daemon.folder().display()))
             .arg(format!("--init-file={}", first_words.display()));
         self.daemon.start(command)
     }

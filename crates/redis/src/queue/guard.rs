@@ -176,7 +176,7 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
 /// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
 /// was removed.
 async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
-    let leaving = withdraw::leaving(inner, Script::LeaveJudged, &place.queue, place.member.ticket, Some(&place.member));
+    let leaving = withdraw::leaving(inner, Script::LeaveJudged, &place.queue, place.member.ticket, Some(&place.id));
     let mut call = inner.core.call(leaving);
     loop {
         let failure = match inner.core.final_answer(&mut call).await.and_then(|(_, answer)| text(answer)) {

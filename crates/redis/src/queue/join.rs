@@ -10,6 +10,7 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Operation, PlaceBond, QueueName, QueueView,
     Rank, Result, Ticket,
 };
+use redis::Value;
 
 use crate::answers::{list, number, text, texts};
 use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
@@ -153,8 +154,18 @@ impl Sending {
         let (asking, link) = (core.fly(link, flight, Operation::Join), link.clone());
         Box::pin(async move {
             let mut answers = asking.await?.into_iter();
-            let answer = list(answer(answers.next().ok_or_else(Failure::unexpected)?, "join")?)?;
-            let mut answer = answer.into_iter();
+            let answer = answer(answers.next().ok_or_else(Failure::unexpected)?, "join")?;
+            if let Value::BulkString(bytes) = &answer {
+                if let Err(failure) = check_copies(&core.config, &mut answers) {
+                    return Ok(Joined::Uncopied(failure));
+                }
+                let (member, guard_ms) = read_alone(bytes).ok_or_else(Failure::unexpected)?;
+                core.renewed(asked_at);
+                core.heard_of_guard(guard_ms);
+                let view = QueueView::new(link.connection_number(), vec![member.contender()]);
+                return Ok(Joined::Stored(Stored { members: vec![Some(member)], view, asked_at }));
+            }
+            let mut answer = list(answer)?.into_iter();
             let mut next = || answer.next().ok_or_else(Failure::unexpected);
             match text(next()?)?.as_str() {
                 "ok" => {}
@@ -177,6 +188,12 @@ impl Sending {
             Ok(Joined::Stored(Stored { members, view, asked_at }))
         })
     }
+}
+
+/// Reads the answer to the only contender of a lock: its member, and the least guard, in milliseconds.
+fn read_alone(answer: &[u8]) -> Option<(Member, u64)> {
+    let (member, guard_ms) = str::from_utf8(answer).ok()?.strip_prefix("ok ")?.split_once(' ')?;
+    Some((Member::parse(member)?, guard_ms.parse().ok()?))
 }
 
 impl Join {
@@ -275,7 +292,7 @@ impl Join {
                 // The withdrawal was sent behind the join.
                 return Err(withdrawn(&self.queue));
             }
-            inner.core.roll.add(member.ticket, self.at_place(&member));
+            inner.core.roll.add(member.ticket, self.at_place(&place));
             inner.watch_later(&place);
             places.push(place);
         }
@@ -291,8 +308,8 @@ impl Join {
     }
 
     /// Where a renewal looks for a contender.
-    fn at_place(&self, member: &Member) -> [String; 3] {
-        [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), member.to_string()]
+    fn at_place(&self, place: &Place) -> [String; 3] {
+        [part_letter(self.queue.part()).to_owned(), self.queue.encoded(), place.id.to_string()]
     }
 
     /// Forgets entries that cannot have taken effect, and never will: what still waits for a connection is not sent.

@@ -9,12 +9,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_core::{
+    ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
+};
 use redis::Value;
 
 use crate::answers::text;
 use crate::connection::{Asking, Effect, Failure, FailureKind};
-use crate::layout::{Member, part_letter};
+use crate::layout::part_letter;
 use crate::queue::entries::Entry;
 use crate::queue::guard::reason;
 use crate::queue::inner::{Inner, Looked, arguments};
@@ -33,7 +35,7 @@ struct Leaving {
     queue: QueueName,
     ticket: Ticket,
     /// `None` if its join was not answered.
-    member: Option<Member>,
+    id: Option<ContenderId>,
     outlives_session: bool,
     call: Call<Looked<Value>>,
     /// Whether the call says why the contender was gone.
@@ -56,11 +58,11 @@ pub(super) fn leaving(
     script: Script,
     queue: &QueueName,
     ticket: Ticket,
-    member: Option<&Member>,
+    id: Option<&ContenderId>,
 ) -> Make<Looked<Value>> {
-    let member = member.map(Member::to_string).unwrap_or_default();
+    let member = id.map(ContenderId::as_str).unwrap_or_default();
     let (session, part, name) = (inner.core.id.to_string(), part_letter(queue.part()), queue.encoded());
-    inner.run(script, arguments([&session, part, &name, &ticket.to_string(), &member]), Operation::Leave)
+    inner.run(script, arguments([&session, part, &name, &ticket.to_string(), member]), Operation::Leave)
 }
 
 /// Starts to withdraw a ticket.
@@ -69,25 +71,18 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         return Withdrawal::done(Ok(()));
     };
     inner.core.roll.remove(ticket);
-    let (member, outlives_session) = match entry {
+    let (id, outlives_session) = match entry {
         Entry::Joining(joining) if !joining.progress.was_sent() => return Withdrawal::done(Ok(())),
         Entry::Joining(joining) => (None, joining.outlives_session),
         Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
             // The service keeps nothing of it.
             return Withdrawal::done(Err(lost(LossReason::Broken, queue)));
         }
-        Entry::Placed { place, .. } => (Some(place.member), place.outlives_session()),
+        Entry::Placed { place, .. } => (Some(place.id.clone()), place.outlives_session()),
     };
-    let call = inner.core.call(leaving(inner, Script::LeaveBelieved, queue, ticket, member.as_ref()));
-    let leaving = Leaving {
-        inner: inner.clone(),
-        queue: queue.clone(),
-        ticket,
-        member,
-        outlives_session,
-        call,
-        is_judged: false,
-    };
+    let call = inner.core.call(leaving(inner, Script::LeaveBelieved, queue, ticket, id.as_ref()));
+    let leaving =
+        Leaving { inner: inner.clone(), queue: queue.clone(), ticket, id, outlives_session, call, is_judged: false };
     // It goes on if the report is given up.
     Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), inner.core.runtime.clone())))
 }
@@ -162,7 +157,7 @@ impl Leaving {
 
     /// Removes it by the script that asks for the session too.
     fn ask_why(&mut self) {
-        let make = leaving(&self.inner, Script::LeaveJudged, &self.queue, self.ticket, self.member.as_ref());
+        let make = leaving(&self.inner, Script::LeaveJudged, &self.queue, self.ticket, self.id.as_ref());
         self.call = self.inner.core.call(make);
         self.is_judged = true;
     }
@@ -175,7 +170,7 @@ impl Leaving {
             "left" => is_certain.then_some(Ending::Left),
             "absent" => None,
             "gone" => Some(Ending::WasGone(LossReason::Expired)),
-            _ if may_be_removed || self.member.is_none() => Some(Ending::Left),
+            _ if may_be_removed || self.id.is_none() => Some(Ending::Left),
             why => Some(Ending::WasGone(reason(why))),
         }
     }

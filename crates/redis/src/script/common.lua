@@ -44,8 +44,8 @@ local function ticket_of(member) return string.sub(member, 22, 53) end
 local function session_of(member) return string.sub(member, 55) end
 local function place_of(member) return string.sub(member, 1, 18) end
 
--- A whole number as a part of a text or of an answer. Commands take it as it is: the server writes it in full for them.
-local function whole(number) return string.format('%.0f', number) end
+-- A whole number as a text. Commands take numbers too, but write them with 17 digits, which takes longer.
+local function whole(number) return string.format('%d', number) end
 
 -- The service's clock. `vt` goes on with the server's clock, but by no more than `g` between two calls, the least guard of
 -- all sessions: no jump of that clock, and no standstill, ends sessions.
@@ -63,7 +63,7 @@ end
 vt = vt + math.max(0, math.min(ms - (tonumber(head[3]) or ms), guard))
 
 local function keep_clock()
-  redis.call('HSET', base, 'vt', vt, 'seen', ms, 'lay', '1')
+  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1')
 end
 
 -- The server's clock, or the next number, whichever is greater. A clock centuries ahead counts for nothing: numbers behind
@@ -74,11 +74,15 @@ local function next_token()
 end
 
 local function keep_token()
-  redis.call('HSET', base, 'tok', token)
+  redis.call('HSET', base, 'tok', whole(token))
 end
 
+-- Where an earlier call of this millisecond has kept the clock, it stands.
+local has_gone_on = not head[2] or tonumber(head[3]) ~= ms
+
 local function keep_clock_and_token()
-  redis.call('HSET', base, 'vt', vt, 'seen', ms, 'lay', '1', 'tok', token)
+  if not has_gone_on then return keep_token() end
+  redis.call('HSET', base, 'vt', whole(vt), 'seen', whole(ms), 'lay', '1', 'tok', whole(token))
 end
 
 -- A script whose first write needs no memory may go on to write where the server's memory is full.
@@ -86,16 +90,17 @@ local function allow_without_memory()
   redis.call('PEXPIRE', base .. ':-', 1)
 end
 
+-- Whether a session is alive, and when it ends.
 local function is_alive(sid)
-  local ends = redis.call('ZSCORE', sessions, sid)
-  return ends and tonumber(ends) > vt
+  local ends = tonumber(redis.call('ZSCORE', sessions, sid))
+  return ends ~= nil and ends > vt, ends
 end
 
 -- What a renewal finds to be lost: part, name and member of each.
 local lost = {}
 
 local function renew(sid, timeout)
-  redis.call('ZADD', sessions, vt + timeout, sid)
+  redis.call('ZADD', sessions, whole(vt + timeout), sid)
 end
 
 -- Finds the least guard anew. Where some of them were lost, it is taken for the least that there can be.
@@ -121,23 +126,29 @@ end
 
 local function entry_text(part, name, member) return part .. ' ' .. name .. ' ' .. member end
 
--- How many queues of a lock have contenders. The keys are written out: a loop over `MODES` takes four times as long.
-local function queues_in_use(name)
+-- The keys of all queues of a lock. They are written out: a loop over `MODES` takes four times as long.
+local function queue_keys(name)
   local line = base .. ':q:l:' .. name
-  return redis.call('EXISTS', line .. ':m', line .. ':r', line .. ':w', line .. ':c', line .. ':b',
-    base .. ':q:p:' .. name .. ':p', base .. ':q:g:' .. name .. ':g')
+  return line .. ':m', line .. ':r', line .. ':w', line .. ':c', line .. ':b',
+    base .. ':q:p:' .. name .. ':p', base .. ':q:g:' .. name .. ':g'
 end
+
+-- How many queues of a lock have contenders.
+local function queues_in_use(name) return redis.call('EXISTS', queue_keys(name)) end
 
 -- Forgets a lock whose last contender has left, and the number of permits with it.
 local function forget_if_empty(name)
-  if queues_in_use(name) > 0 then return end
+  local permits = value_key('p', name)
+  local count = redis.call('EXISTS', permits, queue_keys(name))
+  -- One key may be that number or a queue.
+  if count > 1 or count == 1 and redis.call('EXISTS', permits) == 0 then return end
+  if count == 1 then redis.call('DEL', permits) end
   if redis.call('ZREM', names, name) == 0 then
     -- A name that is too long stands behind its digest.
     for _, long in ipairs(redis.call('ZRANGEBYLEX', names, '[' .. name .. ' ', '(' .. name .. '!')) do
       redis.call('ZREM', names, long)
     end
   end
-  redis.call('DEL', value_key('p', name))
 end
 
 -- Takes a contender out of its queue; returns whether its record was there.
@@ -174,7 +185,7 @@ end
 
 -- Removes what dead sessions have left; returns 1 if some of it is left.
 local function bury_the_dead()
-  if redis.call('ZCOUNT', sessions, '-inf', vt) == 0 then return 0 end
+  if redis.call('ZCOUNT', sessions, '-inf', whole(vt)) == 0 then return 0 end
   local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', vt, 'LIMIT', 0, BURIED_SESSIONS_MAX)
   local left = BURIED_ENTRIES_MAX
   for _, sid in ipairs(dead) do
@@ -241,10 +252,14 @@ local function count_ahead(key, place)
   return count
 end
 
--- Whether all contenders of a lock are of one mode: then its other queues need no look.
-local function is_only_mode(name, part, only)
-  return queues_in_use(name) == redis.call('EXISTS', queue_key(part, name, only))
+-- Whether all contenders of a lock are of one mode, that of this member: then its other queues need no look.
+local function is_only_mode(part, name, member)
+  local own = known[member] and 1 or redis.call('EXISTS', queue_key(part, name, mode_of(member)))
+  return queues_in_use(name) == own
 end
+
+-- The one contender of a lock, where a script has found that there is no other.
+local alone
 
 -- Reads a queue that may be shown whole; nil if it is too long.
 local function whole_view(part, name, modes, stranger, count_max)
@@ -283,8 +298,9 @@ end
 -- A view: how many contenders ahead of the place are left out, the mode of one elsewhere, and the members that are shown,
 -- in no order. `place` is a member, or empty for the tail.
 local function view(part, name, place, is_whole)
+  if alone then return { 0, '', alone } end
   local modes, stranger = MODES[part], ''
-  if place ~= '' and is_only_mode(name, part, mode_of(place)) then
+  if place ~= '' and is_only_mode(part, name, place) then
     modes = { mode_of(place) }
   else
     stranger = elsewhere(part, name)

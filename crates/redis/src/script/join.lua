@@ -1,20 +1,25 @@
 -- Takes places, all or none, and renews. ARGV: session, epoch, timeout in ms, part, name, the name in the list of names,
 -- `whole` or `around`; then of each entry mode, ticket, the member beside which it stands or an empty text, `s` or `p` for
 -- one that outlives its session, and its record. Answers: `ok`, the members (an empty text for one that is gone again),
--- the view, the least guard; or `gone`, `stale`, `anchor` or `full`.
+-- the view, the least guard; or, of the only contender of a lock, the text `ok <member> <guard>`; or `gone`, `stale`,
+-- `anchor` or `full`.
 local sid, part, name = ARGV[1], ARGV[4], ARGV[5]
 local FIRST, FIELDS = 8, 5
+local timeout = tonumber(ARGV[3])
+-- What has one entry, and that at the tail, need not be looked at as a whole before it is stored.
+local is_simple = #ARGV < FIRST + FIELDS and ARGV[FIRST + 2] == ''
 local function refuse(why)
   keep_clock()
   return { why }
 end
-if not is_alive(sid) then return refuse('gone') end
+local lives, ends = is_alive(sid)
+if not lives then return refuse('gone') end
 if redis.call('HGET', session_key(sid), 'ep') ~= ARGV[2] then return refuse('stale') end
 known[sid] = true
 
 local members = {}
 local was_taken = false
-for at = FIRST, #ARGV, FIELDS do
+for at = FIRST, is_simple and 0 or #ARGV, FIELDS do
   if redis.call('EXISTS', contender_key(ARGV[at + 1])) == 1 then was_taken = true end
 end
 
@@ -53,26 +58,32 @@ local function take_places()
     local mode, ticket, lifetime = ARGV[at], ARGV[at + 1], ARGV[at + 3]
     local owner = lifetime == 's' and sid or '-'
     local rank = ranks[at] or { next_token(), 0 }
+    local score = whole(rank[1])
     local member = string.format('%014x.%03x:%s:%s:%s', rank[1], rank[2], mode, ticket, owner)
-    redis.call('ZADD', queue_key(part, name, mode), rank[1], member)
-    redis.call('SET', contender_key(ticket), record_text(owner, part, name, member, '', ARGV[at + 4]))
-    if lifetime == 's' then redis.call('ZADD', entries_key(sid), rank[1], entry_text(part, name, member)) end
+    local record = record_text(owner, part, name, member, '', ARGV[at + 4])
+    if not redis.call('SET', contender_key(ticket), record, 'NX') then return 'taken' end
+    if is_simple and queues_in_use(name) == 0 then alone = member end
+    redis.call('ZADD', queue_key(part, name, mode), score, member)
+    if lifetime == 's' then redis.call('ZADD', entries_key(sid), score, entry_text(part, name, member)) end
     members[#members + 1] = member
     known[member] = true
   end
   redis.call('ZADD', names, 0, ARGV[6])
 end
 
-if was_taken then
+local refusal = was_taken and 'taken' or take_places()
+if refusal == 'taken' then
   for at = FIRST, #ARGV, FIELDS do
     local found = read_record(redis.call('GET', contender_key(ARGV[at + 1])))
     members[#members + 1] = found and found.member or ''
   end
-else
-  local refusal = take_places()
-  if refusal then return refuse(refusal) end
+elseif refusal then
+  return refuse(refusal)
 end
 keep_clock_and_token()
-renew(sid, tonumber(ARGV[3]))
-bury_the_dead()
-return { 'ok', members, view(part, name, members[1], ARGV[7] == 'whole'), guard }
+if ends ~= vt + timeout then renew(sid, timeout) end
+if has_gone_on then bury_the_dead() end
+local shown = view(part, name, members[1], ARGV[7] == 'whole')
+-- A list takes the server as long as three more commands.
+if alone and #shown == 3 then return 'ok ' .. alone .. ' ' .. whole(guard) end
+return { 'ok', members, shown, guard }

@@ -2,7 +2,7 @@
 
 use redis::{Connection, Value};
 
-use super::tests::{connect, session, start, texts, ticket};
+use super::tests::{connect, member_alone, session, start, texts, ticket};
 use super::{BODIES, Script, text};
 use crate::url::Naming;
 
@@ -25,7 +25,10 @@ fn command<T: redis::FromRedisValue>(connection: &mut Connection, words: &[&str]
 fn join(connection: &mut Connection, number: usize, bits: u128) -> String {
     let (sid, ticket) = (session(number), ticket(bits));
     let place = [&sid, "1", "10500", "l", "Lock-0", "Lock-0", "around", "m", &ticket, "", "s", "{}"];
-    texts(&run(connection, Script::Join, &place)[1]).remove(0)
+    match &run(connection, Script::Join, &place)[..] {
+        [alone] => member_alone(&texts(alone).remove(0)),
+        answer => texts(&answer[1]).remove(0),
+    }
 }
 
 #[test]

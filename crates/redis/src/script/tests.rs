@@ -50,6 +50,13 @@ fn text(value: &Value) -> String {
     redis::from_redis_value_ref(value).expect("a text")
 }
 
+/// Reads the answer to the join of the only contender of a lock.
+pub(super) fn member_alone(answer: &str) -> String {
+    let words: Vec<_> = answer.split(' ').collect();
+    assert!(words.len() == 3 && words[0] == "ok" && words[2].parse::<u64>().is_ok(), "{answer}");
+    words[1].to_owned()
+}
+
 pub(super) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::Array(values) => values.iter().map(text).collect(),
@@ -94,7 +101,13 @@ impl Runs {
             arguments.extend([mode.to_string(), ticket(*bits), anchor.clone(), lifetime.to_owned(), "{}".to_owned()]);
         }
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let Value::Array(answer) = self.run(Script::Join, &arguments)? else { panic!("no list") };
+        let answer = match self.run(Script::Join, &arguments)? {
+            Value::Array(answer) => answer,
+            alone => {
+                let member = member_alone(&text(&alone));
+                return Ok(("ok".into(), vec![member.clone()], vec!["0".into(), String::new(), member]));
+            }
+        };
         // Behind them comes the least guard.
         let lists: Vec<_> = answer[1..].iter().take(2).map(texts).collect();
         let [members, view] = if lists.is_empty() { [vec![], vec![]] } else { lists.try_into().expect("two lists") };
@@ -455,4 +468,26 @@ fn tokens_grow_over_the_loss_of_all_data() {
     runs.open(0);
     let (_, after, _) = runs.join(0, 1, &[mutex(2)]).expect("an answer");
     assert!(before < after, "{before:?} and {after:?}");
+}
+
+#[test]
+fn the_only_contender_of_a_lock_is_told_so_and_takes_the_number_of_permits_with_it() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    let before = runs.keys();
+    let join = |runs: &mut Runs, mode: &str, bits| {
+        let (sid, ticket, part) = (session(0), ticket(bits), if mode == "p" { "p" } else { "l" });
+        let place = [&sid, "1", "10500", part, LOCK, LOCK, "whole", mode, &ticket, "", "s", "{}"];
+        runs.run(Script::Join, &place).expect("an answer")
+    };
+    let first = join(&mut runs, "p", 1);
+    let first = member_alone(&text(&first));
+    assert_eq!(runs.answer(Script::SetValue, &[&session(0), "1", "p", LOCK, "absent", "set", "3"])[0], "ok");
+    let Value::Array(second) = join(&mut runs, "m", 2) else { panic!("there is one of another part") };
+    assert_eq!(texts(&second[2]), ["0", "p", &texts(&second[1])[0]]);
+    assert_eq!(runs.answer(Script::LeaveBelieved, &[&session(0), "p", LOCK, &ticket(1), &first]), ["left"]);
+    assert_eq!(text(&runs.command("EXISTS", &["{test}:v:p:door"])), "1", "one has not left");
+    assert_eq!(runs.leave(0, 2, ""), "left");
+    assert_eq!(runs.keys(), before);
 }

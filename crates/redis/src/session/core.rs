@@ -296,6 +296,9 @@ impl Core {
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
     pub(crate) async fn until_believable(&self) -> Result<(), LossReason> {
+        if self.safe_for() >= self.timing.worth_granting() {
+            return Ok(());
+        }
         loop {
             let mut renewals = self.renewals.subscribe();
             if let Liveness::Lost(reason) = self.bond.liveness() {

@@ -66,6 +66,9 @@ impl Drop for Ear {
     }
 }
 
+/// The answer to a wait: whether the door opened, and that it was closed behind.
+type Answer = (Option<i64>, Option<i64>);
+
 /// What waits at doors.
 struct Listener {
     access: Opts,
@@ -127,7 +130,7 @@ impl Listener {
         let thread = connection.id();
         let within_s = wait.within.as_secs_f64().ceil().max(1.0);
         let text = call::wait_at_door(wait.ticket, within_s);
-        let mut waiting = Box::pin(connection.query_first::<(Option<i64>, Option<i64>), _>(text));
+        let mut waiting = Box::pin(connection.query_first::<Answer, _>(text));
         let (mut wait, mut next) = (Some(wait), None::<Wait>);
         let outcome = loop {
             tokio::select! {
@@ -168,7 +171,7 @@ impl Listener {
 }
 
 /// Says how a wait ended, and if it failed, whether the connection is of no use any more.
-fn judge(outcome: Result<Option<(Option<i64>, Option<i64>)>, Error>) -> Result<Door, (Failure, bool)> {
+fn judge(outcome: Result<Option<Answer>, Error>) -> Result<Door, (Failure, bool)> {
     match outcome {
         Ok(Some((Some(1), _))) => Ok(Door::Opened),
         Ok(_) => Ok(Door::GivenUp),

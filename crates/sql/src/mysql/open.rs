@@ -126,8 +126,8 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
     }
 }
 
-/// Makes our schema, or brings it up to date, while no other client does. Nothing of it is one transaction here: what is
-/// broken off goes on with the next attempt.
+/// Makes our schema, or brings it up to date, while no other client does. Nothing of it is one transaction here: what
+/// is broken off goes on with the next attempt.
 async fn set_up(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
     let schema = &config.schema;
     let lock = format!("'lk setup {schema}'");

@@ -94,7 +94,7 @@ fn kind_of(code: u16) -> FailureKind {
         3 | 1021 | 1026 | 1030 | 1037 | 1038 | 1041 | 1114 => FailureKind::Full,
         // Longer than `max_allowed_packet`.
         1153 => FailureKind::Limit,
-        // Too many connections or another limit, a host that is blocked, a server that ends, a node without its cluster.
+        // Too many connections or another limit, a blocked host, a server that ends, a node without its cluster.
         1040 | 1047 | 1129 | 1203 | 1226 | 3032 => FailureKind::Unavailable,
         // The server ends, or has ended the connection.
         1053 | 1927 | 3169 | 4031 => FailureKind::Broken,

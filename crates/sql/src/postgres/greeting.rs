@@ -18,7 +18,7 @@ const WHO: &str = "SELECT pg_backend_pid(), version()";
 /// What else is asked. It reads the catalogs only, as each role may.
 const WHAT: &str = "
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
-  current_setting('server_version_num')::int, current_setting('default_transaction_isolation') = 'read committed',
+  current_setting('server_version_num')::int,
   (SELECT c.system_identifier::text FROM pg_control_system() c),
   CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   CASE WHEN current_setting('fsync') = 'off' OR current_setting('full_page_writes') = 'off'
@@ -81,8 +81,6 @@ pub(super) struct Found {
     is_read_only: bool,
     encoding: String,
     release: i32,
-    /// Whether transactions are READ COMMITTED without being told to.
-    pub(super) is_read_committed: bool,
     system: String,
     timeline: Option<String>,
     /// When the server started, if a crash of its machine may lose what it has acknowledged.
@@ -121,18 +119,17 @@ impl Found {
             is_read_only: column(row, 1)?,
             encoding: column(row, 2)?,
             release: column(row, 3)?,
-            is_read_committed: column(row, 4)?,
-            system: column(row, 5)?,
-            timeline: column(row, 6)?,
-            started: column(row, 7)?,
-            role: column(row, 8)?,
-            database: column(row, 9)?,
-            may_create: column(row, 10)?,
-            has_schema: column(row, 11)?,
-            may_use: column(row, 12)?,
-            functions: column(row, 13)?,
-            known_functions: column(row, 14)?,
-            executable_functions: column(row, 15)?,
+            system: column(row, 4)?,
+            timeline: column(row, 5)?,
+            started: column(row, 6)?,
+            role: column(row, 7)?,
+            database: column(row, 8)?,
+            may_create: column(row, 9)?,
+            has_schema: column(row, 10)?,
+            may_use: column(row, 11)?,
+            functions: column(row, 12)?,
+            known_functions: column(row, 13)?,
+            executable_functions: column(row, 14)?,
         })
     }
 
@@ -255,7 +252,6 @@ mod tests {
             is_read_only: false,
             encoding: "UTF8".to_owned(),
             release: 150_018,
-            is_read_committed: true,
             system: "77".to_owned(),
             timeline: Some("00000002".to_owned()),
             started: None,

@@ -2,7 +2,7 @@
 //!
 //! - `sql/`, [`text`]: the tables and functions.
 //! - [`engine`], [`open`], `secure`, [`greeting`]: how a server is connected to, and whether it can serve locks.
-//! - [`wire`], [`line`], [`values`], [`refusal`]: how a function is called, and why it may fail.
+//! - [`wire`], [`line`], [`values`], [`plain`], [`refusal`]: how a function is called, and why it may fail.
 //! - [`hints`], [`tap`]: what the server tells by itself.
 
 mod engine;
@@ -10,6 +10,7 @@ mod greeting;
 mod hints;
 mod line;
 mod open;
+mod plain;
 mod refusal;
 #[cfg(feature = "tls")]
 mod secure;

@@ -71,10 +71,7 @@ pub(super) async fn connect(
     let found = Found::ask(client, config).await?;
     found.check_server()?;
     ready_schema(config, client, &found, intent).await?;
-    let transactions = match is_pooled && !found.is_read_committed {
-        true => Transactions::begun(),
-        false => Transactions::Single,
-    };
+    let transactions = if is_pooled { Transactions::lent() } else { Transactions::Single };
     let prepared = if is_pooled { Prepared::default() } else { Prepared::of(client, &config.schema).await? };
     let wakes = !is_pooled && !config.only_looks;
     let shared = Shared {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
@@ -21,7 +22,7 @@ use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::line::{Line, Turn};
 use crate::postgres::tap::Meter;
 use crate::postgres::values::Parameter;
-use crate::postgres::{hints, refusal, values};
+use crate::postgres::{hints, plain, refusal, values};
 use crate::statement::{Argument, Row, SessionId, Statement, word};
 use crate::url::Config;
 
@@ -40,18 +41,18 @@ const LISTENERS_MAX: i64 = 128;
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is put between BEGIN and COMMIT: behind a pooler, where that alone has them READ COMMITTED. One is sent after
-    /// the other is answered: a pooler that lends a server for a transaction may give the answers of the next one to
-    /// another client (PgBouncer, issue 759).
-    Begun {
+    /// Each is one message by itself, with the isolation that it needs: behind a pooler, whose connections have other
+    /// settings each time. One is sent after the other is answered: else a pooler that lends a server for a transaction
+    /// may give an answer to another client, as it may if a transaction is several messages (PgBouncer, issue 759).
+    Lent {
         /// Whose turn it is, in the order of the calls.
         turns: Arc<tokio::sync::Mutex<()>>,
     },
 }
 
 impl Transactions {
-    pub(super) fn begun() -> Self {
-        Self::Begun { turns: Arc::default() }
+    pub(super) fn lent() -> Self {
+        Self::Lent { turns: Arc::default() }
     }
 }
 
@@ -128,30 +129,39 @@ pub(super) struct Shared {
 }
 
 /// What one attempt is answered.
-type Attempt = Asking<Result<Vec<tokio_postgres::Row>, Error>>;
+type Attempt = Asking<Result<Result<Vec<Row>, Failure>, Error>>;
 
 impl Shared {
     /// Sends a statement, behind all that were sent before.
     fn send(&self, statement: &Statement) -> Attempt {
-        let prepared = self.prepared.0.get(statement.function).cloned();
-        let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
-        let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
         let (client, runtime) = (self.client.clone(), self.runtime.clone());
         match &self.transactions {
-            Transactions::Single => Asking::begin(execute(client, prepared, text, parameters), runtime),
-            Transactions::Begun { turns } => {
-                let (turns, going_on) = (turns.clone(), runtime.clone());
-                let all = async move {
-                    let _turn = turns.lock_owned().await;
-                    let begun = Asking::begin(tell(client.clone(), BEGIN), runtime.clone());
-                    let executed = Asking::begin(execute(client.clone(), prepared, text, parameters), runtime.clone());
-                    let committed = Asking::begin(tell(client, COMMIT), runtime);
-                    let (begun, executed, committed) = (begun.await, executed.await, committed.await);
-                    begun?;
-                    let rows = executed?;
-                    committed.map(|()| rows)
+            Transactions::Single => {
+                let prepared = self.prepared.0.get(statement.function).cloned();
+                let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
+                let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
+                Asking::begin(execute(client, prepared, text, parameters), runtime)
+            }
+            Transactions::Lent { turns } => {
+                let text = plain::call(&self.config.schema, statement);
+                // In the line now; and it goes on whether or not its caller waits, since others wait behind it.
+                let mut turn = Box::pin(turns.clone().lock_owned());
+                let first = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                let asking = runtime.spawn(async move {
+                    let _turn = match first {
+                        Poll::Ready(turn) => turn,
+                        Poll::Pending => turn.await,
+                    };
+                    client.simple_query(&text).await.map(|answer| plain::rows(&answer))
+                });
+                let answered = async move {
+                    match asking.await {
+                        Ok(answer) => answer,
+                        // The runtime has ended, and with it all that could be answered.
+                        Err(_) => std::future::pending().await,
+                    }
                 };
-                Asking::begin(all, going_on)
+                Asking::begin(answered, runtime)
             }
         }
     }
@@ -170,7 +180,7 @@ impl Shared {
             let answer = attempt.await;
             self.meter.note_progress();
             let error = match answer {
-                Ok(rows) => return values::rows(&rows),
+                Ok(rows) => return rows,
                 Err(error) => error,
             };
             if !refusal::is_given_up(&error) || left == 0 {
@@ -188,10 +198,6 @@ impl Shared {
     }
 }
 
-/// How a transaction begins and ends behind a pooler.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-const COMMIT: &str = "COMMIT";
-
 /// Executes what has no answer.
 async fn tell(client: Arc<Client>, text: impl AsRef<str>) -> Result<(), Error> {
     client.batch_execute(text.as_ref()).await
@@ -203,15 +209,16 @@ async fn execute(
     prepared: Option<tokio_postgres::Statement>,
     text: String,
     parameters: Vec<Parameter>,
-) -> Result<Vec<tokio_postgres::Row>, Error> {
+) -> Result<Result<Vec<Row>, Failure>, Error> {
     let values = parameters.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync));
-    match prepared {
+    let found = match prepared {
         Some(statement) => client.query(&statement, &values.collect::<Vec<_>>()).await,
         None => {
             let types = parameters.iter().map(|(_, kind)| kind.clone());
             client.query_typed(&text, &values.zip(types).collect::<Vec<_>>()).await
         }
-    }
+    };
+    found.map(|found| values::rows(&found))
 }
 
 /// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.

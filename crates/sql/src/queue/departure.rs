@@ -101,7 +101,8 @@ impl Waiting {
     fn begin(&self, mine: Option<&Place>) -> Told {
         // An onlooker looks as the next in line does.
         let nearness = mine.map_or(0, |mine| mine.ahead().saturating_sub(1));
-        self.inner.core.waits.departure(&self.link, self.ahead, nearness)
+        let line = mine.map(|mine| (mine.queue.clone(), mine.token));
+        self.inner.core.waits.departure(&self.link, self.ahead, nearness, line)
     }
 
     /// Waits until the contender is gone; `false` if the connection is over before.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, LossReason, Operation};
+use lockkeeper_core::{Liveness, LossReason};
 
 use crate::engine::Wire;
 use crate::failure::{Effect, Failure, FailureKind};
@@ -139,7 +139,7 @@ impl Driver {
     async fn end(&mut self, link: Option<&Link>) {
         let core = self.core.clone();
         #[cfg(feature = "testing")]
-        core.testing.note_loss();
+        core.testing.note_loss(core.id.to_string());
         let until = core.clock.now().saturating_add(core.timing.timeout);
         let mut outcome = match link {
             Some(link) => close(&core, &*link.wire).await,

@@ -9,6 +9,7 @@ use lockkeeper_conformance::{Fault, FaultKind, Fixture};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Operation, Result, Session};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_faults::wait;
 use lockkeeper_sql::{Config, SqlBackend, Testing};
 use tokio::sync::OwnedMutexGuard;
 
@@ -23,6 +24,9 @@ const SESSION_LATE_MAX: Duration = Duration::from_millis(2_000);
 
 /// How long a client may take to be told of its contender's end, where nothing but its beats tell.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(2_500);
+
+/// How long the end of a session may take that an operator ends.
+const ENDED_WITHIN: Duration = Duration::from_secs(3);
 
 /// One case's server.
 #[derive(Clone, Debug)]
@@ -78,6 +82,15 @@ impl SqlFixture {
     async fn operate(&self, sql: String) -> Result<Vec<String>> {
         self.on_server(async move |server| server.ask(&sql).await).await
     }
+
+    /// Ends a session as an operator would. MariaDB may give that up for another transaction's sake.
+    async fn end(&self, session: &str) -> Result<()> {
+        let sql = self.kind.ending_session(session);
+        let end = async move |server: OwnedMutexGuard<Server>| {
+            wait::until("the session to be ended", ENDED_WITHIN, async || server.ask(&sql).await.ok().map(drop)).await
+        };
+        self.on_server(end).await
+    }
 }
 
 impl Fixture for SqlFixture {
@@ -130,15 +143,14 @@ impl SqlClient {
     async fn expire(self) -> Result<()> {
         let _turn = self.fixture.turn.lock().await;
         let session = self.way.testing.session();
-        let losses = self.way.testing.losses();
         let others = self.fixture.others_than(&self.way);
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Hold));
         if !session.is_empty() {
-            self.fixture.operate(self.fixture.kind.ending_session(&session)).await?;
+            self.fixture.end(&session).await?;
             // Where nothing but its beats tells it, it would learn later than the others.
             self.way.testing.beat();
             // A client that stands still is told later.
-            let is_told = || self.way.testing.losses() > losses;
+            let is_told = || self.way.testing.knows_lost(&session);
             let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
         }
         others.iter().for_each(|way| way.proxy.set_flow(Direction::ToClient, Flow::Pass));

@@ -130,11 +130,7 @@ impl Kind {
         match self {
             Self::Postgres | Self::PgBouncer => format!("DELETE FROM lockkeeper.session WHERE id = {id}"),
             // Nothing there is deleted by another deletion.
-            Self::Mariadb => ["contender", "watch", "broken"]
-                .map(|table| format!("DELETE FROM lockkeeper.{table} WHERE session = {id}; "))
-                .into_iter()
-                .chain([format!("DELETE FROM lockkeeper.session WHERE id = {id}")])
-                .collect(),
+            Self::Mariadb => format!("CALL lockkeeper.close_v1({id})"),
         }
     }
 

@@ -21,7 +21,7 @@ answer: BEGIN
   DECLARE v_doors bigint;
   {view_variables}
   {begin}
-  -- The lock waits for no other join, and is waited for by whoever raises the epoch or removes the session.
+  -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
   {session_stands}
   IF v_count = 1 THEN
     SET v_is_resent = EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_tickets);
@@ -34,7 +34,7 @@ answer: BEGIN
     END WHILE;
   END IF;
 
-  -- The row is locked before the number is taken, so that whoever sees a contender sees all ahead of it.
+  -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
   {lock_queue}
   IF v_is_resent THEN
     {ok}

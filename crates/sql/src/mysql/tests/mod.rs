@@ -2,5 +2,7 @@
 //!
 //! A planted fault is a procedure whose text was changed: it shows that the test beside it can fail.
 
+mod greetings;
+mod places;
 mod support;
 mod views;

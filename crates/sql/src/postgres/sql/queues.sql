@@ -23,7 +23,7 @@ DECLARE
   {view_variables}
 BEGIN
   {guard}
-  -- The lock waits for no other join, and is waited for by whoever raises the epoch or removes the session.
+  -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
   SELECT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets)) INTO v_is_resent
     FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch FOR SHARE;
   what := 0;
@@ -69,7 +69,7 @@ BEGIN
     SELECT q.modes, q.head INTO v_modes, v_head FROM {schema}.queue q
       WHERE q.name = p_name AND q.part = v_part FOR UPDATE;
   ELSE
-    -- The row is locked before the number is taken, so that whoever sees a contender sees all ahead of it.
+    -- The row is locked before the number is taken, so that one who sees a contender sees all ahead of it.
     INSERT INTO {schema}.queue AS q (name, part, last, modes)
       VALUES (p_name, v_part, ((date_part('epoch', clock_timestamp()) * 1000)::bigint << 20) + v_count, v_asked)
       ON CONFLICT (name, part) DO UPDATE

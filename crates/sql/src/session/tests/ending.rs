@@ -46,7 +46,7 @@ async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_co
     pass_ms(1).await;
     assert_eq!(core.bond().liveness(), Liveness::Lost(LossReason::Expired));
     assert!(matches!(core.ended().await, Ending::Certain));
-    assert_eq!(testing.losses(), 1);
+    assert!(testing.knows_lost(&core.id.to_string()));
     database.data().sessions.remove(&other.id.0);
     database.cut();
     assert_eq!(other.bond().lost().await, LossReason::Expired);

@@ -227,10 +227,10 @@ async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
     database.add_session(1, TIMEOUT);
     database.data().contenders.insert(5, 1);
     // It listens already, and nothing tells it of this one.
-    let other = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(6), 7);
+    let other = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(6), 7, None);
     database.data().contenders.insert(6, core.id.0);
     pass(TIMEOUT).await;
-    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(5), 0);
+    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(5), 0, None);
     let begun = tokio::time::Instant::now();
     assert_eq!(told.await, Wake::Departed);
     assert!(begun.elapsed() <= TIMEOUT / 4 + Duration::from_secs(1), "{:?}", begun.elapsed());

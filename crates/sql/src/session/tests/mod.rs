@@ -10,7 +10,6 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Liveness, Result, ServiceUrl, Ticket};
 
 use self::memory::Database;

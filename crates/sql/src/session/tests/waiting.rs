@@ -14,7 +14,7 @@ use crate::statement::Argument;
 /// A contender of another session, and a wait for it.
 fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> Told {
     database.data().contenders.entry(bits).or_insert(77);
-    core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(bits), nearness)
+    core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
 }
 
 async fn took(told: Told) -> (Wake, Duration) {
@@ -142,9 +142,9 @@ async fn all_waits_end_with_their_connection() {
     assert_eq!(took(change).await.0, Wake::ConnectionOver);
     assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::ConnectionOver, Duration::ZERO));
     let next = core.next_link().await.unwrap();
-    let late = core.waits.departure(&link, Ticket::from_bits(1), 0);
+    let late = core.waits.departure(&link, Ticket::from_bits(1), 0, None);
     assert_eq!(took(late).await, (Wake::ConnectionOver, Duration::ZERO));
-    drop(core.waits.departure(&next, Ticket::from_bits(1), 0));
+    drop(core.waits.departure(&next, Ticket::from_bits(1), 0, None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::sync::oneshot;
 
 use crate::session::waits::told::Wake;
@@ -14,6 +14,10 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 
 /// … and as much later for each contender between, since each hand-off takes about that long; at most this.
 const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How often one is looked at that stands behind another wait of the session in its queue: its turn comes after that
+/// one's, and then it is looked at.
+const BEHIND_LOOK: Duration = Duration::from_secs(4);
 
 /// How long after it began a wait for a change ends in a look where nothing tells of changes. A look shows the whole
 /// queue: it costs more than that at one contender.
@@ -49,14 +53,27 @@ pub(super) enum Telling {
 /// A number that waits are known by.
 pub(super) type WaitNumber = u64;
 
+/// The queue of one that waits, and its token there.
+pub(super) type Line = (QueueName, FencingToken);
+
 /// One wait for the departure of a contender.
 struct Departing {
     nearness: usize,
+    /// `None` for an onlooker.
+    line: Option<Line>,
+    /// Whether its look was put off: another wait of its queue comes first, or the session waits at its door.
+    is_put_off: bool,
     /// When it is looked at next; `None` if it is told.
     due: Option<BootInstant>,
     /// Since when it may take a door; `None` once its door was open and the contender there.
     door: Option<BootInstant>,
     tell: oneshot::Sender<Wake>,
+}
+
+impl Departing {
+    fn token(&self) -> Option<FencingToken> {
+        self.line.as_ref().map(|(_, token)| *token)
+    }
 }
 
 /// One wait for a change.
@@ -79,6 +96,8 @@ pub(super) struct Book {
     /// The number of the connection; `None` while there is none.
     pub(super) link: Option<u64>,
     pub(super) telling: Telling,
+    /// Whether the session waits at doors over it.
+    has_doors: bool,
     /// How long a session listens before a new wait needs no look.
     settled_after: Duration,
     next: WaitNumber,
@@ -118,6 +137,7 @@ impl Book {
         Self {
             link: None,
             telling: Telling::Looks,
+            has_doors: false,
             settled_after,
             next: 0,
             departures: BTreeMap::new(),
@@ -129,10 +149,11 @@ impl Book {
     }
 
     /// Begins with a connection.
-    pub(super) fn attach(&mut self, link: u64, telling: Telling) {
+    pub(super) fn attach(&mut self, link: u64, telling: Telling, has_doors: bool) {
         self.end();
         self.link = Some(link);
         self.telling = telling;
+        self.has_doors = has_doors;
     }
 
     /// Ends all waits with their connection.
@@ -155,6 +176,7 @@ impl Book {
         &mut self,
         ahead: Ticket,
         nearness: usize,
+        line: Option<Line>,
         now: BootInstant,
         tell: oneshot::Sender<Wake>,
     ) -> WaitNumber {
@@ -170,9 +192,21 @@ impl Book {
             Telling::Soon => None,
             Telling::Looks => Some(now.saturating_add(self.random.spread(interval(nearness)))),
         };
-        let door = Some(now.saturating_add(LOOK_MIN));
-        self.departures.insert((ahead, number), Departing { nearness, due, door, tell });
+        // Where the session waits at a door already, another connection is no price any more.
+        let waits_at_door = self.next_door(now).ticket.is_some();
+        let door = Some(if waits_at_door { now } else { now.saturating_add(LOOK_MIN) });
+        self.draw_near(nearness, line.as_ref());
+        self.departures.insert((ahead, number), Departing { nearness, line, is_put_off: false, due, door, tell });
         number
+    }
+
+    /// Those that stand ahead of this one in its queue are nearer than it is, though they were seen farther off before.
+    fn draw_near(&mut self, nearness: usize, line: Option<&Line>) {
+        let Some((queue, token)) = line else { return };
+        let is_ahead = |(other, its): &Line| other == queue && its < token;
+        for wait in self.departures.values_mut().filter(|wait| wait.line.as_ref().is_some_and(is_ahead)) {
+            wait.nearness = wait.nearness.min(nearness.saturating_sub(1));
+        }
     }
 
     /// Notes a wait for a change.
@@ -193,15 +227,29 @@ impl Book {
     }
 
     /// Forgets a wait for this contender, or for a change.
-    pub(super) fn forget(&mut self, ahead: Option<Ticket>, number: WaitNumber) {
+    pub(super) fn forget(&mut self, ahead: Option<Ticket>, number: WaitNumber, now: BootInstant) {
         match ahead {
-            Some(ahead) => drop(self.departures.remove(&(ahead, number))),
+            Some(ahead) => self.remove((ahead, number)).into_iter().for_each(|line| self.advance(&line, now)),
             None => drop(self.changes.remove(&number)),
         }
     }
 
+    /// Removes a wait; returns its line.
+    fn remove(&mut self, wait: (Ticket, WaitNumber)) -> Option<Line> {
+        self.departures.remove(&wait)?.line
+    }
+
+    /// Looks at the wait that is the first of its queue now, where waits are looked at.
+    fn advance(&mut self, (queue, _): &Line, now: BootInstant) {
+        let of_queue = |wait: &&mut Departing| wait.line.as_ref().is_some_and(|(other, _)| other == queue);
+        let first = self.departures.values_mut().filter(of_queue).min_by_key(|wait| wait.token());
+        if let Some(due) = first.and_then(|wait| wait.due.as_mut()) {
+            *due = now.min(*due);
+        }
+    }
+
     /// Notes that a contender has departed.
-    pub(super) fn departed(&mut self, ticket: Ticket) {
+    pub(super) fn departed(&mut self, ticket: Ticket, now: BootInstant) {
         let waits: Vec<_> = self.waits_for(ticket).collect();
         if waits.is_empty() {
             if self.unawaited.len() == UNAWAITED_MAX {
@@ -210,9 +258,9 @@ impl Book {
             self.unawaited.push_back(ticket);
         }
         for wait in waits {
-            if let Some(wait) = self.departures.remove(&wait) {
-                let _ = wait.tell.send(Wake::Departed);
-            }
+            let Some(wait) = self.departures.remove(&wait) else { continue };
+            let _ = wait.tell.send(Wake::Departed);
+            wait.line.iter().for_each(|line| self.advance(line, now));
         }
     }
 
@@ -263,17 +311,22 @@ impl Book {
     /// order of their dues; their next look is set. Waits for changes that are due end.
     pub(super) fn take_due(&mut self, now: BootInstant) -> Vec<Ticket> {
         self.look_at(|wait| wait.due.is_some_and(|due| due <= now));
-        self.end_far(now);
+        // One at whose door the session waits is looked at in its place: the door would open meanwhile.
+        let at_door = self.next_door(now).ticket;
+        self.end_far(now, at_door);
         if !self.departures.values().any(|wait| wait.due.is_some_and(|due| due <= now)) {
             return Vec::new();
         }
         let ends_far = self.telling == Telling::Looks;
-        let is_due = |wait: &Departing| {
+        let is_due = |ticket: Ticket, wait: &Departing| {
             let soon = now.saturating_add(interval(wait.nearness) / 2);
-            wait.due.filter(|due| *due <= soon && !(ends_far && wait.nearness > 0))
+            let is_far = ends_far && wait.nearness > 0 && at_door != Some(ticket);
+            // The looks of those at the door were put off on purpose.
+            let until = if at_door == Some(ticket) { now } else { soon };
+            wait.due.filter(|due| *due <= until && !is_far)
         };
         let mut dues: Vec<_> =
-            self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(wait)?, *ticket))).collect();
+            self.departures.iter().filter_map(|((ticket, _), wait)| Some((is_due(*ticket, wait)?, *ticket))).collect();
         dues.sort_unstable();
         let mut taken: Vec<Ticket> = Vec::with_capacity(dues.len().min(LOOKED_MAX));
         for (_, ticket) in dues {
@@ -293,14 +346,48 @@ impl Book {
 
     /// Ends the waits that are due and were not next in line, where nothing tells: they are to find out how near they
     /// are by now, since that says when they look next.
-    fn end_far(&mut self, now: BootInstant) {
+    fn end_far(&mut self, now: BootInstant, at_door: Option<Ticket>) {
         if self.telling != Telling::Looks {
             return;
         }
-        let is_far = |wait: &Departing| wait.nearness > 0 && wait.due.is_some_and(|due| due <= now);
-        let far: Vec<_> = self.departures.iter().filter(|(_, wait)| is_far(wait)).map(|(key, _)| *key).collect();
+        at_door.iter().for_each(|ticket| self.spare(*ticket, now));
+        self.spare_behind(now);
+        let is_far = |ticket: Ticket, wait: &Departing| {
+            wait.nearness > 0 && wait.due.is_some_and(|due| due <= now) && at_door != Some(ticket)
+        };
+        let all = self.departures.iter();
+        let far: Vec<_> = all.filter(|((ticket, _), wait)| is_far(*ticket, wait)).map(|(key, _)| *key).collect();
         for wait in far.iter().filter_map(|key| self.departures.remove(key)) {
             let _ = wait.tell.send(Wake::Look);
+        }
+    }
+
+    /// Puts off the look of those that wait at a door: it tells them of their turn sooner than a look would. Only once:
+    /// the connection of one that was removed may stand, and keep its door.
+    fn spare(&mut self, ticket: Ticket, now: BootInstant) {
+        let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
+        for (_, wait) in self.departures.range_mut(all) {
+            if !wait.is_put_off && wait.due.is_some_and(|due| due <= now) {
+                wait.due = Some(now.saturating_add(self.random.spread(LOOK_MAX)));
+                wait.is_put_off = true;
+            }
+        }
+    }
+
+    /// Puts off the looks of those that stand behind another wait in their queue.
+    fn spare_behind(&mut self, now: BootInstant) {
+        let mut first: HashMap<QueueName, FencingToken> = HashMap::new();
+        for (queue, token) in self.departures.values().filter_map(|wait| wait.line.as_ref()) {
+            first.entry(queue.clone()).and_modify(|first| *first = (*token).min(*first)).or_insert(*token);
+        }
+        let is_behind = |(queue, token): &Line| first.get(queue).is_some_and(|first| first < token);
+        for wait in self.departures.values_mut() {
+            let is_due = wait.nearness > 0 && wait.due.is_some_and(|due| due <= now);
+            // One that was put off before is looked at all the same.
+            if is_due && !wait.is_put_off && wait.line.as_ref().is_some_and(is_behind) {
+                wait.due = Some(now.saturating_add(self.random.spread(BEHIND_LOOK)));
+                wait.is_put_off = true;
+            }
         }
     }
 
@@ -314,6 +401,7 @@ impl Book {
         for (_, wait) in self.departures.range_mut(all) {
             let next = now.saturating_add(self.random.spread(interval(wait.nearness)));
             wait.due = (!is_told).then_some(next);
+            wait.is_put_off = false;
         }
     }
 
@@ -346,9 +434,12 @@ impl Book {
     /// Returns the contender at whose door the session waits now: that of the wait which is nearest its turn, among
     /// those that have waited for a little and whose door has not opened for nothing.
     pub(super) fn next_door(&self, now: BootInstant) -> NextDoor {
+        if !self.has_doors {
+            return NextDoor { ticket: None, changes_at: None };
+        }
         let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait.door?, wait, *ticket)));
         let nearest = with_doors().filter(|(since, ..)| *since <= now);
-        let nearest = nearest.min_by_key(|(_, wait, ticket)| (wait.nearness, *ticket));
+        let nearest = nearest.min_by_key(|(_, wait, ticket)| (wait.nearness, wait.token(), *ticket));
         let changes_at = with_doors().map(|(since, ..)| since).filter(|since| *since > now).min();
         NextDoor { ticket: nearest.map(|(.., ticket)| ticket), changes_at }
     }
@@ -359,6 +450,8 @@ impl Book {
         for (_, wait) in self.departures.range_mut(all) {
             wait.door = None;
             wait.due = Some(now);
+            // It is found out whether that contender is there, and not how many others are.
+            wait.nearness = 0;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{QueueName, Ticket};
+use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;
@@ -30,6 +30,7 @@ pub(crate) enum Wake {
 pub(crate) struct Told {
     end: oneshot::Receiver<Wake>,
     kept: Arc<Kept>,
+    clock: Arc<dyn Clock>,
     /// The contender that is waited for; `None` for a change.
     ahead: Option<Ticket>,
     number: WaitNumber,
@@ -59,9 +60,15 @@ impl Waits {
     }
 
     /// Begins to wait until a contender departs that was seen over this connection, this many behind the one that
-    /// holds or is granted first.
-    pub(crate) fn departure(&self, link: &Link, ahead: Ticket, nearness: usize) -> Told {
-        self.begin(link, Some(ahead), |book, now, tell| book.depart(ahead, nearness, now, tell))
+    /// holds or is granted first; for the contender with this token of this queue, or for an onlooker.
+    pub(crate) fn departure(
+        &self,
+        link: &Link,
+        ahead: Ticket,
+        nearness: usize,
+        line: Option<(QueueName, FencingToken)>,
+    ) -> Told {
+        self.begin(link, Some(ahead), |book, now, tell| book.depart(ahead, nearness, line, now, tell))
     }
 
     /// Begins to wait until a queue or its value may have changed. It is to begin before the look with which the
@@ -87,7 +94,7 @@ impl Waits {
         };
         drop(book);
         self.kept.notify();
-        Told { end, kept: self.kept.clone(), ahead, number }
+        Told { end, kept: self.kept.clone(), clock: self.clock.clone(), ahead, number }
     }
 
     /// Whether nothing is waited for.
@@ -101,7 +108,7 @@ impl Waits {
             Waking::Told => Telling::Soon,
             Waking::Doors | Waking::Looks => Telling::Looks,
         };
-        self.kept.book().attach(link.number, telling);
+        self.kept.book().attach(link.number, telling, link.waking == Waking::Doors);
     }
 
     /// Ends all waits with their connection.
@@ -111,7 +118,8 @@ impl Waits {
 
     /// Notes that a contender has departed: it was told so, or is not there.
     pub(in crate::session) fn departed(&self, ticket: Ticket) {
-        self.kept.book().departed(ticket);
+        self.kept.book().departed(ticket, self.clock.now());
+        self.kept.looks.notify_one();
         // The door of another one may be next.
         self.kept.doors.notify_one();
     }
@@ -218,7 +226,8 @@ impl Future for Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.kept.book().forget(self.ahead, self.number);
+        self.kept.book().forget(self.ahead, self.number, self.clock.now());
+        self.kept.looks.notify_one();
         self.kept.doors.notify_one();
     }
 }

@@ -12,13 +12,19 @@ fn ticket(bits: u128) -> Ticket {
 
 fn book(telling: Telling) -> Book {
     let mut book = Book::new(4, Duration::from_secs(3));
-    book.attach(1, telling);
+    book.attach(1, telling, false);
+    book
+}
+
+fn book_with_doors() -> Book {
+    let mut book = Book::new(4, Duration::from_secs(3));
+    book.attach(1, Telling::Looks, true);
     book
 }
 
 fn depart(book: &mut Book, bits: u128, nearness: usize, now_ms: u64) -> oneshot::Receiver<Wake> {
     let (tell, end) = oneshot::channel();
-    book.depart(ticket(bits), nearness, at(now_ms), tell);
+    book.depart(ticket(bits), nearness, None, at(now_ms), tell);
     end
 }
 
@@ -88,16 +94,16 @@ fn a_beat_asks_for_the_nearest_and_for_the_others_in_turn() {
 #[test]
 fn departures_without_a_wait_are_remembered_up_to_a_limit_and_not_over_a_new_connection() {
     let mut book = book(Telling::Soon);
-    (0..=1_024).for_each(|bits| book.departed(ticket(bits)));
+    (0..=1_024).for_each(|bits| book.departed(ticket(bits), at(0)));
     assert!(depart(&mut book, 0, 0, 0).try_recv().is_err());
     assert_eq!(depart(&mut book, 1, 0, 0).try_recv(), Ok(Wake::Departed));
-    book.attach(2, Telling::Soon);
+    book.attach(2, Telling::Soon, false);
     assert!(depart(&mut book, 1, 0, 0).try_recv().is_err());
 }
 
 #[test]
 fn a_door_that_opened_for_nothing_is_not_waited_at_again() {
-    let mut book = book(Telling::Looks);
+    let mut book = book_with_doors();
     let _far = depart(&mut book, 1, 3, 0);
     let _near = depart(&mut book, 2, 1, 20);
     assert_eq!(book.next_door(at(49)), NextDoor { ticket: None, changes_at: Some(at(50)) });
@@ -106,4 +112,65 @@ fn a_door_that_opened_for_nothing_is_not_waited_at_again() {
     book.opened(ticket(2), at(80));
     assert_eq!(book.next_due(), Some(at(80)));
     assert_eq!(book.next_door(at(80)).ticket, Some(ticket(1)));
+}
+
+#[test]
+fn a_wait_at_a_door_is_looked_at_once_a_second_and_another_one_waits_at_its_door_at_once() {
+    let mut book = book_with_doors();
+    let mut near = depart(&mut book, 1, 1, 0);
+    let mut far = depart(&mut book, 2, 2, 0);
+    assert_eq!((book.take_due(at(200)), near.try_recv().is_err(), far.try_recv()), (vec![], true, Ok(Wake::Look)));
+    let next = book.next_due().expect("a look");
+    assert!((at(1_200)..=at(1_450)).contains(&next), "{next:?}");
+    let _nearer = depart(&mut book, 3, 0, 210);
+    assert_eq!(book.next_door(at(210)), NextDoor { ticket: Some(ticket(3)), changes_at: None });
+}
+
+#[test]
+fn a_door_that_stays_closed_keeps_no_wait_from_a_look_each_second() {
+    let mut book = book_with_doors();
+    let mut near = depart(&mut book, 1, 0, 0);
+    for looked_at in [1_100, 2_400, 3_700] {
+        assert_eq!(book.take_due(at(looked_at - 1_000)), []);
+        let next = book.next_due().expect("a look");
+        assert!(next <= at(looked_at + 250), "{next:?}");
+        assert_eq!(book.take_due(next.max(at(looked_at))), [ticket(1)]);
+        assert!(near.try_recv().is_err());
+    }
+}
+
+#[test]
+fn the_door_of_the_one_ahead_in_a_queue_is_next_though_it_was_seen_farther_off_before() {
+    let mut book = book_with_doors();
+    let queue = || "door".parse::<QueueName>().expect("a name");
+    let mut depart = |bits, nearness, token| {
+        let (tell, end) = oneshot::channel();
+        book.depart(ticket(bits), nearness, Some((queue(), token)), at(0), tell);
+        end
+    };
+    let token = |grant| FencingToken::new(grant, 0).expect("a token");
+    let _waits = [depart(1, 90, token(5)), depart(2, 50, token(9)), depart(3, 49, token(7))];
+    assert_eq!(book.next_door(at(60)).ticket, Some(ticket(1)));
+}
+
+#[test]
+fn of_the_waits_of_one_queue_the_first_is_looked_at_and_the_next_when_that_one_is_over() {
+    let mut book = book(Telling::Looks);
+    let line = |token| Some(("door".parse().expect("a name"), FencingToken::new(token, 0).expect("a token")));
+    let mut depart = |bits, nearness, token| {
+        let (tell, end) = oneshot::channel();
+        let number = book.depart(ticket(bits), nearness, line(token), at(0), tell);
+        (number, end)
+    };
+    let [mut first, mut second, mut third] = [depart(1, 2, 3), depart(2, 4, 5), depart(3, 6, 7)];
+    assert!(book.take_due(at(900)).is_empty());
+    assert_eq!(
+        (first.1.try_recv(), second.1.try_recv().is_err(), third.1.try_recv().is_err()),
+        (Ok(Wake::Look), true, true)
+    );
+    assert!(book.next_due() > Some(at(4_800)));
+    book.forget(Some(ticket(2)), second.0, at(1_000));
+    assert_eq!(book.next_due(), Some(at(1_000)));
+    assert!(book.take_due(at(1_000)).is_empty());
+    assert_eq!(third.1.try_recv(), Ok(Wake::Look));
 }

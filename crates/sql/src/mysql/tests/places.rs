@@ -1,0 +1,180 @@
+//! Places: the order of joins, joins of connections that are over, and what a join sees.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_faults::mariadb::Server;
+
+use crate::mysql::tests::support::{
+    Client, SLOW_S, all, can_run, deadline, look, plant, queue, read, server, soon, tickets, url,
+};
+use crate::statement::{Argument, What};
+
+/// Where a join has taken its number; what follows is stored and shown.
+const NUMBER_TAKEN: &str = "      IF v_last >= ";
+
+/// How long a join is held up once it has its number, at most, so that later ones can go past it.
+const HELD_UP: &str = "      DO SLEEP(RAND() * 0.01);\n      IF v_last >= ";
+
+/// Takes a number from a sequence, and locks no row for it.
+const FROM_A_SEQUENCE: [(&str, &str); 3] = [
+    (
+        "SELECT q.last, q.modes INTO v_last, v_modes FROM lockkeeper.queue q WHERE q.name = p_name AND q.part = p_part \
+         FOR UPDATE;\n  IF v_last IS NULL THEN",
+        "SELECT NEXTVAL(lockkeeper.numbers), 255 INTO v_last, v_modes;\n  IF v_last IS NULL THEN",
+    ),
+    ("SET v_last = GREATEST(v_last, ", "SET v_last = GREATEST(v_last, 0 * "),
+    (
+        "UPDATE lockkeeper.queue q SET q.last = v_last, q.modes = v_modes WHERE",
+        "UPDATE lockkeeper.queue q SET q.last = 0 WHERE FALSE AND",
+    ),
+];
+
+/// How the transaction of a join begins.
+const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n  START TRANSACTION;";
+
+/// The server's default, by which a transaction may see all as it was when it began, before it waited for any lock.
+const BEGIN_REPEATABLE: &str =
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\n  START TRANSACTION WITH CONSISTENT SNAPSHOT;";
+
+/// Joins from several connections, looks meanwhile, and counts the contenders that appeared ahead of one seen before.
+async fn late_ones_ahead(server: &Server, name: &'static str, first_session: u128) -> usize {
+    const JOINERS: u128 = 6;
+    const JOINS: u128 = 25;
+    let mut joiners = Vec::new();
+    for session in first_session..first_session + JOINERS {
+        let client = Client::open(&url(server), session).await;
+        joiners.push(tokio::spawn(async move {
+            for number in 0..JOINS {
+                client.join(name, session << 64 | number).await;
+            }
+            client
+        }));
+    }
+    let observer = Client::connect(&url(server), 99).await;
+    let ends_at = deadline();
+    let (mut seen, mut last, mut late) = (HashSet::new(), None::<i64>, 0);
+    while seen.len() < usize::try_from(JOINERS * JOINS).unwrap() {
+        assert!(SystemClock.now() < ends_at, "{} contenders came", seen.len());
+        let rows = observer.ok("look", look(name, None, true)).await;
+        let mut newest = last;
+        for row in all(&rows, What::Contender) {
+            let token = row.number.expect("it has a token");
+            if seen.insert(row.ticket) && last.is_some_and(|last| token < last) {
+                late += 1;
+            }
+            newest = newest.max(Some(token));
+        }
+        last = newest;
+    }
+    for joiner in joiners {
+        soon("the end of a joiner", joiner).await.expect("it joined");
+    }
+    late
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_ever_appears_ahead_of_a_contender_once_seen_and_a_sequence_is_caught() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    drop(Client::connect(&url(&server), 1).await);
+    plant(&server, &[(NUMBER_TAKEN, HELD_UP)]).await;
+    assert_eq!(late_ones_ahead(&server, "row", 1).await, 0);
+    server.ask("CREATE SEQUENCE lockkeeper.numbers").await.expect("a sequence");
+    let planted: Vec<_> = FROM_A_SEQUENCE.into_iter().chain([(NUMBER_TAKEN, HELD_UP)]).collect();
+    plant(&server, &planted).await;
+    assert!(late_ones_ahead(&server, "sequence", 11).await > 0, "the planted fault was not seen");
+}
+
+/// Sends a join over a connection that is then given up for another, over which the session goes on without it; returns
+/// how many contenders are left.
+async fn orphans(server: &Server, is_late: bool) -> usize {
+    let old = Client::open(&url(server), 7).await;
+    let new = Client::connect(&url(server), 7).await;
+    let resume = vec![old.session.into(), Argument::Int(2), Argument::Int(2), Argument::Ids(Vec::new())];
+    if is_late {
+        new.ok("resume", resume).await;
+        soon("a late join", old.joining("door", 70)).await.expect("an answer");
+    } else {
+        let joining = old.joining("door", 70);
+        // It has begun when it has locked the session's row.
+        tokio::time::sleep(Duration::from_secs_f64(SLOW_S / 4.0)).await;
+        new.ok("resume", resume).await;
+        soon("the join", joining).await.expect("an answer");
+    }
+    let left = queue(&new, "door").await.len();
+    new.ok("close", vec![new.session.into()]).await;
+    left
+}
+
+#[tokio::test]
+async fn a_join_over_a_connection_that_is_over_takes_no_place_and_each_gap_in_that_is_caught() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    drop(Client::connect(&url(&server), 1).await);
+    let slow = format!("      DO SLEEP({SLOW_S});\n{NUMBER_TAKEN}");
+    plant(&server, &[(NUMBER_TAKEN, &slow)]).await;
+    assert_eq!([orphans(&server, false).await, orphans(&server, true).await], [0, 0]);
+    let unlocked = ("AND s.epoch = p_epoch LOCK IN SHARE MODE", "AND s.epoch = p_epoch");
+    plant(&server, &[(NUMBER_TAKEN, &slow), unlocked]).await;
+    assert_eq!(orphans(&server, false).await, 1, "no lock");
+    let any_epoch = ("AND s.epoch = p_epoch LOCK IN SHARE MODE", "LOCK IN SHARE MODE");
+    plant(&server, &[(NUMBER_TAKEN, &slow), any_epoch]).await;
+    assert_eq!(orphans(&server, true).await, 1, "no epoch");
+}
+
+/// Joins behind a join that is not committed yet; returns whether the second saw the first.
+async fn sees_the_one_before(server: &Server, name: &str) -> bool {
+    let (first, second) = (Client::open(&url(server), 1).await, Client::open(&url(server), 2).await);
+    // There is a row to wait for; and one between both, else repeatable reads lock the same gap and meet in a deadlock.
+    first.join(name, 9).await;
+    first.leave(name, 9).await;
+    first.join("another", 15).await;
+    let (joining, behind) = (first.joining(name, 10), async {
+        tokio::time::sleep(Duration::from_secs_f64(SLOW_S / 2.0)).await;
+        second.joining(name, 20).await
+    });
+    let (joined, behind) = soon("both joins", async { tokio::join!(joining, behind) }).await;
+    joined.expect("the first joins");
+    let (_, rows) = read(behind.expect("the second joins"));
+    for client in [first, second] {
+        client.ok("close", vec![client.session.into()]).await;
+    }
+    tickets(&rows, What::Contender).contains(&10)
+}
+
+#[tokio::test]
+async fn a_join_sees_what_was_committed_while_it_waited_and_repeatable_reads_are_caught() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    drop(Client::connect(&url(&server), 1).await);
+    let slow = format!("      DO SLEEP({SLOW_S});\n{NUMBER_TAKEN}");
+    plant(&server, &[(NUMBER_TAKEN, &slow)]).await;
+    assert!(sees_the_one_before(&server, "committed").await);
+    plant(&server, &[(NUMBER_TAKEN, &slow), (BEGIN, BEGIN_REPEATABLE)]).await;
+    assert!(!sees_the_one_before(&server, "repeatable").await, "the planted fault was not seen");
+}
+
+#[tokio::test]
+async fn the_places_of_one_join_stand_together_and_a_join_that_is_sent_again_finds_its_place() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    let client = Client::open(&url(&server), 1).await;
+    let first = client.join("door", 10).await;
+    client.join("door", 12).await;
+    let again = client.join("door", 10).await;
+    let numbers =
+        |rows: &[_]| -> Vec<_> { all(rows, What::Stored).iter().map(|row| (row.ticket, row.number)).collect() };
+    assert_eq!(numbers(&again), numbers(&first));
+    assert_eq!(queue(&client, "door").await, [10, 12]);
+    assert_eq!([client.leave("door", 10).await, client.leave("door", 10).await], ["left", "removed"]);
+}

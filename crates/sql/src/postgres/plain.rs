@@ -1,0 +1,152 @@
+//! A call and its answer as texts: one message, which is one transaction. That is how a pooler is asked.
+//!
+//! Every text and every row of bytes is written in hexadecimal digits, and read so, and a fraction by its bits, so that
+//! no setting of the server changes how they are read.
+
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
+use uuid::Uuid;
+
+use crate::failure::Failure;
+use crate::statement::{Argument, Row, Statement};
+
+/// The statement before a call: what it says is true of the message's transaction alone.
+const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+
+/// The columns of every answer, in the order in which they are read.
+const COLUMNS: &str = "what, ticket, session, number, encode(float8send(place), 'hex'), mode, epoch, timeout_ms, \
+                       encode(convert_to(text, 'UTF8'), 'hex'), encode(convert_to(ask, 'UTF8'), 'hex'), \
+                       encode(bytes, 'hex')";
+
+/// The message that calls a function.
+pub(super) fn call(schema: &str, statement: &Statement) -> String {
+    let arguments: Vec<_> = statement.arguments.iter().map(literal).collect();
+    let function = statement.function;
+    format!("{READ_COMMITTED}; SELECT {COLUMNS} FROM {schema}.{function}_v1({})", arguments.join(", "))
+}
+
+fn literal(argument: &Argument) -> String {
+    match argument {
+        Argument::Id(id) | Argument::OptionalId(Some(id)) => format!("'{}'::uuid", Uuid::from_u128(*id)),
+        Argument::Ids(ids) => {
+            let ids: Vec<_> = ids.iter().map(|id| Uuid::from_u128(*id).to_string()).collect();
+            format!("'{{{}}}'::uuid[]", ids.join(","))
+        }
+        Argument::Int(number) | Argument::OptionalInt(Some(number)) => format!("'{number}'::bigint"),
+        Argument::Flag(flag) => flag.to_string(),
+        Argument::Text(words) | Argument::OptionalText(Some(words)) => {
+            format!("convert_from(decode('{}', 'hex'), 'UTF8')", digits(words.as_bytes()))
+        }
+        Argument::Bytes(bytes) | Argument::OptionalBytes(Some(bytes)) => format!("decode('{}', 'hex')", digits(bytes)),
+        Argument::OptionalId(None) => "NULL::uuid".to_owned(),
+        Argument::OptionalInt(None) => "NULL::bigint".to_owned(),
+        Argument::OptionalText(None) => "NULL::text".to_owned(),
+        Argument::OptionalBytes(None) => "NULL::bytea".to_owned(),
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let of_byte = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]].map(char::from);
+    bytes.iter().flat_map(of_byte).collect()
+}
+
+/// Reads the rows of an answer.
+pub(super) fn rows(messages: &[SimpleQueryMessage]) -> Result<Vec<Row>, Failure> {
+    let found = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    found.map(|found| row(|at| column(found, at))).collect()
+}
+
+fn column(found: &SimpleQueryRow, at: usize) -> Result<Option<&str>, Failure> {
+    found.try_get(at).map_err(|error| Failure::unexpected().caused_by(error))
+}
+
+/// Reads a row by its columns.
+fn row<'a>(column: impl Fn(usize) -> Result<Option<&'a str>, Failure>) -> Result<Row, Failure> {
+    let id = |at| Ok(parsed::<Uuid>(column(at)?)?.map(|id| id.as_u128()));
+    let words = |at| column(at)?.map(text).transpose();
+    let place = |digits| Ok(f64::from_be_bytes(bytes(digits)?.try_into().map_err(|_| Failure::unexpected())?));
+    Ok(Row {
+        what: parsed(column(0)?)?.ok_or_else(Failure::unexpected)?,
+        ticket: id(1)?,
+        session: id(2)?,
+        number: parsed(column(3)?)?,
+        place: column(4)?.map(place).transpose()?,
+        mode: parsed(column(5)?)?,
+        epoch: parsed(column(6)?)?,
+        timeout_ms: parsed(column(7)?)?,
+        text: words(8)?,
+        ask: words(9)?,
+        bytes: column(10)?.map(bytes).transpose()?,
+    })
+}
+
+fn parsed<T: std::str::FromStr>(text: Option<&str>) -> Result<Option<T>, Failure> {
+    text.map(|text| text.parse().map_err(|_| Failure::unexpected())).transpose()
+}
+
+fn text(digits: &str) -> Result<String, Failure> {
+    String::from_utf8(bytes(digits)?).map_err(|_| Failure::unexpected())
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>, Failure> {
+    if !digits.len().is_multiple_of(2) {
+        return Err(Failure::unexpected());
+    }
+    let pairs = digits.as_bytes().chunks_exact(2);
+    let byte = |pair| str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    pairs.map(byte).collect::<Option<_>>().ok_or_else(Failure::unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_says_what_its_arguments_are_and_no_text_ends_a_literal() {
+        let arguments = vec![
+            Argument::Id(1),
+            Argument::Int(-5),
+            Argument::Text("it's \\".to_owned()),
+            Argument::Ids(vec![2, 3]),
+            Argument::Bytes(vec![0, 0xff]),
+            Argument::Flag(true),
+            Argument::OptionalText(None),
+        ];
+        let call = call("locks", &Statement::new("look", arguments));
+        let (begin, call) = call.split_once("; ").expect("two statements");
+        assert_eq!(begin, READ_COMMITTED);
+        let expected = format!(
+            "SELECT {COLUMNS} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
+             convert_from(decode('69742773205c', 'hex'), 'UTF8'), '{{00000000-0000-0000-0000-000000000002,\
+             00000000-0000-0000-0000-000000000003}}'::uuid[], decode('00ff', 'hex'), true, NULL::text)"
+        );
+        assert_eq!(call, expected);
+    }
+
+    #[test]
+    fn a_row_is_read_to_the_bit_and_one_that_is_no_answer_is_refused() {
+        let place = digits(&(1.0_f64 / 3.0).to_be_bytes());
+        let mut columns =
+            vec![Some("1"), None, None, Some("-7"), Some(&place), None, None, None, Some("c3a4"), None, Some("00ff")];
+        let read = row(|at| Ok(columns[at])).expect("a row");
+        let expected = Row {
+            what: 1,
+            number: Some(-7),
+            place: Some(1.0 / 3.0),
+            text: Some("ä".to_owned()),
+            bytes: Some(vec![0, 0xff]),
+            ..Row::default()
+        };
+        assert_eq!(read, expected);
+        for (at, wrong) in
+            [(0, None), (0, Some("x")), (3, Some("1.5")), (4, Some("00")), (8, Some("ff")), (10, Some("0"))]
+        {
+            let kept = std::mem::replace(&mut columns[at], wrong);
+            assert!(row(|at| Ok(columns[at])).is_err(), "{wrong:?} in column {at}");
+            columns[at] = kept;
+        }
+    }
+}
