@@ -289,9 +289,14 @@ impl Core {
         }
     }
 
-    /// Whether the session is believed now: then it has stood until now.
-    pub(crate) fn is_believed(&self) -> bool {
-        self.safe_for() > Duration::ZERO
+    /// Whether the session has certainly stood until now, or until it was closed by its user a moment ago.
+    pub(crate) fn has_stood(&self) -> bool {
+        match self.bond.liveness() {
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } | Liveness::Lost(LossReason::Closed) => {
+                self.clock.now() < locked(&self.belief).safe_until()
+            }
+            Liveness::Lost(_) => false,
+        }
     }
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
