@@ -4,8 +4,8 @@
 //! next connection, whose epoch lets no older join take effect any more.
 //!
 //! A removal does not ask whether the session lives: if that is believed when the answer comes, it lived all the time;
-//! so it did if its user has closed it meanwhile, behind the removal. Only if it is not, or if the contender was gone, a
-//! second script asks.
+//! so it did if its user has closed it meanwhile, behind the removal. Only if it is not, or if the contender was gone,
+//! a second script asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
 };
+use lockkeeper_session::{Asking, Entry, Place as _};
 use redis::Value;
 
 use crate::answers::text;
-use crate::connection::{Asking, Effect, Failure, FailureKind};
+use crate::connection::{Effect, Failure, FailureKind};
 use crate::layout::part_letter;
-use crate::queue::entries::Entry;
 use crate::queue::guard::reason;
 use crate::queue::inner::{Inner, Looked, arguments};
 use crate::script::Script;
