@@ -6,7 +6,6 @@
     allow(dead_code, reason = "each kind of database has parts that another has not, and so has TLS")
 )]
 
-mod asking;
 mod backend;
 mod engine;
 mod engines;

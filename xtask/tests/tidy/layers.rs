@@ -37,6 +37,7 @@ use Imports::{Anything, These};
 const LAYERS: &[Place] = &[
     Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
     Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
+    Place { layer: 1, package: "lockkeeper-session", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 1, package: "lockkeeper-tls", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 2, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
     Place {
@@ -47,8 +48,16 @@ const LAYERS: &[Place] = &[
     Place { layer: 2, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
     Place { layer: 2, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 2, package: "lockkeeper-etcd", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
-    Place { layer: 2, package: "lockkeeper-redis", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
-    Place { layer: 2, package: "lockkeeper-sql", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
+    Place {
+        layer: 2,
+        package: "lockkeeper-redis",
+        may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
+    },
+    Place {
+        layer: 2,
+        package: "lockkeeper-sql",
+        may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
+    },
     Place { layer: 2, package: "lockkeeper-monitor", may_import: These(&["lockkeeper-core"]) },
     Place {
         layer: 3,

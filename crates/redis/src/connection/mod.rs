@@ -5,7 +5,6 @@
 //! connection is lost, and what the scripts do, is left to the session.
 
 mod answer;
-mod asking;
 mod failure;
 mod find;
 mod flight;
@@ -18,7 +17,6 @@ mod tracking;
 mod wire;
 
 pub(crate) use answer::answer;
-pub(crate) use asking::Asking;
 pub(crate) use failure::{Effect, Failure, FailureKind};
 pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};

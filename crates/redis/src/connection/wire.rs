@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::Asking;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -15,7 +16,6 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::connection::answer::{lacks_script, with_command};
-use crate::connection::asking::Asking;
 use crate::connection::failure::{Effect, Failure, FailureKind};
 use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Result, Value, ValueVersion};
+use lockkeeper_session::Coverage;
 use redis::Value as Answer;
 
 use crate::connection::{Failure, Flight, Told, answer};
 use crate::layout::part_letter;
-use crate::queue::entries::Coverage;
 use crate::queue::inner::Inner;
 use crate::queue::{value, view};
 use crate::script::Script;

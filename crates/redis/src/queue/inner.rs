@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_session::Entries;
 use redis::Value;
 
 use crate::answers::only;
 use crate::connection::{Failure, FailureKind, Flight, answer};
-use crate::queue::entries::Entries;
 use crate::queue::guard::Young;
 use crate::queue::place::Place;
 use crate::script::Script;
@@ -20,7 +20,7 @@ const LOOK_ATTEMPTS_MAX: u32 = 4;
 /// What the parts of a session's queues share. Holding it does not keep the session alive.
 pub(super) struct Inner {
     pub(super) core: Arc<Core>,
-    entries: Mutex<Entries>,
+    entries: Mutex<Entries<Place>>,
     pub(super) young: Young,
 }
 
@@ -33,7 +33,7 @@ impl Inner {
     }
 
     /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.
-    pub(super) fn entries(&self) -> MutexGuard<'_, Entries> {
+    pub(super) fn entries(&self) -> MutexGuard<'_, Entries<Place>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

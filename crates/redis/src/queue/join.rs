@@ -10,16 +10,15 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Operation, PlaceBond, QueueName, QueueView,
     Rank, Result, Ticket,
 };
+use lockkeeper_session::{Coverage, Joining, PlaceStanding, Progress};
 use redis::Value;
 
 use crate::answers::{list, number, text, texts};
 use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
 use crate::layout::{Member, can_stand, listed, mode_letter, part_letter};
-use crate::queue::entries::{Coverage, Joining, Progress};
 use crate::queue::inner::{Inner, refuse};
 use crate::queue::place::Place;
 use crate::queue::record::Record;
-use crate::queue::standing::PlaceStanding;
 use crate::queue::{view, withdraw};
 use crate::script::Script;
 use crate::session::{Call, Core, Link, Make, check_copies, copied, session_gone};
@@ -297,7 +296,7 @@ impl Join {
             places.push(place);
         }
         let coverage = match (self.shows_whole, places.first()) {
-            (false, Some(place)) => Coverage::one(&place.id),
+            (false, Some(place)) => Coverage::One(place.id.clone()),
             _ => Coverage::Whole,
         };
         inner.note_missing(&self.queue, &view, &coverage, asked_at);

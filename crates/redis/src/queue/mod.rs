@@ -4,7 +4,6 @@
 
 mod change;
 mod departure;
-mod entries;
 mod guard;
 mod inner;
 mod inspect;
@@ -14,7 +13,6 @@ mod plain;
 mod record;
 mod request;
 mod session;
-mod standing;
 mod value;
 mod view;
 mod withdraw;

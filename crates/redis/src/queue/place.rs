@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, PlaceBond, QueueName};
+use lockkeeper_core::{ContenderId, PlaceBond, QueueName, Ticket};
 use tokio::task::AbortHandle;
 
 use crate::layout::Member;
@@ -36,20 +36,6 @@ impl Place {
         }
     }
 
-    /// Whether it stays when the session ends.
-    pub(super) const fn outlives_session(&self) -> bool {
-        self.member.session.is_none()
-    }
-
-    /// Notes that we are leaving it ourselves.
-    pub(super) fn withdraw(&self) {
-        self.bond.leave();
-        self.watch_by(None);
-        if let Some(watcher) = locked(&self.plain_watcher).take() {
-            watcher.abort();
-        }
-    }
-
     /// Has a task watch its plain lock, unless one does already.
     pub(super) fn watch_plain_by(&self, spawn: impl FnOnce() -> AbortHandle) {
         let mut present = locked(&self.plain_watcher);
@@ -63,6 +49,44 @@ impl Place {
         let mut present = locked(&self.watcher);
         if let Some(before) = std::mem::replace(&mut *present, watcher) {
             before.abort();
+        }
+    }
+}
+
+impl lockkeeper_session::Place for Place {
+    fn ticket_in(id: &ContenderId) -> Option<Ticket> {
+        Member::of(id).map(|member| member.ticket)
+    }
+
+    fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    fn id(&self) -> &ContenderId {
+        &self.id
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.member.ticket
+    }
+
+    fn placed_at(&self) -> BootInstant {
+        self.placed_at
+    }
+
+    fn bond(&self) -> &PlaceBond {
+        &self.bond
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.member.session.is_none()
+    }
+
+    fn withdraw(&self) {
+        self.bond.leave();
+        self.watch_by(None);
+        if let Some(watcher) = locked(&self.plain_watcher).take() {
+            watcher.abort();
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{BoxFuture, ConnectionNumber, ContenderId, Extent, Operation, QueueName, QueueView};
+use lockkeeper_core::{BoxFuture, ConnectionNumber, Extent, Operation, QueueName, QueueView};
+use lockkeeper_session::Coverage;
 use redis::Value;
 
 use crate::answers::{list, number, text};
 use crate::connection::Failure;
 use crate::layout::{Member, mode_of, part_letter};
-use crate::queue::entries::Coverage;
 use crate::queue::inner::{Inner, Looked, arguments};
 use crate::queue::plain::Foreigner;
 use crate::script::Script;
@@ -111,19 +111,5 @@ impl Inner {
         for place in missing {
             self.found_gone(&place);
         }
-    }
-}
-
-impl Coverage {
-    pub(super) fn of(extent: Extent<'_>) -> Self {
-        match extent {
-            Extent::Whole => Self::Whole,
-            Extent::Around(Some(place)) => Self::One(place.clone()),
-            Extent::Around(None) => Self::Nothing,
-        }
-    }
-
-    pub(super) fn one(place: &ContenderId) -> Self {
-        Self::One(place.clone())
     }
 }

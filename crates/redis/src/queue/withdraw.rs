@@ -3,8 +3,9 @@
 //! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
 //! next connection, whose epoch lets no older join take effect any more.
 //!
-//! A removal does not ask whether the session lives: if that is believed when the answer comes, it lived all the time.
-//! Only if it is not, or if the contender was gone, a second script asks.
+//! A removal does not ask whether the session lives: if that is believed when the answer comes, it lived all the time;
+//! so it did if its user has closed it meanwhile, behind the removal. Only if it is not, or if the contender was gone,
+//! a second script asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use std::time::Duration;
 use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
 };
+use lockkeeper_session::{Asking, Entry, Place as _};
 use redis::Value;
 
 use crate::answers::text;
-use crate::connection::{Asking, Effect, Failure, FailureKind};
+use crate::connection::{Effect, Failure, FailureKind};
 use crate::layout::part_letter;
-use crate::queue::entries::Entry;
 use crate::queue::guard::reason;
 use crate::queue::inner::{Inner, Looked, arguments};
 use crate::script::Script;
@@ -165,7 +166,7 @@ impl Leaving {
     /// A removal before this one may have taken effect; and no caller has believed in a contender that was never
     /// answered. `None` if it is not known yet whether the contender stood until now.
     fn judge(&self, word: &str, may_be_removed: bool) -> Option<Ending> {
-        let is_certain = self.is_judged || self.outlives_session || self.inner.core.is_believed();
+        let is_certain = self.is_judged || self.outlives_session || self.inner.core.has_stood();
         match word {
             "left" => is_certain.then_some(Ending::Left),
             "absent" => None,

@@ -15,6 +15,7 @@ const BASE: &str = "{test}";
 const LOCK: &str = "door";
 const TIMEOUT_MS: u64 = 10_500;
 const GUARD_MS: u64 = 2_500;
+const HOUR_MS: u64 = 3_600_000;
 
 /// How many cases the model is played with: some thousands of calls.
 const CASES: u32 = 64;
@@ -319,7 +320,6 @@ fn a_join_that_is_sent_again_takes_no_second_place() {
 
 #[test]
 fn no_jump_of_the_servers_clock_ends_a_session() {
-    const HOUR_MS: u64 = 3_600_000;
     let Some(server) = start() else { return };
     let mut runs = Runs(connect(&server));
     runs.open(0);
@@ -339,6 +339,26 @@ fn no_jump_of_the_servers_clock_ends_a_session() {
         runs.open(9);
     }
     assert_eq!(runs.renew(0), ["gone"], "it ends once its timeout has passed in steps");
+}
+
+#[test]
+fn a_session_that_a_look_has_left_out_as_dead_stays_dead_if_the_clock_is_set_back() {
+    let Some(server) = start() else { return };
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    let (_, members, _) = runs.join(0, 1, &[mutex(1)]).unwrap();
+    assert_eq!(runs.line(), members);
+    // All but the last moments of its timeout pass, and are kept; then those pass too.
+    for _ in 0..TIMEOUT_MS / GUARD_MS {
+        runs.pass(GUARD_MS);
+        runs.open(9);
+    }
+    assert_eq!(runs.line(), members);
+    runs.pass(GUARD_MS);
+    assert_eq!(runs.line(), Vec::<String>::new());
+    let seen = text(&runs.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
+    runs.command("HSET", &[BASE, "seen", &(seen + HOUR_MS).to_string()]);
+    assert_eq!(runs.renew(0), ["gone"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
+use lockkeeper_session::{Link as _, Outbox, SessionOver};
 use redis::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -15,8 +16,8 @@ use crate::connection::{Effect, Failure, FailureKind, Flight, late};
 use crate::layout::{Layout, SessionId};
 use crate::session::belief::{Belief, Timing};
 use crate::session::link::Link;
-use crate::session::outbox::{Call, Make, Outbox};
 use crate::session::roll::Roll;
+use crate::session::{Call, Make};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
 use crate::url::Config;
@@ -44,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) runtime: Handle,
     bond: SessionBond,
     belief: Mutex<Belief>,
-    outbox: Outbox,
+    outbox: Outbox<Link>,
     /// The connection in use, if there is one.
     link: watch::Sender<Option<Arc<Link>>>,
     /// Set once no connection comes any more.
@@ -219,7 +220,7 @@ impl Core {
         if !failure.needs_another() {
             self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
         }
-        call.again(&self.outbox);
+        self.outbox.again(call);
     }
 
     /// Waits after a failure over this connection: until another one is in use if it is of no use any more, else a
@@ -289,9 +290,14 @@ impl Core {
         }
     }
 
-    /// Whether the session is believed now: then it has stood until now.
-    pub(crate) fn is_believed(&self) -> bool {
-        self.safe_for() > Duration::ZERO
+    /// Whether the session has certainly stood until now, or until it was closed by its user a moment ago.
+    pub(crate) fn has_stood(&self) -> bool {
+        match self.bond.liveness() {
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } | Liveness::Lost(LossReason::Closed) => {
+                self.clock.now() < locked(&self.belief).safe_until()
+            }
+            Liveness::Lost(_) => false,
+        }
     }
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
@@ -353,6 +359,12 @@ impl Core {
 /// The failure of a call under a session that the service does not know.
 pub(crate) fn session_gone() -> Failure {
     Failure::new(FailureKind::SessionGone, Effect::None, "the session has ended")
+}
+
+impl From<SessionOver> for Failure {
+    fn from(_: SessionOver) -> Self {
+        Self::new(FailureKind::SessionGone, Effect::None, "the session is over")
+    }
 }
 
 fn lost(reason: LossReason, operation: Operation) -> Error {

@@ -7,7 +7,6 @@ mod core;
 mod driver;
 mod link;
 mod open;
-mod outbox;
 mod renewal;
 mod replicas;
 mod restore;
@@ -17,6 +16,13 @@ pub(crate) use self::belief::Timing;
 pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
-pub(crate) use self::outbox::{Call, Make};
 pub(crate) use self::replicas::{check as check_copies, copied};
 pub(crate) use self::restore::{taught, teach};
+
+use crate::connection::Failure;
+
+/// Makes a flight and sends it over a connection.
+pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;
+
+/// A call under way.
+pub(crate) type Call<T> = lockkeeper_session::Call<Link, T, Failure>;

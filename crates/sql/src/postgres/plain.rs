@@ -65,9 +65,9 @@ fn column(found: &SimpleQueryRow, at: usize) -> Result<Option<&str>, Failure> {
 
 /// Reads a row by its columns.
 fn row<'a>(column: impl Fn(usize) -> Result<Option<&'a str>, Failure>) -> Result<Row, Failure> {
-    let id = |at| Ok(parsed::<Uuid>(column(at)?)?.map(|id| id.as_u128()));
+    let id = |at| parsed::<Uuid>(column(at)?).map(|id| id.map(|id| id.as_u128()));
     let words = |at| column(at)?.map(text).transpose();
-    let place = |digits| Ok(f64::from_be_bytes(bytes(digits)?.try_into().map_err(|_| Failure::unexpected())?));
+    let place = |digits| bytes(digits)?.try_into().map(f64::from_be_bytes).map_err(|_| Failure::unexpected());
     Ok(Row {
         what: parsed(column(0)?)?.ok_or_else(Failure::unexpected)?,
         ticket: id(1)?,

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
+use lockkeeper_session::Asking;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
-use crate::asking::Asking;
 use crate::engine::{self, Door};
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::line::{Line, Turn};

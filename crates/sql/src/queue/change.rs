@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Result, Value, ValueVersion};
+use lockkeeper_session::Coverage;
 
 use crate::engine::Waking;
 use crate::failure::Failure;
-use crate::queue::entries::Coverage;
 use crate::queue::inner::{Inner, named, stale};
 use crate::queue::rows::Answer;
 use crate::session::{Link, Told, session_gone};

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, Operation, QueueName, Result};
+use lockkeeper_session::Entries;
 
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::queue::change::Watches;
-use crate::queue::entries::Entries;
 use crate::queue::place::Place;
 use crate::queue::rows::Answer;
 use crate::session::{Core, Link, Make, session_gone};
@@ -19,7 +19,7 @@ const LOOK_ATTEMPTS_MAX: u32 = 4;
 /// What the parts of a session's queues share. Holding it does not keep the session alive.
 pub(super) struct Inner {
     pub(super) core: Arc<Core>,
-    entries: Mutex<Entries>,
+    entries: Mutex<Entries<Place>>,
     pub(super) watches: Watches,
 }
 
@@ -32,7 +32,7 @@ impl Inner {
     }
 
     /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.
-    pub(super) fn entries(&self) -> MutexGuard<'_, Entries> {
+    pub(super) fn entries(&self) -> MutexGuard<'_, Entries<Place>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

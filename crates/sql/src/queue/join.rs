@@ -10,14 +10,13 @@ use lockkeeper_core::{
     BoxFuture, ContenderId, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Mode, Operation, Part, PlaceBond,
     QueueName, QueueView, Rank, Result, Ticket,
 };
+use lockkeeper_session::{Coverage, Joining, PlaceStanding, Progress};
 
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::queue::entries::{Coverage, Joining, Progress};
 use crate::queue::inner::{Inner, named, refuse, stale};
 use crate::queue::place::Place;
 use crate::queue::record;
 use crate::queue::rows::{Answer, Stored, mode_number, ticket_of};
-use crate::queue::standing::PlaceStanding;
 use crate::session::{Call, Core, Link, Make, session_gone};
 use crate::statement::{Argument, Statement};
 

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_session::{Asking, Entry};
 
-use crate::asking::Asking;
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::queue::entries::Entry;
 use crate::queue::guard::reason;
 use crate::queue::inner::{Answered, Inner, named};
 use crate::session::{Call, Make};

@@ -4,7 +4,6 @@
 
 mod change;
 mod departure;
-mod entries;
 mod guard;
 mod inner;
 mod inspect;
@@ -15,7 +14,6 @@ mod record;
 mod request;
 mod rows;
 mod session;
-mod standing;
 mod value;
 mod view;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, FencingToken, PlaceBond, QueueName, QueueView, Ticket};
 
-use crate::queue::rows::{Stored, id_of};
+use crate::queue::rows::{Stored, id_of, ticket_of};
 
 /// A contender of ours that is stored.
 pub(super) struct Place {
@@ -46,6 +46,36 @@ impl Place {
     /// How many stood ahead of it when it was seen last.
     pub(super) fn ahead(&self) -> usize {
         self.ahead.load(Ordering::Relaxed)
+    }
+}
+
+impl lockkeeper_session::Place for Place {
+    fn ticket_in(id: &ContenderId) -> Option<Ticket> {
+        ticket_of(id)
+    }
+
+    fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    fn id(&self) -> &ContenderId {
+        &self.id
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    fn placed_at(&self) -> BootInstant {
+        self.placed_at
+    }
+
+    fn bond(&self) -> &PlaceBond {
+        &self.bond
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.outlives_session
     }
 }
 

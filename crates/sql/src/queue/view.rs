@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Extent, Operation, QueueName, QueueView};
+use lockkeeper_session::Coverage;
 
 use crate::failure::Failure;
-use crate::queue::entries::Coverage;
 use crate::queue::inner::{Inner, named};
 use crate::queue::rows::ticket_of;
 use crate::statement::{Argument, Statement};

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
+use lockkeeper_session::{Link as _, Outbox, SessionOver};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::belief::{Belief, Timing};
 use crate::session::link::Link;
-use crate::session::outbox::{Call, Make, Outbox};
 use crate::session::roll::Roll;
 use crate::session::waits::Waits;
+use crate::session::{Call, Make};
 use crate::statement::{Row, SessionId, Statement};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
@@ -49,7 +50,7 @@ pub(crate) struct Core {
     pub(crate) runtime: Handle,
     bond: SessionBond,
     belief: Mutex<Belief>,
-    outbox: Outbox,
+    outbox: Outbox<Link>,
     /// The connection in use, if there is one.
     link: watch::Sender<Option<Arc<Link>>>,
     /// Set once no connection comes any more.
@@ -237,7 +238,7 @@ impl Core {
         if !failure.needs_another() {
             self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
         }
-        call.again(&self.outbox);
+        self.outbox.again(call);
     }
 
     /// Waits after a failure over this connection: until another one is in use if it is of no use any more, else a
@@ -383,6 +384,12 @@ async fn late(clock: &dyn Clock, deadline: BootInstant) {
 /// The failure of a call under a session that the service does not know.
 pub(crate) fn session_gone() -> Failure {
     Failure::new(FailureKind::SessionGone, Effect::None, "the session has ended")
+}
+
+impl From<SessionOver> for Failure {
+    fn from(_: SessionOver) -> Self {
+        Self::new(FailureKind::SessionGone, Effect::None, "the session is over")
+    }
 }
 
 fn lost(reason: LossReason, operation: Operation) -> Error {

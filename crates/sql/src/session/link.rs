@@ -34,8 +34,10 @@ impl Link {
         self.is_shut.store(true, Ordering::SeqCst);
         self.wire.shut();
     }
+}
 
-    pub(crate) fn is_over(&self) -> bool {
+impl lockkeeper_session::Link for Link {
+    fn is_over(&self) -> bool {
         self.is_shut.load(Ordering::SeqCst) || self.wire.is_over()
     }
 }

@@ -11,7 +11,6 @@ mod link;
 mod observation;
 mod open;
 mod others;
-mod outbox;
 mod restore;
 mod roll;
 mod settling;
@@ -21,9 +20,16 @@ pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
-pub(crate) use self::outbox::{Call, Make};
 pub(crate) use self::roll::News;
 pub(crate) use self::waits::{Told, Wake};
 
 #[cfg(all(test, feature = "testing"))]
 mod tests;
+
+use crate::failure::Failure;
+
+/// Makes a request and sends it over a connection.
+pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;
+
+/// A call under way.
+pub(crate) type Call<T> = lockkeeper_session::Call<Link, T, Failure>;

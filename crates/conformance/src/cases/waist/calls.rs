@@ -24,9 +24,13 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("the departure of a contender that is gone is answered at once", gone_already),
         Case::new("a departure is told to all its waiters and to no others", told_to_all),
         Case::new("a session that is closed takes its entries with it and is lost for good", closed),
+        Case::new("a place that is left before its session is closed stood until then", left_before_closing),
         Case::new("a session that is never taken leaves nothing", untaken),
     ]
 }
+
+/// How many sessions are closed with a removal under way.
+const CLOSED_SESSIONS: usize = 100;
 
 /// So many that a service may leave out most of them, and few enough for one call.
 const LONG_QUEUE: usize = 200;
@@ -235,6 +239,18 @@ async fn closed(fixture: &dyn Fixture) {
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Closed);
     assert!(soon("the refusal", session.enqueue_one(&door(), entry(ticket()))).await.is_err());
     until_ids(&onlooker, &[]).await;
+}
+
+/// As by a guard that is the last user of its session: the close is called while the removal is under way.
+async fn left_before_closing(fixture: &dyn Fixture) {
+    for _ in 0..CLOSED_SESSIONS {
+        let (_backend, session) = session(fixture).await;
+        let ticket = ticket();
+        join(&session, ticket).await;
+        let (leaving, closing) = (session.withdraw(&door(), ticket), session.close());
+        soon("the withdrawal", leaving).await.expect("the place stood until it was left");
+        soon("the close", closing).await.expect("the service is told");
+    }
 }
 
 async fn untaken(fixture: &dyn Fixture) {

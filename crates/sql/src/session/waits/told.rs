@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{FencingToken, QueueName, Ticket};
+use lockkeeper_session::Link as _;
 use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;

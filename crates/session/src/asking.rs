@@ -1,8 +1,6 @@
 //! A request that goes on until it is answered or its connection ends, also if the caller gives it up.
-//!
-//! The drivers below do not send what is given up before they have taken it. A caller would not know that: what it gave
-//! up was queued.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -10,8 +8,12 @@ use lockkeeper_core::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 
-/// A request under way.
-pub(crate) struct Asking<A: Send + 'static> {
+/// A request under way. Dropping it takes nothing back: it goes on in a task.
+///
+/// Clients of services do not send what is given up before their driver has taken it. A caller would not know that:
+/// what it gave up was called.
+#[must_use = "its answer is read by awaiting it"]
+pub struct Asking<A: Send + 'static> {
     state: State<A>,
     /// Where it goes on if it is given up.
     runtime: Handle,
@@ -24,8 +26,9 @@ enum State<A> {
 }
 
 impl<A: Send + 'static> Asking<A> {
-    /// Begins: the future is polled once, so that what it sends is queued before this returns.
-    pub(crate) fn begin(asking: impl Future<Output = A> + Send + 'static, runtime: Handle) -> Self {
+    /// Begins: the future is polled once, so that what it sends is queued before this returns. `runtime` is where it
+    /// goes on if it is given up.
+    pub fn begin(asking: impl Future<Output = A> + Send + 'static, runtime: Handle) -> Self {
         // Without a budget, which would let the first poll end before anything was queued.
         let mut asking: BoxFuture<A> = Box::pin(unconstrained(asking));
         let state = match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -58,6 +61,13 @@ impl<A: Send + 'static> Drop for Asking<A> {
         if let State::Pending(asking) = std::mem::replace(&mut self.state, State::Over) {
             self.runtime.spawn(asking);
         }
+    }
+}
+
+impl<A: Send + 'static> fmt::Debug for Asking<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_answered = !matches!(self.state, State::Pending(_));
+        formatter.debug_struct("Asking").field("is_answered", &is_answered).finish_non_exhaustive()
     }
 }
 

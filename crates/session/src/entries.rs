@@ -1,26 +1,27 @@
-//! Our own entries: which tickets are to be stored, and which are.
+//! A session's own entries: which tickets are to be stored, and which are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, QueueName, QueueView, Ticket};
+use lockkeeper_core::{ContenderId, Extent, QueueName, QueueView, Ticket};
 
-use crate::layout::Member;
-use crate::queue::place::Place;
+use crate::place::Place;
 
 /// An entry that is not known to be stored.
 #[derive(Clone, Debug)]
-pub(super) struct Joining {
-    pub(super) queue: QueueName,
+pub struct Joining {
+    /// The queue that it is to be stored in.
+    pub queue: QueueName,
     /// Whether it stays when the session ends.
-    pub(super) outlives_session: bool,
-    pub(super) progress: Arc<Progress>,
+    pub outlives_session: bool,
+    /// How far its join is.
+    pub progress: Arc<Progress>,
 }
 
 /// How far a join is, shared by all of its entries.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub struct Progress {
     state: Mutex<State>,
 }
 
@@ -32,25 +33,26 @@ struct State {
 
 impl Progress {
     /// Notes that it is about to be sent; `false` if one of its entries was withdrawn: then it must not be.
-    pub(super) fn send(&self) -> bool {
+    pub fn send(&self) -> bool {
         let mut state = self.state();
         state.was_sent |= !state.is_withdrawn;
         !state.is_withdrawn
     }
 
     /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
-    pub(super) fn withdraw(&self) -> bool {
+    pub fn withdraw(&self) -> bool {
         let mut state = self.state();
         state.is_withdrawn = true;
         state.was_sent
     }
 
-    pub(super) fn was_sent(&self) -> bool {
+    /// Whether it may have taken effect.
+    pub fn was_sent(&self) -> bool {
         self.state().was_sent
     }
 
     /// Notes that no attempt has taken effect, or can any more.
-    pub(super) fn note_unsent(&self) {
+    pub fn note_unsent(&self) {
         self.state().was_sent = false;
     }
 
@@ -62,47 +64,71 @@ impl Progress {
 
 /// One ticket, from before it is sent until it is withdrawn.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub enum Entry<P> {
+    /// It is not known to be stored.
     Joining(Joining),
+    /// It is stored.
     Placed {
-        place: Arc<Place>,
+        /// Where it stands.
+        place: Arc<P>,
         /// Whether its standing was handed out.
         is_standing: bool,
     },
 }
 
-impl Entry {
+impl<P: Place> Entry<P> {
     fn queue(&self) -> &QueueName {
         match self {
             Self::Joining(joining) => &joining.queue,
-            Self::Placed { place, .. } => &place.queue,
+            Self::Placed { place, .. } => place.queue(),
         }
     }
 }
 
 /// Of which contenders it is known that a view shows them if they are there.
 #[derive(Clone, Debug)]
-pub(super) enum Coverage {
+pub enum Coverage {
+    /// All of them.
     Whole,
+    /// This one.
     One(ContenderId),
+    /// None.
     Nothing,
 }
 
-/// All entries of one session.
-#[derive(Debug, Default)]
-pub(super) struct Entries {
-    by_ticket: BTreeMap<Ticket, Entry>,
+impl Coverage {
+    /// What a view of this extent is known to show.
+    #[must_use]
+    pub fn of(extent: Extent<'_>) -> Self {
+        match extent {
+            Extent::Whole => Self::Whole,
+            Extent::Around(Some(place)) => Self::One(place.clone()),
+            Extent::Around(None) => Self::Nothing,
+        }
+    }
 }
 
-impl Entries {
+/// All entries of one session.
+#[derive(Debug)]
+pub struct Entries<P> {
+    by_ticket: BTreeMap<Ticket, Entry<P>>,
+}
+
+impl<P> Default for Entries<P> {
+    fn default() -> Self {
+        Self { by_ticket: BTreeMap::new() }
+    }
+}
+
+impl<P: Place> Entries<P> {
     /// Notes a ticket before it is sent.
-    pub(super) fn begin(&mut self, ticket: Ticket, joining: Joining) {
+    pub fn begin(&mut self, ticket: Ticket, joining: Joining) {
         self.by_ticket.insert(ticket, Entry::Joining(joining));
     }
 
     /// Notes what a ticket became; returns whether it is still wanted.
-    pub(super) fn place(&mut self, place: Arc<Place>) -> bool {
-        let Some(entry) = self.by_ticket.get_mut(&place.member.ticket) else {
+    pub fn place(&mut self, place: Arc<P>) -> bool {
+        let Some(entry) = self.by_ticket.get_mut(&place.ticket()) else {
             return false;
         };
         *entry = Entry::Placed { place, is_standing: false };
@@ -110,7 +136,7 @@ impl Entries {
     }
 
     /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
-    pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
+    pub fn stand(&mut self, ticket: Ticket) -> bool {
         match self.by_ticket.get_mut(&ticket) {
             Some(Entry::Placed { is_standing, .. }) => {
                 *is_standing = true;
@@ -121,12 +147,12 @@ impl Entries {
     }
 
     /// Forgets a ticket that never took effect.
-    pub(super) fn forget(&mut self, ticket: Ticket) {
+    pub fn forget(&mut self, ticket: Ticket) {
         self.by_ticket.remove(&ticket);
     }
 
     /// Forgets a ticket of this queue that is being withdrawn: it is marked as left by ourselves.
-    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry> {
+    pub fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry<P>> {
         if self.by_ticket.get(&ticket)?.queue() != queue {
             return None;
         }
@@ -139,16 +165,13 @@ impl Entries {
     }
 
     /// Forgets a place of this queue that outlives the session and stays; returns whether there was one.
-    pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
-        let outlives_session = match self.by_ticket.get(&ticket) {
-            Some(Entry::Placed { place, .. }) => place.outlives_session(),
-            _ => false,
-        };
+    pub fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
+        let outlives_session = self.of_ticket(ticket).is_some_and(|place| place.outlives_session());
         outlives_session && self.take_from(queue, ticket).is_some()
     }
 
     /// Finds the place of a ticket.
-    pub(super) fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+    pub fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<P>> {
         match self.by_ticket.get(&ticket) {
             Some(Entry::Placed { place, .. }) => Some(place),
             _ => None,
@@ -156,27 +179,26 @@ impl Entries {
     }
 
     /// Finds the place of a contender of ours in a queue.
-    pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<Place>> {
-        let place = self.of_ticket(Member::of(id)?.ticket)?;
-        (place.queue == *queue && place.id == *id).then_some(place)
+    pub fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<P>> {
+        self.of_ticket(P::ticket_in(id)?).filter(|place| place.queue() == queue && place.id() == id)
     }
 
     /// Returns the places in a queue that are gone, and it is not known why.
-    pub(super) fn unexplained(&self, queue: &QueueName) -> Vec<Arc<Place>> {
-        self.places(queue).filter(|place| place.bond.is_unexplained()).cloned().collect()
+    pub fn unexplained(&self, queue: &QueueName) -> Vec<Arc<P>> {
+        self.places(queue).filter(|place| place.bond().is_unexplained()).cloned().collect()
     }
 
     /// Returns the places in a queue that are not in a view of it, which was asked for at `asked_at` and would show
     /// them.
-    pub(super) fn missing(
+    pub fn missing(
         &self,
         queue: &QueueName,
         view: &QueueView,
         coverage: &Coverage,
         asked_at: BootInstant,
-    ) -> Vec<Arc<Place>> {
-        let is_missing = |place: &&Arc<Place>| {
-            place.placed_at < asked_at && place.bond.stands() && view.position(&place.id).is_none()
+    ) -> Vec<Arc<P>> {
+        let is_missing = |place: &&Arc<P>| {
+            place.placed_at() < asked_at && place.bond().stands() && view.position(place.id()).is_none()
         };
         match coverage {
             Coverage::Whole => self.places(queue).filter(is_missing).cloned().collect(),
@@ -185,9 +207,9 @@ impl Entries {
         }
     }
 
-    fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<Place>> {
+    fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<P>> {
         self.by_ticket.values().filter_map(move |entry| match entry {
-            Entry::Placed { place, .. } if place.queue == *queue => Some(place),
+            Entry::Placed { place, .. } if place.queue() == queue => Some(place),
             _ => None,
         })
     }

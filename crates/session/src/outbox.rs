@@ -1,0 +1,237 @@
+//! The order of the calls: what is called goes out at the call, or stands in line for the next connection.
+//!
+//! A server executes what comes over one connection in the order in which it was sent. What must be sent again over the
+//! next connection keeps its turn.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::BoxFuture;
+use tokio::sync::oneshot;
+
+/// A connection of a session.
+pub trait Link: Send + Sync + 'static {
+    /// Whether nothing can be sent over it any more.
+    fn is_over(&self) -> bool;
+}
+
+/// The failure of a call under a session to which no connection comes any more. A backend's failures are made of it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SessionOver;
+
+type Sender<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
+
+/// Makes a request and sends it over a connection: before it returns, so that requests stand in the order of the calls.
+pub type Make<L, T, F> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, F>> + Send + Sync>;
+
+/// What one session calls, in the order of the calls.
+pub struct Outbox<L> {
+    state: Mutex<State<L>>,
+}
+
+struct State<L> {
+    link: Option<Arc<L>>,
+    /// What waits for the next connection, by its turn. The calls of the program are their limit.
+    waiting: BTreeMap<u64, Sender<L>>,
+    next_turn: u64,
+    /// Whether no connection comes any more.
+    is_over: bool,
+}
+
+/// A call under way.
+pub struct Call<L, T, F> {
+    turn: u64,
+    make: Make<L, T, F>,
+    sending: Sending<T, F>,
+}
+
+enum Sending<T, F> {
+    /// It was sent.
+    Sent(BoxFuture<Result<T, F>>),
+    /// It waits for the next connection.
+    Waits(oneshot::Receiver<BoxFuture<Result<T, F>>>),
+}
+
+impl<L: Link> Outbox<L> {
+    /// Sends something now, or once there is a connection.
+    pub fn call<T: Send + 'static, F: Send + 'static>(&self, make: Make<L, T, F>) -> Call<L, T, F> {
+        let mut state = self.state();
+        let turn = state.next_turn;
+        state.next_turn += 1;
+        let sending = state.send(turn, make.clone());
+        Call { turn, make, sending }
+    }
+
+    /// Sends a call again after a failure, at its turn.
+    pub fn again<T: Send + 'static, F: Send + 'static>(&self, call: &mut Call<L, T, F>) {
+        call.sending = self.state().send(call.turn, call.make.clone());
+    }
+
+    /// Sends what has waited, and from now on what is called, over this connection.
+    pub fn attach(&self, link: &Arc<L>) {
+        let mut state = self.state();
+        state.link = Some(link.clone());
+        for send in std::mem::take(&mut state.waiting).into_values() {
+            send(link);
+        }
+    }
+
+    /// Has what is called from now on wait for the next connection.
+    pub fn detach(&self) {
+        self.state().link = None;
+    }
+
+    /// Sends nothing any more: each call that waits, and each new one, fails by [`SessionOver`].
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.is_over = true;
+        state.link = None;
+        state.waiting.clear();
+    }
+
+    /// What is sent while it is locked calls nothing back, and does not panic.
+    fn state(&self) -> MutexGuard<'_, State<L>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L: Link> State<L> {
+    fn send<T: Send + 'static, F: Send + 'static>(&mut self, turn: u64, make: Make<L, T, F>) -> Sending<T, F> {
+        match &self.link {
+            Some(link) if !link.is_over() => Sending::Sent(make(link)),
+            _ => {
+                let (give, given) = oneshot::channel();
+                if !self.is_over {
+                    // A caller that has gone meanwhile has called all the same.
+                    self.waiting.insert(turn, Box::new(move |link| drop(give.send(make(link)))));
+                }
+                Sending::Waits(given)
+            }
+        }
+    }
+}
+
+impl<L: Link, T: Send + 'static, F: From<SessionOver> + Send + 'static> Call<L, T, F> {
+    /// Waits for the answer, and for a connection before.
+    ///
+    /// # Errors
+    ///
+    /// What the service or the connection has refused; [`SessionOver`] once no connection comes any more.
+    pub async fn answer(&mut self) -> Result<T, F> {
+        if let Sending::Waits(given) = &mut self.sending {
+            match given.await {
+                Ok(sent) => self.sending = Sending::Sent(sent),
+                Err(_) => return Err(SessionOver.into()),
+            }
+        }
+        match &mut self.sending {
+            Sending::Sent(sent) => sent.await,
+            Sending::Waits(_) => unreachable!("it was just given"),
+        }
+    }
+
+    /// Whether it may be on its way.
+    pub const fn is_sent(&self) -> bool {
+        matches!(self.sending, Sending::Sent(_))
+    }
+}
+
+impl<L> Default for Outbox<L> {
+    fn default() -> Self {
+        let state = State { link: None, waiting: BTreeMap::new(), next_turn: 0, is_over: false };
+        Self { state: Mutex::new(state) }
+    }
+}
+
+impl<L> fmt::Debug for Outbox<L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Outbox").finish_non_exhaustive()
+    }
+}
+
+impl<L, T, F> fmt::Debug for Call<L, T, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Call").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A connection that notes what is sent over it, and answers with its number.
+    #[derive(Default)]
+    struct Wire {
+        number: u32,
+        is_over: AtomicBool,
+        sent: Mutex<Vec<u32>>,
+    }
+
+    impl Wire {
+        fn new(number: u32) -> Arc<Self> {
+            Arc::new(Self { number, ..Self::default() })
+        }
+
+        fn sent(&self) -> Vec<u32> {
+            self.sent.lock().unwrap().clone()
+        }
+    }
+
+    impl Link for Wire {
+        fn is_over(&self) -> bool {
+            self.is_over.load(Ordering::SeqCst)
+        }
+    }
+
+    #[derive(Debug, PartialEq)]
+    struct Failed;
+
+    impl From<SessionOver> for Failed {
+        fn from(_: SessionOver) -> Self {
+            Self
+        }
+    }
+
+    fn request(number: u32) -> Make<Wire, u32, Failed> {
+        Arc::new(move |wire: &Arc<Wire>| {
+            wire.sent.lock().unwrap().push(number);
+            Box::pin(std::future::ready(Ok(wire.number)))
+        })
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_connection_is_sent_over_it_in_the_order_of_the_calls() {
+        let (outbox, wire) = (Outbox::default(), Wire::new(7));
+        let mut calls: Vec<_> = (0..3).map(|number| outbox.call(request(number))).collect();
+        assert!(calls.iter().all(|call| !call.is_sent()));
+        outbox.attach(&wire);
+        assert_eq!(wire.sent(), [0, 1, 2]);
+        assert_eq!(calls[2].answer().await, Ok(7));
+    }
+
+    #[test]
+    fn a_call_that_is_made_again_keeps_its_turn_before_later_ones() {
+        let (outbox, one, other) = (Outbox::default(), Wire::new(1), Wire::new(2));
+        outbox.attach(&one);
+        let mut first = outbox.call(request(0));
+        one.is_over.store(true, Ordering::SeqCst);
+        let _second = outbox.call(request(1));
+        outbox.detach();
+        outbox.again(&mut first);
+        outbox.attach(&other);
+        assert_eq!((one.sent(), other.sent()), (vec![0], vec![0, 1]));
+    }
+
+    #[tokio::test]
+    async fn once_no_connection_comes_any_more_calls_fail_whether_made_before_or_after() {
+        let outbox = Outbox::<Wire>::default();
+        let mut before = outbox.call(request(0));
+        outbox.end();
+        let mut after = outbox.call(request(1));
+        assert_eq!((before.answer().await, after.answer().await), (Err(Failed), Err(Failed)));
+    }
+}
