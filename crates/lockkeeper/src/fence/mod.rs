@@ -6,14 +6,22 @@
 //! | `header` | the header that carries a token over HTTP: pure |
 //! | `http` | the layer before an HTTP service |
 //! | `token_file` | the greatest tokens in a file |
+//! | `fenced_file` | data and the greatest tokens in one file |
+//! | `locked_file` | a file that is replaced under its own lock |
 
+#[cfg(feature = "file")]
+mod fenced_file;
 mod header;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "file")]
+mod locked_file;
+#[cfg(feature = "file")]
 mod token_file;
 mod tokens;
 
+#[cfg(feature = "file")]
+pub use fenced_file::{FILE_DATA_BYTES_MAX, FencedFile};
 pub use header::{ParseHeaderError, TOKEN_HEADER, TokenHeader};
 #[cfg(feature = "file")]
 pub use token_file::{FileTokens, TokenFile};

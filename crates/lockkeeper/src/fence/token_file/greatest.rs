@@ -16,25 +16,25 @@ use crate::{FencingToken, QueueName};
 const LOCKS_MAX: usize = 1_000;
 
 /// The largest file that is read, in bytes: a line has at most 232.
-pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
+pub(in crate::fence) const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Which lock a token is of: its encoded name, if the caller knows it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Key(Option<String>);
+pub(in crate::fence) struct Key(Option<String>);
 
 impl Key {
-    pub(super) fn new(name: Option<&QueueName>) -> Self {
+    pub(in crate::fence) fn new(name: Option<&QueueName>) -> Self {
         Self(name.map(QueueName::encoded))
     }
 }
 
 /// The greatest token seen of each lock.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Greatest(BTreeMap<Key, FencingToken>);
+pub(in crate::fence) struct Greatest(BTreeMap<Key, FencingToken>);
 
 /// What becomes of a token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(in crate::fence) enum Verdict {
     /// It is the greatest seen so far, and was seen before.
     Seen,
     /// It is greater than all before; the file is to be replaced.
@@ -47,7 +47,7 @@ pub(super) enum Verdict {
 
 impl Greatest {
     /// Reads a file; `None` if a line is not one of ours, or there are more than a file can have.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(in crate::fence) fn parse(text: &str) -> Option<Self> {
         if !text.is_empty() && !text.ends_with('\n') {
             return None;
         }
@@ -67,7 +67,7 @@ impl Greatest {
     }
 
     /// Compares a token with the greatest, and takes it if it is greater.
-    pub(super) fn see(&mut self, key: &Key, token: FencingToken) -> Verdict {
+    pub(in crate::fence) fn see(&mut self, key: &Key, token: FencingToken) -> Verdict {
         match self.0.get(key) {
             Some(&greatest) if token < greatest => Verdict::Stale(greatest),
             Some(&greatest) if token == greatest => Verdict::Seen,

@@ -3,12 +3,13 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `greatest` | what the file says, and whether a token passes: pure |
-//! | `locked` | the file, locked and replaced |
+//! | `locked` | the file, locked |
 //! | `store` | the store of a fence on such a file |
 
 mod greatest;
 mod locked;
 mod store;
 
+pub(super) use greatest::{FILE_BYTES_MAX, Greatest, Key, Verdict};
 pub use locked::TokenFile;
 pub use store::FileTokens;
