@@ -18,3 +18,4 @@ mod text;
 mod wire;
 
 pub(crate) use engine::Mysql;
+pub(crate) use text::VERSION;

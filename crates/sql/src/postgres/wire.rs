@@ -34,7 +34,7 @@ const PAUSE_MAX_MS: u64 = 20;
 
 /// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
 /// writers that notify come to 65 commits a second.
-const LISTENERS_MAX: i64 = 128;
+pub(crate) const LISTENERS_MAX: i64 = 128;
 
 /// In which transactions statements are executed.
 #[derive(Debug)]
