@@ -17,7 +17,7 @@ use lockkeeper_core::Finding;
 
 use super::report::Report;
 use crate::engine::Waking;
-use crate::url::{Config, Dialect};
+use crate::url::Config;
 
 /// What was seen of a server.
 pub(super) struct Seen<'a> {
@@ -45,9 +45,9 @@ pub(super) struct Clocks {
 pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
     let mut findings = match seen.config.dialect {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => postgres::judge(seen),
+        crate::url::Dialect::Postgres => postgres::judge(seen),
         #[cfg(feature = "mysql")]
-        Dialect::Mysql => mysql::judge(seen),
+        crate::url::Dialect::Mysql => mysql::judge(seen),
         #[cfg(not(all(feature = "postgres", feature = "mysql")))]
         _ => Vec::new(),
     };
