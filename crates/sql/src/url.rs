@@ -124,10 +124,6 @@ impl Config {
         let dialect = dialect(url)?;
         let is_secured = is_secured(url)?;
         refuse_unknown(url, is_secured)?;
-        if is_secured && dialect == Dialect::Mysql {
-            let message = "TLS to MariaDB and MySQL is not built yet; its URL would be served without";
-            return Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
-        }
         let port_default = match dialect {
             Dialect::Postgres => POSTGRES_PORT_DEFAULT,
             Dialect::Mysql => MYSQL_PORT_DEFAULT,

@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 use crate::engine::Connected;
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::greeting::{self, Found, Schema, grants};
+#[cfg(feature = "tls")]
+use crate::mysql::secure;
 use crate::mysql::wire::{Parts, Wire};
 use crate::mysql::{refusal, text};
 use crate::url::{Config, Server};
@@ -43,7 +45,7 @@ pub(super) async fn connect(
     clock: &Arc<dyn Clock>,
     intent: Intent,
 ) -> Result<Connected, Failure> {
-    let access = access(config, server);
+    let access = access(config, server)?;
     let mut connection = begin(&access).await?;
     let greeted = greeting::Server::ask(&mut connection).await?;
     greeted.check(config)?;
@@ -67,8 +69,8 @@ pub(super) async fn connect(
 }
 
 /// How a server is connected to.
-fn access(config: &Config, server: &Server) -> Opts {
-    OptsBuilder::default()
+fn access(config: &Config, server: &Server) -> Result<Opts, Failure> {
+    let access = OptsBuilder::default()
         .ip_or_hostname(server.name.as_str())
         .tcp_port(server.port)
         .user(config.user.as_deref())
@@ -80,13 +82,17 @@ fn access(config: &Config, server: &Server) -> Opts {
         .tcp_keepalive(Some(config.session_timeout()))
         // Else it would ask the server for both.
         .max_allowed_packet(Some(PACKET_BYTES_MAX))
-        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)))
-        .into()
+        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)));
+    #[cfg(feature = "tls")]
+    if let Some(papers) = &config.tls {
+        return Ok(access.ssl_opts(secure::settings(papers, server)?).into());
+    }
+    Ok(access.into())
 }
 
 /// Opens a connection and says who we are.
 pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
-    Conn::new(access.clone()).await.map_err(refusal::of_greeting)
+    Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
 }
 
 /// The settings of a connection: what a server or a user has by default may do harm. A server that has lost its client

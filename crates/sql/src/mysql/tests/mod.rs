@@ -5,5 +5,7 @@
 mod facts;
 mod greetings;
 mod places;
+#[cfg(feature = "tls")]
+mod secured;
 mod support;
 mod views;
