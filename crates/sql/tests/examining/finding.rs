@@ -1,9 +1,10 @@
 //! What the tests share: an examination, and what is expected of it.
 
+use std::sync::Arc;
 use std::thread;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, Error, Finding, Scrutiny, Severity};
+use lockkeeper_core::{Backend, Error, Finding, Scrutiny, Session, Severity};
 use lockkeeper_faults::Availability;
 use lockkeeper_sql::SqlBackend;
 
@@ -33,4 +34,15 @@ pub(crate) async fn assert_found(url: &str, about: &str, expected: &[Expected]) 
         finding.severity == *severity && finding.to_string().contains(word)
     };
     assert!(others.len() == expected.len() && others.iter().zip(expected).all(is_one), "{expected:?}: {others:?}");
+}
+
+/// Opens so many sessions, each with a connection.
+pub(crate) async fn sessions(url: &str, count: usize) -> Vec<(SqlBackend, Arc<dyn Session>)> {
+    let mut sessions = Vec::new();
+    for _ in 0..count {
+        let backend = SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+        let session = soon("a session", backend.session()).await.expect("a session");
+        sessions.push((backend, session));
+    }
+    sessions
 }

@@ -3,7 +3,7 @@
 use lockkeeper_core::Severity::{Note, Warning};
 use lockkeeper_faults::mariadb::{Server, Setup, availability, clock_availability, galera_availability};
 
-use crate::finding::{Expected, assert_found, can_run, examine};
+use crate::finding::{Expected, assert_found, can_run, examine, sessions};
 
 const ABOUT: &str = "MariaDB 10.11";
 
@@ -94,4 +94,17 @@ async fn a_clock_that_differs_and_a_transaction_that_is_old_by_it_are_found() {
     server.move_clock(600).await.expect("its clock moves");
     let expected = [ALONE, (Warning, "a prepared transaction goes on for 60"), (Warning, "ahead of")];
     assert_found(&url(&server), ABOUT, &expected).await;
+}
+
+#[tokio::test]
+async fn connections_that_run_out_are_found() {
+    if !can_run(availability()) {
+        return;
+    }
+    let server = Setup::new().durable().setting("max-connections", "10").start().await.expect("a server");
+    let eight = sessions(&url(&server), 8).await;
+    assert_found(&url(&server), ABOUT, &[ALONE]).await;
+    let one = sessions(&url(&server), 1).await;
+    assert_found(&url(&server), ABOUT, &[ALONE, (Warning, "0 of the server's 10 connections are left")]).await;
+    drop((eight, one));
 }

@@ -1,10 +1,12 @@
 //! PostgreSQL, alone, with a standby and behind a pooler.
 
-use lockkeeper_core::Severity::{Note, Warning};
+use lockkeeper_conformance::SOON;
+use lockkeeper_core::Severity::{Error, Note, Warning};
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::postgres::{Server, Setup, availability, clock_availability};
+use lockkeeper_faults::wait;
 
-use crate::finding::{Expected, assert_found, can_run, examine};
+use crate::finding::{Expected, assert_found, can_run, examine, sessions};
 
 const ABOUT: &str = "a primary of PostgreSQL 15";
 
@@ -74,15 +76,15 @@ async fn a_standby_that_no_commit_waits_for_is_found_and_a_standby_itself_is_ref
         let count = server.value("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").await;
         count.is_ok_and(|count| count == "1").then_some(())
     };
-    lockkeeper_faults::wait::until("the standby", lockkeeper_conformance::SOON, in_step).await.expect("it is in step");
+    wait::until("the standby", SOON, in_step).await.expect("it is in step");
     assert_found(&url(&server), ABOUT, &[]).await;
     drop(standby);
     let gone = async || {
         let count = server.value("SELECT count(*) FROM pg_stat_replication").await;
         count.is_ok_and(|count| count == "0").then_some(())
     };
-    lockkeeper_faults::wait::until("its end", lockkeeper_conformance::SOON, gone).await.expect("it is gone");
-    assert_found(&url(&server), ABOUT, &[(lockkeeper_core::Severity::Error, "no lock can be had")]).await;
+    wait::until("its end", SOON, gone).await.expect("it is gone");
+    assert_found(&url(&server), ABOUT, &[(Error, "no lock can be had")]).await;
 }
 
 #[tokio::test]
@@ -132,7 +134,7 @@ async fn a_clock_that_differs_and_the_transactions_that_are_old_by_it_are_found(
             let count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
             server.value(count).await.is_ok_and(|count| count == "2").then_some(())
         };
-        lockkeeper_faults::wait::until("both", lockkeeper_conformance::SOON, both).await.expect("they are under way");
+        wait::until("both", SOON, both).await.expect("they are under way");
         server.move_clock(600).await.expect("its clock moves");
         let expected = [
             (Warning, "has used our tables for 60"),
@@ -144,4 +146,41 @@ async fn a_clock_that_differs_and_the_transactions_that_are_old_by_it_are_found(
         assert_found(&url(&server), ABOUT, &expected).await;
     };
     let _ = tokio::join!(looking, asleep, examining);
+}
+
+#[tokio::test]
+async fn connections_that_run_out_are_found() {
+    if !can_run(availability()) {
+        return;
+    }
+    // Three are kept for superusers, such as the one that examines.
+    let server = Setup::new().durable().setting("max_connections", "13").setting("autovacuum", "off");
+    let server = server.start().await.expect("a server");
+    let eight = sessions(&url(&server), 8).await;
+    assert_found(&url(&server), ABOUT, &[ALONE]).await;
+    let two = sessions(&url(&server), 2).await;
+    assert_found(&url(&server), ABOUT, &[(Warning, "0 of the server's 10 connections are left"), ALONE]).await;
+    drop((eight, two));
+}
+
+#[tokio::test]
+async fn dead_rows_that_no_vacuum_removes_are_found() {
+    if !can_run(availability()) {
+        return;
+    }
+    let server = Setup::new().durable().setting("autovacuum", "off").start().await.expect("a server");
+    assert_found(&url(&server), ABOUT, &[ALONE]).await;
+    let fill =
+        "INSERT INTO lockkeeper.queue (name, part, last) SELECT 'q' || n, 0, n FROM generate_series(1, 100001) n";
+    server.ask(fill).await.expect("queues");
+    server.ask("DELETE FROM lockkeeper.queue").await.expect("no queues");
+    let is_counted = async || {
+        let count =
+            server.value("SELECT n_dead_tup FROM pg_stat_all_tables WHERE relid = 'lockkeeper.queue'::regclass");
+        count.await.is_ok_and(|count| count == "100001").then_some(())
+    };
+    wait::until("the statistics", SOON, is_counted).await.expect("they are counted");
+    assert_found(&url(&server), ABOUT, &[ALONE, (Warning, "`queue` has 100001 dead rows")]).await;
+    server.ask("VACUUM lockkeeper.queue").await.expect("a vacuum");
+    assert_found(&url(&server), ABOUT, &[ALONE]).await;
 }
