@@ -41,7 +41,7 @@ pub(crate) const LISTENERS_MAX: i64 = 128;
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is one message by itself, with the isolation that it needs: behind a pooler, whose connections have other
+    /// Each is one message by itself, with the isolation and the limits that it needs: behind a pooler, whose connections have other
     /// settings each time. One is sent after the other is answered: else a pooler that lends a server for a transaction
     /// may give an answer to another client, as it may if a transaction is several messages (PgBouncer, issue 759).
     Lent {
@@ -143,7 +143,7 @@ impl Shared {
                 Asking::begin(execute(client, prepared, text, parameters), runtime)
             }
             Transactions::Lent { turns } => {
-                let text = plain::call(&self.config.schema, statement);
+                let text = plain::call(&self.config, statement);
                 // In the line now; and it goes on whether or not its caller waits, since others wait behind it.
                 let mut turn = Box::pin(turns.clone().lock_owned());
                 let first = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));

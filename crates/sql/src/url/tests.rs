@@ -77,6 +77,7 @@ fn what_is_wrong_is_named() {
         ("postgres:/db", "server"),
         ("mariadb:/db", "mariadb://h1"),
         ("postgres://h1/db/lockkeeper", "one database"),
+        ("mariadb://h1/app", "`schema`"),
         ("postgres://h1?session_timeout=1s", "session timeout"),
         ("postgres://h1?session_timeout=11m", "session timeout"),
         ("postgres://h1?session_timeout=2500us", "`session_timeout`"),
