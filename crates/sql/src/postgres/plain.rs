@@ -154,7 +154,8 @@ mod tests {
         let config = Config::from_url(&"postgres://h1?schema=locks&session_timeout=6s".parse().unwrap()).unwrap();
         let call = call(&config, &Statement::new("look", arguments));
         let expected = format!(
-            "{READ_COMMITTED}; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 1000; SELECT {COLUMNS} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
+            "{READ_COMMITTED}; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 1000; \
+             SELECT {COLUMNS} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
              convert_from(decode('69742773205c', 'hex'), 'UTF8'), '{{00000000-0000-0000-0000-000000000002,\
              00000000-0000-0000-0000-000000000003}}'::uuid[], decode('00ff', 'hex'), true, NULL::text)"
         );

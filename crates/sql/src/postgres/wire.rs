@@ -41,9 +41,10 @@ pub(crate) const LISTENERS_MAX: i64 = 128;
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is one message by itself, with the isolation and the limits that it needs: behind a pooler, whose connections have other
-    /// settings each time. One is sent after the other is answered: else a pooler that lends a server for a transaction
-    /// may give an answer to another client, as it may if a transaction is several messages (PgBouncer, issue 759).
+    /// Each is one message by itself, with the isolation and the limits that it needs: behind a pooler, whose
+    /// connections have other settings each time. One is sent after the other is answered: else a pooler that lends a
+    /// server for a transaction may give an answer to another client, as it may if a transaction is several messages
+    /// (PgBouncer, issue 759).
     Lent {
         /// Whose turn it is, in the order of the calls.
         turns: Arc<tokio::sync::Mutex<()>>,
