@@ -15,6 +15,7 @@ pub(super) const FUNCTIONS: [&str; 20] = [
     "reap",
     "close",
     "listen",
+    "rest",
     "join",
     "leave",
     "look",
