@@ -97,6 +97,7 @@
 //! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name | `redis` |
 //! | `postgres://[USER@]HOST[:PORT],…[/DATABASE]` | a PostgreSQL database | `postgres` |
 //! | `mariadb://[USER@]HOST[:PORT],…`, `mysql://…` | a MariaDB or MySQL server | `mysql` |
+//! | `postgres+tls://…`, `mariadb+tls://…`, `mysql+tls://…` | the same over TLS, with the same keys as `zk+tls:` | `postgres` or `mysql`, and `tls` |
 //! | `memory:` | this process | always there |
 //!
 //! A service is chosen by its URL, never by which feature is on.
@@ -215,8 +216,8 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
         "zk" | "zk+tls" => zookeeper(&url),
         "etcd" | "etcd+tls" => etcd(&url),
         "redis" | "redis+tls" | "redis+sentinel" => redis(&url),
-        "postgres" => database(&url, "postgres", cfg!(feature = "postgres")),
-        "mariadb" | "mysql" => database(&url, "mysql", cfg!(feature = "mysql")),
+        "postgres" | "postgres+tls" => database(&url, "postgres", cfg!(feature = "postgres")),
+        "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => database(&url, "mysql", cfg!(feature = "mysql")),
         "sqlite" => {
             let message = "there are no locks on SQLite, which serves one machine: `file:DIRECTORY` does that without \
                            timeouts and without polling";
@@ -226,7 +227,8 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
             let message = format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
                  `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST`, \
-                 `redis+sentinel://HOST/MASTER`, `postgres://HOST/DATABASE`, `mariadb://HOST` and `mysql://HOST`"
+                 `redis+sentinel://HOST/MASTER`, `postgres://HOST/DATABASE`, `mariadb://HOST` and `mysql://HOST`, the \
+                 last three with `+tls` too"
             );
             Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
         }
@@ -312,7 +314,12 @@ fn database(url: &ServiceUrl, feature: &str, is_compiled_in: bool) -> Result<Kee
         return Ok(Keeper::builder(Arc::new(lockkeeper_sql::SqlBackend::open(url)?)));
     }
     debug_assert!(!is_compiled_in, "it is opened then");
-    let message = format!("`{}:` needs the feature `{feature}` of the crate `lockkeeper`", url.scheme());
+    let scheme = url.scheme();
+    let features = match scheme.ends_with("+tls") {
+        true => format!("features `{feature}` and `tls`"),
+        false => format!("feature `{feature}`"),
+    };
+    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
     Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
@@ -411,6 +418,24 @@ mod tests {
                     assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
                     assert!(!is_compiled_in && error.to_string().contains(&format!("feature `{feature}`")), "{error}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_database_is_reached_over_tls_if_its_feature_and_that_of_tls_are_compiled_in() {
+        for (scheme, feature, is_compiled_in) in [
+            ("postgres+tls", "postgres", cfg!(feature = "postgres")),
+            ("mysql+tls", "mysql", cfg!(feature = "mysql")),
+            ("mariadb+tls", "mysql", cfg!(feature = "mysql")),
+        ] {
+            let error = connect(format!("{scheme}://h1?ca=/no/such/file").as_str()).unwrap_err();
+            let told = format!("{error:#}");
+            assert_eq!(error.advice(), Advice::Permanent, "{told}");
+            match (is_compiled_in, cfg!(feature = "tls")) {
+                (true, true) => assert!(told.contains("/no/such/file"), "{told}"),
+                (true, false) => assert!(told.contains("feature `tls`"), "{told}"),
+                (false, _) => assert!(told.contains(&format!("features `{feature}` and `tls`")), "{told}"),
             }
         }
     }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Operation, QueueName, Removal, Result,
-    ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
+    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::engine::Engine;
 use crate::engines;
+use crate::examine::{Examination, examine};
 use crate::look::Onlooker;
 use crate::queue::{self, SqlSession};
 use crate::session::{Core, Opening, open};
@@ -43,7 +44,8 @@ const MYSQL_CONDITIONS: &[&str] = &[
     POSTGRES_CONDITIONS[2],
     "a server that restarts still has its data: `innodb_flush_log_at_trx_commit` is 1",
     "no operator deletes the rows of a holder",
-    "one server is written to: Galera and Group Replication are refused, but for `galera=one-node`",
+    "one server is written to: Group Replication with several primaries is refused, and Galera but for \
+     `galera=one-node`",
     "it was tested on MariaDB; on MySQL it was not",
 ];
 
@@ -160,6 +162,19 @@ impl Backend for SqlBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
         Box::pin(async move { queue::names(&onlooker, &prefix).await })
+    }
+
+    /// What makes locks worse than they are promised, a session meets when it connects, and is refused there: a brief
+    /// examination asks nothing.
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        if scrutiny == Scrutiny::Brief {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
+        let onlooker = self.onlooker.clone();
+        Box::pin(async move {
+            onlooker.look(Operation::Inspect, |lookout| Box::pin(examine(examination.clone(), lookout))).await
+        })
     }
 
     fn set_up(&self) -> BoxFuture<Result<()>> {

@@ -9,6 +9,7 @@
 mod backend;
 mod engine;
 mod engines;
+mod examine;
 mod failure;
 mod look;
 #[cfg(feature = "mysql")]

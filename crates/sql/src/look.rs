@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
 
-use crate::engine::{Engine, Wire};
+use crate::engine::{Engine, Greeting, Waking, Wire};
 use crate::failure::{Effect, Failure};
 use crate::session::{Core, Finder, Link};
 use crate::statement::{Row, Statement};
@@ -32,16 +32,32 @@ pub(crate) struct Onlooker {
 
 /// A connection for looks.
 #[derive(Clone, Debug)]
-enum Lookout {
+pub(crate) enum Lookout {
     Lent(Arc<Link>),
-    Own(Arc<dyn Wire>),
+    Own(Arc<dyn Wire>, Greeting),
 }
 
 impl Lookout {
-    fn wire(&self) -> &dyn Wire {
+    pub(crate) fn wire(&self) -> &dyn Wire {
         match self {
             Self::Lent(link) => &*link.wire,
-            Self::Own(wire) => &**wire,
+            Self::Own(wire, _) => &**wire,
+        }
+    }
+
+    /// How waiters are woken over it.
+    pub(crate) fn waking(&self) -> Waking {
+        match self {
+            Self::Lent(link) => link.waking,
+            Self::Own(_, greeting) => greeting.waking,
+        }
+    }
+
+    /// Which state of the data its server serves; `None` where a session has told the tables of it.
+    pub(crate) fn instance(&self) -> Option<&str> {
+        match self {
+            Self::Lent(_) => None,
+            Self::Own(_, greeting) => Some(&greeting.instance),
         }
     }
 
@@ -49,9 +65,9 @@ impl Lookout {
     /// lock's session ends only if it is of no use to that either.
     fn judge(&self, failure: &Failure) {
         match self {
-            Self::Own(wire) if failure.is_passing() => wire.shut(),
+            Self::Own(wire, _) if failure.is_passing() => wire.shut(),
             Self::Lent(link) if failure.needs_another() => link.shut(),
-            Self::Own(_) | Self::Lent(_) => {}
+            Self::Own(..) | Self::Lent(_) => {}
         }
     }
 }
@@ -62,7 +78,7 @@ impl Openable for Lookout {
     }
 
     fn discard(self) {
-        if let Self::Own(wire) = self {
+        if let Self::Own(wire, _) = self {
             wire.shut();
         }
     }
@@ -80,17 +96,26 @@ impl Onlooker {
 
     /// Asks, again over the next connection if one fails. What is asked may be executed more than once.
     pub(crate) async fn ask(&self, statement: &Statement, operation: Operation) -> Result<Vec<Row>> {
+        self.look(operation, |lookout| lookout.wire().ask(statement.clone())).await
+    }
+
+    /// Looks, again over the next connection if one fails.
+    pub(crate) async fn look<T>(
+        &self,
+        operation: Operation,
+        look: impl Fn(Lookout) -> BoxFuture<std::result::Result<T, Failure>>,
+    ) -> Result<T> {
         let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
         let mut attempt = 1;
         loop {
             let lookout = self.lookout().await?;
             let answer = tokio::select! {
                 biased;
-                answer = lookout.wire().ask(statement.clone()) => answer,
+                answer = look(lookout.clone()) => answer,
                 () = self.clock.sleep_until(deadline) => Err(Failure::late(Effect::Unknown)),
             };
             let failure = match answer {
-                Ok(rows) => return Ok(rows),
+                Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
             lookout.judge(&failure);
@@ -129,7 +154,7 @@ impl Onlooker {
         Box::pin(async move {
             while let Some((server, attempt_ends)) = finder.next(deadline) {
                 match finder.connect(server, attempt_ends).await {
-                    Ok(connected) => return Ok(Lookout::Own(connected.wire)),
+                    Ok(connected) => return Ok(Lookout::Own(connected.wire, connected.greeting)),
                     Err(failure) => finder.note(failure),
                 }
             }

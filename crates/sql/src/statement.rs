@@ -86,6 +86,8 @@ pub(crate) enum What {
     Queue = 11,
     /// Which session a contender that was asked for belongs to: `ticket`, `session`.
     Owner = 12,
+    /// What is so at the server: `text` (its name), `ask` (its value, if it is known).
+    Fact = 13,
 }
 
 impl What {
@@ -105,6 +107,7 @@ impl What {
             10 => Self::Value,
             11 => Self::Queue,
             12 => Self::Owner,
+            13 => Self::Fact,
             _ => return None,
         })
     }

@@ -68,7 +68,7 @@ pub struct Config {
     pub(crate) servers: Vec<Server>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
-    /// The database that is connected to; on MySQL the schema is one itself.
+    /// The database that is connected to; none on MySQL, where the schema is one itself.
     pub(crate) database: Option<String>,
     /// A plain identifier: lower-case letters, digits and `_`.
     pub(crate) schema: String,
@@ -98,6 +98,8 @@ impl Config {
     /// Reads a `postgres:`, `mysql:` or `mariadb:` URL:
     /// `postgres://[user[:password]@]host[:port][,host…][/database][?key=value…]`.
     ///
+    /// MariaDB and MySQL have no path: the schema is the database there.
+    ///
     /// All servers are those of one database: the first that takes writes is used. The keys:
     ///
     /// - `session_timeout`: after how long others may have the locks of a process that died; from 2 s to 10 min, 20 s
@@ -124,10 +126,6 @@ impl Config {
         let dialect = dialect(url)?;
         let is_secured = is_secured(url)?;
         refuse_unknown(url, is_secured)?;
-        if is_secured && dialect == Dialect::Mysql {
-            let message = "TLS to MariaDB and MySQL is not built yet; its URL would be served without";
-            return Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
-        }
         let port_default = match dialect {
             Dialect::Postgres => POSTGRES_PORT_DEFAULT,
             Dialect::Mysql => MYSQL_PORT_DEFAULT,
@@ -147,7 +145,7 @@ impl Config {
             servers: url.hosts().iter().map(server).collect(),
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),
-            database: database(url)?,
+            database: database(url, dialect)?,
             schema: schema(url)?,
             sets_up: one_of(url, "setup", &["auto", "never"])? != Some("never"),
             only_looks: one_of(url, "wake", &["auto", "look"])? == Some("look"),
@@ -226,8 +224,14 @@ fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
     Ok(timeout)
 }
 
-fn database(url: &ServiceUrl) -> Result<Option<String>> {
+fn database(url: &ServiceUrl, dialect: Dialect) -> Result<Option<String>> {
     let database = url.path().trim_matches('/');
+    if dialect == Dialect::Mysql && !database.is_empty() {
+        return Err(invalid(format!(
+            "on MariaDB and MySQL the database with our tables is named by `schema`; the URL names no other, as \
+             `{database}`"
+        )));
+    }
     if database.contains('/') {
         return Err(invalid(format!(
             "the path is the name of one database, not `{database}`; `schema` says where our tables are"

@@ -50,7 +50,7 @@ impl Connector {
     {
         let name = self.name_of(host)?;
         let shaken = self.connector.connect(name.clone(), stream).await;
-        shaken.map_err(|error| HandshakeError::of_io(error, &name))
+        shaken.map_err(|error| HandshakeError::of_io(error, &name.to_str()))
     }
 }
 

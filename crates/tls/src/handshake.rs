@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 
-use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
 
 /// Why there was no TLS handshake. It reads as one line, which does not name the server's address.
@@ -25,8 +24,8 @@ impl HandshakeError {
         Self::Refused("no certificate can be for this name; say `server_name=NAME`".to_owned())
     }
 
-    /// Tells what the handshake with a server of this name ended with.
-    pub(crate) fn of_io(error: io::Error, name: &ServerName<'_>) -> Self {
+    /// Tells what the handshake with a server of this name ended with, also one that another client of rustls has made.
+    pub fn of_io(error: io::Error, name: &str) -> Self {
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match cause {
             Some(rustls::Error::InvalidCertificate(reason)) => Self::Refused(of_certificate(reason, name)),
@@ -62,14 +61,14 @@ impl fmt::Display for HandshakeError {
 /// The text has the cause already.
 impl std::error::Error for HandshakeError {}
 
-fn of_certificate(reason: &CertificateError, name: &ServerName<'_>) -> String {
+fn of_certificate(reason: &CertificateError, name: &str) -> String {
     match reason {
         // The latter is an authority of the same name with another key, such as one that was made anew.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "its certificate is not by an authority that is trusted here; `ca` names the authority to trust".to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("its certificate is not for the name `{}`", name.to_str())
+            format!("its certificate is not for the name `{name}`")
         }
         reason => format!("its certificate is not accepted: {reason}"),
     }

@@ -37,7 +37,7 @@ const OTHERS: [(&str, &str); 11] = [
 const VARIABLES: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', \
      'innodb_read_only', 'wsrep_on', 'log_bin', 'binlog_format', 'server_uuid', 'server_id', 'hostname', 'port', \
      'innodb_flush_log_at_trx_commit', 'sync_binlog', 'group_replication_single_primary_mode', \
-     'group_replication_group_name', 'max_statement_time', 'lower_case_table_names')";
+     'group_replication_group_name', 'max_statement_time', 'lower_case_table_names', 'aurora_version')";
 
 /// When the server started, by its own clock: both numbers are those of one moment, so that it is the same each time,
 /// and also after the clock was set.
@@ -116,6 +116,9 @@ impl Server {
         let words = format!("{version} {}", self.variable("version_comment")).to_lowercase();
         if let Some((_, name)) = OTHERS.iter().find(|(mark, _)| words.contains(mark)) {
             return refuse(format!("this is {name}, and locks here need MariaDB or MySQL itself"));
+        }
+        if !self.variable("aurora_version").is_empty() {
+            return refuse("this is Aurora, and locks here need MariaDB or MySQL itself".to_owned());
         }
         let (name, least) = if self.is_mariadb() { ("MariaDB", MARIADB_MIN) } else { ("MySQL", MYSQL_MIN) };
         if release(version).is_none_or(|release| release < least) {
@@ -277,6 +280,7 @@ mod tests {
         for (changes, says) in [
             (&[("version", "8.0.11-TiDB-v7.5.0")][..], "TiDB"),
             (&[("version", "8.0.30-Vitess")], "Vitess"),
+            (&[("version", "8.0.32"), ("aurora_version", "3.05.2")], "Aurora"),
             (&[("version", "5.7.44")], "MySQL 5.7.44"),
             (&[("version", "10.5.29-MariaDB")], "10.6 or later"),
             (&[("version", "strange")], "strange"),

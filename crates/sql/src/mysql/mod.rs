@@ -1,7 +1,7 @@
 //! MariaDB and MySQL: their procedures, and how they are called.
 //!
 //! - `sql/`, [`text`]: the tables and procedures.
-//! - [`engine`], [`open`], [`greeting`]: how a server is connected to, and whether it can serve locks.
+//! - [`engine`], [`open`], `secure`, [`greeting`]: how a server is connected to, and whether it can serve locks.
 //! - [`wire`], [`call`], [`answer`], [`refusal`]: how a procedure is called, and why it may fail.
 //! - [`ear`]: how a waiter is woken.
 
@@ -12,9 +12,12 @@ mod engine;
 mod greeting;
 mod open;
 mod refusal;
+#[cfg(feature = "tls")]
+mod secure;
 #[cfg(test)]
 mod tests;
 mod text;
 mod wire;
 
 pub(crate) use engine::Mysql;
+pub(crate) use text::VERSION;

@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 use crate::engine::Connected;
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::greeting::{self, Found, Schema, grants};
+#[cfg(feature = "tls")]
+use crate::mysql::secure;
 use crate::mysql::wire::{Parts, Wire};
 use crate::mysql::{refusal, text};
 use crate::url::{Config, Server};
@@ -20,6 +22,12 @@ const LOCK_WAIT_MAX_S: u64 = 2;
 
 /// The least time after which the server ends a connection that says nothing.
 const SILENCE_MIN: Duration = Duration::from_secs(60);
+
+/// Ends the limit that each statement has by default. Only MariaDB has it for all statements, and reads this comment.
+const UNLIMITED: &str = "SET NAMES utf8mb4 /*M! , SESSION max_statement_time = 0 */";
+
+/// How often that is asked again: a limit that is shorter than this takes is found at once.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// How long the making of our schema waits for another that makes it, in seconds.
 const SET_UP_MAX_S: u64 = 60;
@@ -43,10 +51,13 @@ pub(super) async fn connect(
     clock: &Arc<dyn Clock>,
     intent: Intent,
 ) -> Result<Connected, Failure> {
-    let access = access(config, server);
+    let access = access(config, server)?;
     let mut connection = begin(&access).await?;
+    // A look-alike that does not know it is refused by its name.
+    let unlimited = unlimit(&mut connection).await;
     let greeted = greeting::Server::ask(&mut connection).await?;
     greeted.check(config)?;
+    unlimited?;
     ready_schema(config, &mut connection, &greeted.user, intent).await?;
     let timeout = config.session_timeout();
     let limited = |limit| greeted.limits_statements().then_some(limit);
@@ -67,8 +78,8 @@ pub(super) async fn connect(
 }
 
 /// How a server is connected to.
-fn access(config: &Config, server: &Server) -> Opts {
-    OptsBuilder::default()
+fn access(config: &Config, server: &Server) -> Result<Opts, Failure> {
+    let access = OptsBuilder::default()
         .ip_or_hostname(server.name.as_str())
         .tcp_port(server.port)
         .user(config.user.as_deref())
@@ -80,13 +91,29 @@ fn access(config: &Config, server: &Server) -> Opts {
         .tcp_keepalive(Some(config.session_timeout()))
         // Else it would ask the server for both.
         .max_allowed_packet(Some(PACKET_BYTES_MAX))
-        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)))
-        .into()
+        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)));
+    #[cfg(feature = "tls")]
+    if let Some(papers) = &config.tls {
+        return Ok(access.ssl_opts(secure::settings(papers, server)?).into());
+    }
+    Ok(access.into())
 }
 
 /// Opens a connection and says who we are.
 pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
-    Conn::new(access.clone()).await.map_err(refusal::of_greeting)
+    Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
+}
+
+/// Lets the first statements take their time, whatever limit a server or a user has by default. The first of them is
+/// limited itself, and is asked again if it does not come through.
+async fn unlimit(connection: &mut Conn) -> Result<(), Failure> {
+    let mut left = ATTEMPTS_MAX;
+    loop {
+        match connection.query_drop(UNLIMITED).await.map_err(refusal::of_greeting) {
+            Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
+            outcome => return outcome,
+        }
+    }
 }
 
 /// The settings of a connection: what a server or a user has by default may do harm. A server that has lost its client
@@ -156,7 +183,6 @@ async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<
         let message = format!("the database `{schema}` could not be made: {failure}");
         Failure::new(failure.kind, Effect::None, message).with_hint(hint)
     };
-    connection.query_drop("SET NAMES utf8mb4").await.map_err(failed)?;
     connection.query_drop(text::MODE).await.map_err(failed)?;
     for statement in text::set_up(schema) {
         connection.query_drop(statement).await.map_err(failed)?;

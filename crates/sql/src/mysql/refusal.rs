@@ -1,8 +1,10 @@
 //! What a refusal of the server is to a caller of locks, by its number.
 
-use mysql_async::{DriverError, Error, IoError, ServerError};
+use mysql_async::{DriverError, Error, IoError, Opts, ServerError};
 
 use crate::failure::{Effect, Failure, FailureKind};
+#[cfg(feature = "tls")]
+use crate::mysql::secure;
 
 /// Whether a statement was given up for another transaction's sake and may be asked again: it took no effect.
 pub(super) fn is_given_up(error: &Error) -> bool {
@@ -37,6 +39,38 @@ pub(super) fn of_statement(error: Error, grants: &str) -> Failure {
     Failure::new(kind, effect, told(said)).with_hint(&hint)
 }
 
+/// Judges why a connection was not opened.
+pub(super) fn of_opening(error: Error, access: &Opts) -> Failure {
+    #[cfg(feature = "tls")]
+    let error = match secure::failure(error, access) {
+        Ok(failure) => return failure,
+        Err(error) => error,
+    };
+    let hint = match &error {
+        Error::Server(said) => hint_to_tls(said.code, access),
+        _ => "",
+    };
+    of_greeting(error).with_hint(hint)
+}
+
+/// What TLS may have to do with a refusal. Of a user who must use it, or must show a certificate, servers say the same
+/// as of a wrong password.
+fn hint_to_tls(code: u16, access: &Opts) -> &'static str {
+    const MUST: u16 = 3159;
+    const UNKNOWN: [u16; 2] = [1045, 1698];
+    match access.ssl_opts() {
+        None if code == MUST => "; with TLS the URL begins with `mysql+tls:`",
+        None if UNKNOWN.contains(&code) => {
+            "; it says the same if the user must use TLS, with which the URL begins with `mysql+tls:`"
+        }
+        #[cfg(feature = "tls")]
+        Some(secured) if UNKNOWN.contains(&code) && secured.client_identity().is_none() => {
+            "; it says the same if the user must show a certificate, which `cert` and `key` name"
+        }
+        _ => "",
+    }
+}
+
 /// Judges why there was no greeting.
 pub(super) fn of_greeting(error: Error) -> Failure {
     let Error::Server(said) = &error else {
@@ -47,8 +81,7 @@ pub(super) fn of_greeting(error: Error) -> Failure {
         FailureKind::Broken => FailureKind::Unavailable,
         kind => kind,
     };
-    let hint = if matches!(said.code, 3159) { "; with TLS the URL begins with `mysql+tls:`" } else { "" };
-    Failure::new(kind, Effect::None, told(said)).with_hint(hint)
+    Failure::new(kind, Effect::None, told(said))
 }
 
 /// Judges the failures of this end: the connection has ended, or what came over it is no answer.

@@ -3,10 +3,10 @@
 use crate::statement::What;
 
 /// The version of the tables. A procedure that changes its meaning gets a new name; a table is only added to.
-pub(super) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 1;
 
 /// The procedures that a client calls, without their version.
-pub(super) const PROCEDURES: [&str; 19] = [
+pub(super) const PROCEDURES: [&str; 20] = [
     "hello",
     "settle",
     "open",
@@ -26,15 +26,17 @@ pub(super) const PROCEDURES: [&str; 19] = [
     "request",
     "inspect",
     "queues",
+    "examine",
 ];
 
 /// What each file of `sql/` is, in the order in which they are sent. The last one says that all is there.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     include_str!("sql/schema.sql"),
     include_str!("sql/sessions.sql"),
     include_str!("sql/liveness.sql"),
     include_str!("sql/queues.sql"),
     include_str!("sql/people.sql"),
+    include_str!("sql/examine.sql"),
     include_str!("sql/values.sql"),
     include_str!("sql/version.sql"),
 ];
@@ -82,6 +84,34 @@ const COUNTED_MAX: usize = 1_000;
 /// The number from which on a queue gives out no more: 2^40 tokens before the greatest.
 const LAST_MAX: i64 = i64::MAX - (1 << 40) + 1;
 
+/// The settings of a server that an examination reads. Each server has only some of them.
+const VARIABLES: [&str; 15] = [
+    "version",
+    "version_comment",
+    "aurora_version",
+    "read_only",
+    "innodb_read_only",
+    "innodb_flush_log_at_trx_commit",
+    "log_bin",
+    "sync_binlog",
+    "binlog_format",
+    "wsrep_on",
+    "group_replication_group_name",
+    "group_replication_single_primary_mode",
+    "max_connections",
+    "rpl_semi_sync_master_enabled",
+    "rpl_semi_sync_source_enabled",
+];
+
+/// What a server counts that an examination reads, likewise.
+const COUNTERS: [&str; 5] = [
+    "threads_connected",
+    "slaves_connected",
+    "rpl_semi_sync_master_status",
+    "rpl_semi_sync_source_status",
+    "wsrep_cluster_size",
+];
+
 /// Returns the statements that make a schema, in their order.
 pub(super) fn set_up(schema: &str) -> Vec<String> {
     let mut text = FILES.concat();
@@ -126,13 +156,21 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("what_value", what(What::Value)),
         ("what_queue", what(What::Queue)),
         ("what_owner", what(What::Owner)),
+        ("what_fact", what(What::Fact)),
         ("nearest", NEAREST.to_string()),
         ("nearest_but_one", (NEAREST - 1).to_string()),
         ("counted", COUNTED_MAX.to_string()),
         ("last_max", LAST_MAX.to_string()),
+        ("variables", list(&VARIABLES)),
+        ("counters", list(&COUNTERS)),
         ("version", VERSION.to_string()),
         ("schema", schema.to_owned()),
     ]
+}
+
+/// Names as a list of SQL's texts.
+fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use tokio_postgres::Client;
 
 use crate::engine::{Greeting, Waking};
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::postgres::refusal;
+use crate::postgres::open::{limits, patiently};
+use crate::postgres::plain;
 use crate::postgres::text::{FUNCTIONS, VERSION};
-use crate::postgres::values::column;
 use crate::url::Config;
 
 /// The oldest release that has all that our functions use, as `server_version_num` has it.
@@ -19,17 +19,19 @@ const WHO: &str = "SELECT pg_backend_pid(), version()";
 const WHAT: &str = "
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
   current_setting('server_version_num')::int,
-  (SELECT c.system_identifier::text FROM pg_control_system() c),
-  CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+  CASE WHEN NOT s.is_aurora THEN (SELECT c.system_identifier::text FROM pg_control_system() c) ELSE '' END,
+  CASE WHEN NOT s.is_aurora AND NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   CASE WHEN current_setting('fsync') = 'off' OR current_setting('full_page_writes') = 'off'
     THEN extract(epoch FROM pg_postmaster_start_time())::text END,
   current_user::text, current_database()::text, has_database_privilege(current_database(), 'CREATE'),
   s.oid IS NOT NULL, coalesce(has_schema_privilege(s.oid, 'USAGE'), false),
   (SELECT count(*) FROM pg_proc p WHERE p.pronamespace = s.oid),
-  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY ($2)),
-  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY ($2)
-    AND has_function_privilege(p.oid, 'EXECUTE'))
-FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = $1) AS oid) s";
+  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY (s.functions)),
+  (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY (s.functions)
+    AND has_function_privilege(p.oid, 'EXECUTE')), s.is_aurora
+FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = :schema) AS oid,
+  CAST(:functions AS name[]) AS functions,
+  EXISTS (SELECT FROM pg_proc p WHERE p.proname = 'aurora_version') AS is_aurora) s";
 
 /// Who answers.
 #[derive(Clone, Debug)]
@@ -40,9 +42,9 @@ pub(super) struct Who {
 
 impl Who {
     pub(super) async fn ask(client: &Client) -> Result<Self, Failure> {
-        let rows = client.query_typed(WHO, &[]).await.map_err(refusal::of_greeting)?;
-        let [row] = &rows[..] else { return Err(Failure::unexpected()) };
-        Ok(Self { process: column(row, 0)?, version: column(row, 1)? })
+        let answer = patiently(client, WHO).await?;
+        let row = plain::only_row(&answer)?;
+        Ok(Self { process: plain::value(row, 0)?, version: plain::value(row, 1)? })
     }
 
     /// Whether another program stands between: then the process that it named is not the one that answers.
@@ -93,6 +95,7 @@ pub(super) struct Found {
     functions: i64,
     known_functions: i64,
     executable_functions: i64,
+    is_aurora: bool,
 }
 
 /// What is to be done about our schema.
@@ -107,34 +110,41 @@ pub(super) enum Schema {
 
 impl Found {
     pub(super) async fn ask(client: &Client, config: &Config) -> Result<Self, Failure> {
-        use tokio_postgres::types::{ToSql, Type};
         let functions: Vec<_> = FUNCTIONS.iter().map(|function| format!("{function}_v1")).collect();
-        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-            [(&config.schema, Type::TEXT), (&functions, Type::TEXT_ARRAY)];
-        let asking = client.query_typed(WHAT, &parameters);
-        let rows = asking.await.map_err(refusal::of_greeting)?;
-        let [row] = &rows[..] else { return Err(Failure::unexpected()) };
+        // Plain identifiers.
+        let what = WHAT
+            .replace(":schema", &format!("'{}'", config.schema))
+            .replace(":functions", &format!("'{{{}}}'", functions.join(",")));
+        // One message: behind a pooler the limits are those of its transaction alone.
+        let text = format!("{}; {what}", limits("LOCAL", config.session_timeout()));
+        let answer = patiently(client, &text).await?;
+        let row = plain::only_row(&answer)?;
         Ok(Self {
-            is_in_recovery: column(row, 0)?,
-            is_read_only: column(row, 1)?,
-            encoding: column(row, 2)?,
-            release: column(row, 3)?,
-            system: column(row, 4)?,
-            timeline: column(row, 5)?,
-            started: column(row, 6)?,
-            role: column(row, 7)?,
-            database: column(row, 8)?,
-            may_create: column(row, 9)?,
-            has_schema: column(row, 10)?,
-            may_use: column(row, 11)?,
-            functions: column(row, 12)?,
-            known_functions: column(row, 13)?,
-            executable_functions: column(row, 14)?,
+            is_in_recovery: plain::flag(row, 0)?,
+            is_read_only: plain::flag(row, 1)?,
+            encoding: plain::value(row, 2)?,
+            release: plain::value(row, 3)?,
+            system: plain::value(row, 4)?,
+            timeline: plain::optional(row, 5)?,
+            started: plain::optional(row, 6)?,
+            role: plain::value(row, 7)?,
+            database: plain::value(row, 8)?,
+            may_create: plain::flag(row, 9)?,
+            has_schema: plain::flag(row, 10)?,
+            may_use: plain::flag(row, 11)?,
+            functions: plain::value(row, 12)?,
+            known_functions: plain::value(row, 13)?,
+            executable_functions: plain::value(row, 14)?,
+            is_aurora: plain::flag(row, 15)?,
         })
     }
 
     /// Refuses a server that can serve no locks.
     pub(super) fn check_server(&self) -> Result<(), Failure> {
+        if self.is_aurora {
+            let message = "this is Aurora, and locks here need PostgreSQL itself";
+            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+        }
         if self.release < RELEASE_MIN {
             let (major, least) = (self.release / 10_000, RELEASE_MIN / 10_000);
             let message = format!("this is PostgreSQL {major}, and locks need PostgreSQL {least} or later");
@@ -263,6 +273,7 @@ mod tests {
             functions: functions + 4,
             known_functions: functions,
             executable_functions: functions,
+            is_aurora: false,
         }
     }
 
@@ -299,6 +310,7 @@ mod tests {
             (Found { is_read_only: true, ..found() }, FailureKind::ReadOnly),
             (Found { encoding: "LATIN1".to_owned(), ..found() }, FailureKind::Unsupported),
             (Found { release: 130_011, ..found() }, FailureKind::Unsupported),
+            (Found { is_aurora: true, ..found() }, FailureKind::Unsupported),
         ] {
             assert_eq!(found.check_server().expect_err("it cannot").kind, kind, "{found:?}");
         }

@@ -1,15 +1,8 @@
-//! What the server notifies a session of: which channel it is on, and what its text says. Pure.
+//! What the server notifies a session of, by the text. Pure.
 
 use lockkeeper_core::Ticket;
 
 use crate::engine::Hint;
-use crate::postgres::text::channel_prefix;
-use crate::statement::SessionId;
-
-/// Returns the channel on which a session is told.
-pub(super) fn channel(schema: &str, session: SessionId) -> String {
-    format!("{}{:032x}", channel_prefix(schema), session.0)
-}
 
 /// Reads the text of a notification. One that a later version sends, or another program, is `None`.
 pub(super) fn read(text: &str) -> Option<Hint> {
@@ -39,10 +32,5 @@ mod tests {
         for unknown in ["", "d", "d 7", "c", "c 2", "c x y", "later 1"] {
             assert_eq!(read(unknown), None, "{unknown}");
         }
-    }
-
-    #[test]
-    fn a_session_is_told_on_a_channel_that_has_its_number() {
-        assert_eq!(channel("lockkeeper", SessionId(0xabc)), format!("{}{:032x}", channel_prefix("lockkeeper"), 0xabc));
     }
 }

@@ -22,3 +22,5 @@ mod values;
 mod wire;
 
 pub(crate) use engine::Postgres;
+pub(crate) use text::VERSION;
+pub(crate) use wire::LISTENERS_MAX;

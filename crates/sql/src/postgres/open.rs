@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
 use crate::engine::{Connected, Hint};
 use crate::failure::{Effect, Failure, FailureKind};
@@ -30,6 +30,9 @@ const HINTS_MAX: usize = 4_096;
 
 /// How long a statement of ours waits for a lock at most.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How often a statement is asked again that a limit ended which was not ours.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// How long the making of our schema may take on the server, and wait for a lock there.
 const SET_UP_MAX: Duration = Duration::from_secs(60);
@@ -66,7 +69,7 @@ pub(super) async fn connect(
     let is_pooled = who.is_behind_pooler(opened.meter.process());
     if !is_pooled {
         // A pooler would give these settings to others.
-        client.batch_execute(&settings(config.session_timeout())).await.map_err(refusal::of_greeting)?;
+        patiently(client, &settings(config.session_timeout())).await?;
     }
     let found = Found::ask(client, config).await?;
     found.check_server()?;
@@ -166,18 +169,39 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 /// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go
 /// of it; a statement ends early enough for the beat after it.
 fn settings(timeout: Duration) -> String {
-    let statement = timeout / 6;
-    let lock = LOCK_WAIT_MAX.min(statement);
+    let limits = limits("SESSION", timeout);
     let keepalive_s = (timeout / 4).as_secs().max(1);
     format!(
-        "SET statement_timeout = {}; SET lock_timeout = {}; SET tcp_user_timeout = {}; \
+        "{limits}; SET tcp_user_timeout = {}; \
          SET tcp_keepalives_idle = {keepalive_s}; SET tcp_keepalives_interval = {keepalive_s}; \
          SET tcp_keepalives_count = 3; SET idle_session_timeout = 0; \
          SET default_transaction_isolation = 'read committed'; SET jit = off",
-        statement.as_millis(),
-        lock.as_millis(),
         timeout.as_millis(),
     )
+}
+
+/// The statements that limit how long statements take and wait for locks, of a connection (`SESSION`) or of a
+/// transaction (`LOCAL`): what a server or a role has by default may do harm.
+pub(super) fn limits(scope: &str, timeout: Duration) -> String {
+    let statement = timeout / 6;
+    let lock = LOCK_WAIT_MAX.min(statement);
+    format!(
+        "SET {scope} statement_timeout = {}; SET {scope} lock_timeout = {}",
+        statement.as_millis(),
+        lock.as_millis()
+    )
+}
+
+/// Asks for what takes no time, and asks again if a limit that a server or a role has by default ended it: that of
+/// 1 ms is over where the server's processor was busy with others, or a catalog was read for the first time.
+pub(super) async fn patiently(client: &Client, text: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {
+    let mut left = ATTEMPTS_MAX;
+    loop {
+        match client.simple_query(text).await.map_err(refusal::of_greeting) {
+            Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Makes sure that our schema is there; makes it if that is meant.

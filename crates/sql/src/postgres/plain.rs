@@ -3,13 +3,17 @@
 //! Every text and every row of bytes is written in hexadecimal digits, and read so, and a fraction by its bits, so that
 //! no setting of the server changes how they are read.
 
+use std::str::FromStr;
+
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use uuid::Uuid;
 
 use crate::failure::Failure;
+use crate::postgres::open::limits;
 use crate::statement::{Argument, Row, Statement};
+use crate::url::Config;
 
-/// The statement before a call: what it says is true of the message's transaction alone.
+/// The first statement before a call: what it and the limits say is true of the message's transaction alone.
 const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 /// The columns of every answer, in the order in which they are read.
@@ -18,10 +22,11 @@ const COLUMNS: &str = "what, ticket, session, number, encode(float8send(place), 
                        encode(bytes, 'hex')";
 
 /// The message that calls a function.
-pub(super) fn call(schema: &str, statement: &Statement) -> String {
+pub(super) fn call(config: &Config, statement: &Statement) -> String {
+    let (schema, limits) = (&config.schema, limits("LOCAL", config.session_timeout()));
     let arguments: Vec<_> = statement.arguments.iter().map(literal).collect();
     let function = statement.function;
-    format!("{READ_COMMITTED}; SELECT {COLUMNS} FROM {schema}.{function}_v1({})", arguments.join(", "))
+    format!("{READ_COMMITTED}; {limits}; SELECT {COLUMNS} FROM {schema}.{function}_v1({})", arguments.join(", "))
 }
 
 fn literal(argument: &Argument) -> String {
@@ -59,6 +64,37 @@ pub(super) fn rows(messages: &[SimpleQueryMessage]) -> Result<Vec<Row>, Failure>
     found.map(|found| row(|at| column(found, at))).collect()
 }
 
+/// The only row of an answer.
+pub(super) fn only_row(messages: &[SimpleQueryMessage]) -> Result<&SimpleQueryRow, Failure> {
+    let mut found = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    match (found.next(), found.next()) {
+        (Some(row), None) => Ok(row),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Reads a column that may be NULL.
+pub(super) fn optional<T: FromStr>(found: &SimpleQueryRow, at: usize) -> Result<Option<T>, Failure> {
+    parsed(column(found, at)?)
+}
+
+/// Reads a column that may not.
+pub(super) fn value<T: FromStr>(found: &SimpleQueryRow, at: usize) -> Result<T, Failure> {
+    optional(found, at)?.ok_or_else(Failure::unexpected)
+}
+
+/// Reads a column that says yes or no.
+pub(super) fn flag(found: &SimpleQueryRow, at: usize) -> Result<bool, Failure> {
+    match column(found, at)? {
+        Some("t") => Ok(true),
+        Some("f") => Ok(false),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
 fn column(found: &SimpleQueryRow, at: usize) -> Result<Option<&str>, Failure> {
     found.try_get(at).map_err(|error| Failure::unexpected().caused_by(error))
 }
@@ -83,7 +119,7 @@ fn row<'a>(column: impl Fn(usize) -> Result<Option<&'a str>, Failure>) -> Result
     })
 }
 
-fn parsed<T: std::str::FromStr>(text: Option<&str>) -> Result<Option<T>, Failure> {
+fn parsed<T: FromStr>(text: Option<&str>) -> Result<Option<T>, Failure> {
     text.map(|text| text.parse().map_err(|_| Failure::unexpected())).transpose()
 }
 
@@ -115,11 +151,11 @@ mod tests {
             Argument::Flag(true),
             Argument::OptionalText(None),
         ];
-        let call = call("locks", &Statement::new("look", arguments));
-        let (begin, call) = call.split_once("; ").expect("two statements");
-        assert_eq!(begin, READ_COMMITTED);
+        let config = Config::from_url(&"postgres://h1?schema=locks&session_timeout=6s".parse().unwrap()).unwrap();
+        let call = call(&config, &Statement::new("look", arguments));
         let expected = format!(
-            "SELECT {COLUMNS} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
+            "{READ_COMMITTED}; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 1000; \
+             SELECT {COLUMNS} FROM locks.look_v1('00000000-0000-0000-0000-000000000001'::uuid, '-5'::bigint, \
              convert_from(decode('69742773205c', 'hex'), 'UTF8'), '{{00000000-0000-0000-0000-000000000002,\
              00000000-0000-0000-0000-000000000003}}'::uuid[], decode('00ff', 'hex'), true, NULL::text)"
         );

@@ -3,10 +3,10 @@
 use crate::statement::What;
 
 /// The version of the tables. A function that changes its meaning gets a new name; a table is only added to.
-pub(super) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 1;
 
 /// The functions that a client calls, without their version.
-pub(super) const FUNCTIONS: [&str; 19] = [
+pub(super) const FUNCTIONS: [&str; 20] = [
     "hello",
     "settle",
     "open",
@@ -15,6 +15,7 @@ pub(super) const FUNCTIONS: [&str; 19] = [
     "reap",
     "close",
     "listen",
+    "rest",
     "join",
     "leave",
     "look",
@@ -26,16 +27,18 @@ pub(super) const FUNCTIONS: [&str; 19] = [
     "request",
     "inspect",
     "queues",
+    "examine",
 ];
 
 /// What each file of `sql/` is, in the order in which they are sent.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     include_str!("sql/schema.sql"),
     include_str!("sql/triggers.sql"),
     include_str!("sql/sessions.sql"),
     include_str!("sql/liveness.sql"),
     include_str!("sql/queues.sql"),
     include_str!("sql/people.sql"),
+    include_str!("sql/examine.sql"),
     include_str!("sql/values.sql"),
 ];
 
@@ -94,6 +97,7 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("what_value", what(What::Value)),
         ("what_queue", what(What::Queue)),
         ("what_owner", what(What::Owner)),
+        ("what_fact", what(What::Fact)),
         // `Mode::Read`.
         ("mode_read", 1.to_string()),
         ("nearest", NEAREST.to_string()),

@@ -22,7 +22,7 @@ use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::line::{Line, Turn};
 use crate::postgres::tap::Meter;
 use crate::postgres::values::Parameter;
-use crate::postgres::{hints, plain, refusal, values};
+use crate::postgres::{plain, refusal, values};
 use crate::statement::{Argument, Row, SessionId, Statement, word};
 use crate::url::Config;
 
@@ -34,16 +34,17 @@ const PAUSE_MAX_MS: u64 = 20;
 
 /// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
 /// writers that notify come to 65 commits a second.
-const LISTENERS_MAX: i64 = 128;
+pub(crate) const LISTENERS_MAX: i64 = 128;
 
 /// In which transactions statements are executed.
 #[derive(Debug)]
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
-    /// Each is one message by itself, with the isolation that it needs: behind a pooler, whose connections have other
-    /// settings each time. One is sent after the other is answered: else a pooler that lends a server for a transaction
-    /// may give an answer to another client, as it may if a transaction is several messages (PgBouncer, issue 759).
+    /// Each is one message by itself, with the isolation and the limits that it needs: behind a pooler, whose
+    /// connections have other settings each time. One is sent after the other is answered: else a pooler that lends a
+    /// server for a transaction may give an answer to another client, as it may if a transaction is several messages
+    /// (PgBouncer, issue 759).
     Lent {
         /// Whose turn it is, in the order of the calls.
         turns: Arc<tokio::sync::Mutex<()>>,
@@ -102,6 +103,8 @@ const OFTEN: &[(&str, &[Type])] = &[
     ("look", &[Type::TEXT, Type::INT8, Type::UUID, Type::BOOL]),
     ("missing", &[Type::UUID_ARRAY]),
     ("beat", &[Type::UUID, Type::INT8, Type::INT8, Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT8]),
+    ("listen", &[Type::UUID, Type::BOOL, Type::INT8]),
+    ("rest", &[Type::UUID, Type::TEXT, Type::INT8, Type::INT8, Type::INT8, Type::INT8]),
 ];
 
 /// A connection to one server. Dropping it closes it.
@@ -143,7 +146,7 @@ impl Shared {
                 Asking::begin(execute(client, prepared, text, parameters), runtime)
             }
             Transactions::Lent { turns } => {
-                let text = plain::call(&self.config.schema, statement);
+                let text = plain::call(&self.config, statement);
                 // In the line now; and it goes on whether or not its caller waits, since others wait behind it.
                 let mut turn = Box::pin(turns.clone().lock_owned());
                 let first = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -164,11 +167,6 @@ impl Shared {
                 Asking::begin(answered, runtime)
             }
         }
-    }
-
-    /// Sends a statement that has no answer.
-    fn send_text(&self, text: String) -> Asking<Result<(), Error>> {
-        Asking::begin(tell(self.client.clone(), text), self.runtime.clone())
     }
 
     /// Takes the answer; asks again if the server gave the statement up for another transaction's sake, unless another
@@ -196,11 +194,6 @@ impl Shared {
             drop(line);
         }
     }
-}
-
-/// Executes what has no answer.
-async fn tell(client: Arc<Client>, text: impl AsRef<str>) -> Result<(), Error> {
-    client.batch_execute(text.as_ref()).await
 }
 
 /// Executes a function, and reads all of its answer: the transaction is committed only after its last row.
@@ -255,36 +248,21 @@ impl engine::Wire for Wire {
         if !self.wakes {
             return Box::pin(std::future::ready(Ok(false)));
         }
-        let channel = hints::channel(&self.shared.config.schema, session);
-        let shared = self.shared.clone();
-        // It listens before it counts as listening: what is told from then on is heard.
-        let listening = shared.send_text(format!("LISTEN {channel}"));
         let arguments = vec![session.into(), Argument::Flag(true), Argument::Int(LISTENERS_MAX)];
-        let counted = self.ask(Statement::new("listen", arguments));
+        let listening = self.ask(Statement::new("listen", arguments));
         Box::pin(async move {
-            listening.await.map_err(|error| refusal::of_statement(error, &shared.grants))?;
-            match word(&counted.await?)? {
+            match word(&listening.await?)? {
                 "ok" => Ok(true),
-                "full" => {
-                    let over = shared.send_text(format!("UNLISTEN {channel}"));
-                    over.await.map_err(|error| refusal::of_statement(error, &shared.grants))?;
-                    Ok(false)
-                }
+                "full" => Ok(false),
                 _ => Err(Failure::unexpected()),
             }
         })
     }
 
     fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>> {
-        let channel = hints::channel(&self.shared.config.schema, session);
         let arguments = vec![session.into(), Argument::Flag(false), Argument::Int(LISTENERS_MAX)];
-        let counted = self.ask(Statement::new("listen", arguments));
-        let shared = self.shared.clone();
-        let over = shared.send_text(format!("UNLISTEN {channel}"));
-        Box::pin(async move {
-            counted.await?;
-            over.await.map_err(|error| refusal::of_statement(error, &shared.grants))
-        })
+        let asking = self.ask(Statement::new("listen", arguments));
+        Box::pin(async move { asking.await.map(drop) })
     }
 
     fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {

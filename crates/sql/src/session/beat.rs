@@ -48,7 +48,7 @@ async fn until_next(core: &Core, sent_at: BootInstant) {
 async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
     let (ours, awaited) = (core.roll.next(), core.waits.next_awaited());
     // What begins while this is under way is not meant by its answer.
-    let should_listen = core.waits.is_told();
+    let should_listen = core.waits.must_be_told();
     let arguments = vec![
         core.id.into(),
         Argument::Int(core.epoch(link.number)),

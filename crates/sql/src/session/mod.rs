@@ -16,6 +16,7 @@ mod roll;
 mod settling;
 mod waits;
 
+pub(crate) use self::belief::Timing;
 pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;

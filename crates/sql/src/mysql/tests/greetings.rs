@@ -1,28 +1,9 @@
 //! Greetings: what a server says of itself, and which users are refused and why.
 
-use lockkeeper_faults::mariadb::Server;
-
 use crate::engine::{Engine, Waking};
 use crate::failure::FailureKind;
 use crate::mysql::greeting::grants;
-use crate::mysql::tests::support::{Client, can_run, connect, deadline, engine, server, soon, url};
-
-/// The URL of an ordinary user's way to a server, which that user was made for.
-async fn url_of_user(server: &Server, user: &str) -> String {
-    server.ask(&format!("CREATE USER {user}@'%' IDENTIFIED BY 'secret'")).await.expect("a user");
-    server.url_as(user, Some("secret"), "")
-}
-
-/// Makes sure that a URL is refused, in one line that says all this.
-async fn refused(url: &str, kind: FailureKind, says: &[&str]) {
-    let failure = soon("a refusal", connect(url)).await.expect_err("it is refused");
-    let told = failure.to_string();
-    assert_eq!(failure.kind, kind, "{told}");
-    assert!(!told.contains('\n'), "{told}");
-    for text in says {
-        assert!(told.contains(text), "`{text}` is not in: {told}");
-    }
-}
+use crate::mysql::tests::support::{Client, can_run, deadline, engine, refused, server, soon, url, url_of_user};
 
 #[tokio::test]
 async fn a_server_is_the_same_instance_to_each_client_and_its_waiters_wait_at_doors() {

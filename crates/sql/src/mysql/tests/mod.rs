@@ -2,7 +2,10 @@
 //!
 //! A planted fault is a procedure whose text was changed: it shows that the test beside it can fail.
 
+mod facts;
 mod greetings;
 mod places;
+#[cfg(feature = "tls")]
+mod secured;
 mod support;
 mod views;

@@ -9,7 +9,7 @@ use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::mariadb::{Server, Setup};
 
 use crate::engine::{Connected, Engine, Greeting, Wire};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::mysql::{Mysql, text};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 use crate::url::Config;
@@ -52,6 +52,23 @@ pub(super) async fn server() -> Server {
 /// The superuser's URL of a server.
 pub(super) fn url(server: &Server) -> String {
     format!("{}?session_timeout=10s", server.url(""))
+}
+
+/// The URL of an ordinary user's way to a server, which that user was made for.
+pub(super) async fn url_of_user(server: &Server, user: &str) -> String {
+    server.ask(&format!("CREATE USER {user}@'%' IDENTIFIED BY 'secret'")).await.expect("a user");
+    server.url_as(user, Some("secret"), "")
+}
+
+/// Makes sure that a URL is refused, in one line that says all this.
+pub(super) async fn refused(url: &str, kind: FailureKind, says: &[&str]) {
+    let failure = soon("a refusal", connect(url)).await.expect_err("it is refused");
+    let told = failure.to_string();
+    assert_eq!(failure.kind, kind, "{told}");
+    assert!(!told.contains('\n'), "{told}");
+    for text in says {
+        assert!(told.contains(text), "`{text}` is not in: {told}");
+    }
 }
 
 /// A session on a connection that is only its own.

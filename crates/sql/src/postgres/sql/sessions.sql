@@ -133,7 +133,8 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- Whether a session is told by the server. At most `p_most` are, for each of them costs every other's notifications.
+-- Whether a session is told by the server. At most `p_most` are, for each of them costs every other's notifications. The
+-- connection listens before the commit that says so: one who sees it notifies one that hears.
 CREATE OR REPLACE FUNCTION {schema}.listen_v1(p_session uuid, p_wants boolean, p_most bigint) RETURNS {answer} AS $$
 #variable_conflict use_column
 BEGIN
@@ -145,6 +146,36 @@ BEGIN
   ELSE
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE {schema}.session s SET listening = p_wants WHERE s.id = p_session AND s.listening <> p_wants;
+    EXECUTE format(CASE WHEN p_wants THEN 'LISTEN %I' ELSE 'UNLISTEN %I' END,
+      '{channel}' || replace(p_session::text, '-', ''));
+  END IF;
+  RETURN NEXT;
+END $$;
+
+-- Answers how many stand ahead of a token, up to `p_most`. With `p_far` or more, the session is told no more for now;
+-- but not where readers stand: they have their turns together.
+CREATE OR REPLACE FUNCTION {schema}.rest_v1(
+  p_session uuid, p_name text, p_part bigint, p_token bigint, p_far bigint, p_most bigint)
+RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_head bigint;
+  v_modes integer;
+BEGIN
+  {guard}
+  PERFORM set_config('synchronous_commit', 'off', true);
+  SELECT q.head, q.modes INTO v_head, v_modes FROM {schema}.queue q
+    WHERE q.name = p_name AND q.part = p_part::smallint;
+  what := 0;
+  text := 'near';
+  SELECT count(*) INTO number FROM (
+    SELECT FROM {schema}.contender c
+    WHERE c.name = p_name AND c.part = p_part::smallint AND c.token >= v_head AND c.token < p_token
+    LIMIT p_most) ahead;
+  IF number >= p_far AND v_modes & (1 << {mode_read}) = 0 THEN
+    text := 'ok';
+    UPDATE {schema}.session s SET listening = false WHERE s.id = p_session AND s.listening;
+    EXECUTE format('UNLISTEN %I', '{channel}' || replace(p_session::text, '-', ''));
   END IF;
   RETURN NEXT;
 END $$;

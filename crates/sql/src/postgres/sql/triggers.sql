@@ -31,13 +31,15 @@ LANGUAGE plpgsql SECURITY DEFINER {settings} AS $$
 DECLARE
   behind record;
 BEGIN
-  FOR behind IN
-    SELECT c.session, c.mode, s.listening
+  SELECT OLD.token, OLD.place, OLD.ticket INTO behind;
+  LOOP
+    -- One by one: a search for all of them would be planned for all, and sort them.
+    SELECT c.token, c.place, c.ticket, c.session, c.mode, s.listening INTO behind
     FROM {schema}.contender c LEFT JOIN {schema}.session s ON s.id = c.session
     WHERE c.name = OLD.name AND c.part = OLD.part
-      AND (c.token, c.place, c.ticket) > (OLD.token, OLD.place, OLD.ticket)
-    ORDER BY c.token, c.place, c.ticket
-  LOOP
+      AND (c.token, c.place, c.ticket) > (behind.token, behind.place, behind.ticket)
+    ORDER BY c.token, c.place, c.ticket LIMIT 1;
+    EXIT WHEN NOT FOUND;
     IF behind.listening THEN
       PERFORM pg_notify('{channel}' || replace(behind.session::text, '-', ''),
         'd ' || replace(OLD.ticket::text, '-', ''));

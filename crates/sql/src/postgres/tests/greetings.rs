@@ -1,5 +1,6 @@
 //! Greetings: which servers are refused and why, how our schema is made, and which rights are enough.
 
+use lockkeeper_conformance::until;
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::postgres::{Server, Setup};
 
@@ -202,6 +203,28 @@ async fn a_pooler_is_found_and_waiters_behind_it_look() {
     }
     let settings = server.value("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'").await;
     assert_eq!(settings.expect("a count"), "0", "no transaction is left open");
+}
+
+#[tokio::test]
+async fn a_statement_behind_a_pooler_has_a_limit() {
+    if !can_run() || !pgbouncer::availability().or_skip("a_statement_behind_a_pooler_has_a_limit") {
+        return;
+    }
+    let server = server().await;
+    let pooler = PgBouncer::start(&server, Lending::Transaction, 2).await.expect("a pooler");
+    let client = Client::open(&format!("{}?session_timeout=6s", pooler.url("postgres")), 1).await;
+    let stuck = server.ask("BEGIN; LOCK TABLE lockkeeper.queue IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(8); COMMIT");
+    let joining = async {
+        let locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted \
+                      AND relation = 'lockkeeper.queue'::regclass";
+        until("a lock", async || server.value(locked).await.is_ok_and(|count| count == "1")).await;
+        soon("a refusal", client.joining("door", 10)).await.expect_err("it waited too long")
+    };
+    let failure = tokio::select! {
+        _ = stuck => panic!("the join waits for as long as the lock of the table is held"),
+        failure = joining => failure,
+    };
+    assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
 }
 
 #[cfg(feature = "tls")]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use lockkeeper_faults::postgres::Server;
 
 use crate::failure::{Effect, FailureKind};
-use crate::postgres::tests::support::{Client, can_run, engine, plant, queue, server, soon, url};
-use crate::statement::Argument;
+use crate::postgres::tests::support::{Client, all, can_run, departed, engine, join, plant, queue, server, soon, url};
+use crate::statement::{Argument, What};
 
 #[tokio::test]
 async fn statements_are_executed_in_the_order_of_the_calls_and_go_on_if_they_are_given_up() {
@@ -52,6 +52,44 @@ async fn a_session_that_listens_is_counted_and_too_many_are_not_let_in() {
     assert_eq!(listens(3).await, Some(1));
     soon("unlistening", client.wire.unlisten(client.session)).await.expect("an answer");
     assert_eq!(listens(4).await, Some(0));
+}
+
+/// Asks to be told no more if at least `far` stand ahead of a token in the queue, counted up to `most`.
+async fn rest(client: &Client, token: i64, far: i64, most: i64) -> (String, i64) {
+    let mut arguments = vec![client.session.into(), Argument::Text("door".to_owned())];
+    arguments.extend([0, token, far, most].map(Argument::Int));
+    let row = soon("a count", client.call("rest", arguments)).await.expect("an answer").remove(0);
+    (row.text.expect("a word"), row.number.expect("a count"))
+}
+
+#[tokio::test]
+async fn a_session_that_is_far_from_its_turn_is_told_no_more_until_it_listens_again() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    let holder = Client::open(&url(&server), 1).await;
+    let mut waiter = Client::open(&url(&server), 2).await;
+    for ticket in 10..30 {
+        holder.join("door", ticket).await;
+    }
+    let stored = waiter.ok("join", join(waiter.session, 1, "door", &[50], &[0])).await;
+    let token = all(&stored, What::Stored)[0].number.expect("a token");
+    assert!(soon("listening", waiter.wire.listen(waiter.session)).await.expect("an answer"));
+    assert_eq!(rest(&waiter, token, 21, 250).await, ("near".to_owned(), 20));
+    assert_eq!(rest(&waiter, token, 8, 7).await, ("near".to_owned(), 7));
+    assert_eq!(holder.leave("door", 29).await, "left");
+    assert_eq!(waiter.hint().await, departed(29));
+    holder.ok("join", join(holder.session, 1, "door", &[60], &[1])).await;
+    assert_eq!(rest(&waiter, token, 19, 250).await, ("near".to_owned(), 19), "a reader stands there");
+    assert_eq!(holder.leave("door", 60).await, "left");
+    server.ask("UPDATE lockkeeper.queue SET modes = 1").await.expect("the reader is forgotten");
+    assert_eq!(rest(&waiter, token, 19, 250).await, ("ok".to_owned(), 19));
+    assert_eq!(holder.leave("door", 28).await, "left");
+    waiter.assert_untold().await;
+    assert!(soon("listening", waiter.wire.listen(waiter.session)).await.expect("an answer"));
+    assert_eq!(holder.leave("door", 27).await, "left");
+    assert_eq!(waiter.hint().await, departed(27));
 }
 
 /// Holds a queue's row in another's transaction for so long.

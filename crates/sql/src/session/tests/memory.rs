@@ -34,6 +34,8 @@ pub(super) struct Data {
     pub(super) broken: BTreeMap<u128, u128>,
     pub(super) asked: BTreeMap<u128, String>,
     pub(super) pinned: BTreeSet<u128>,
+    /// How many stand ahead of each who asks.
+    pub(super) ahead: i64,
     listening: BTreeMap<u128, mpsc::Sender<Hint>>,
     /// The functions that were asked, with their arguments.
     pub(super) log: Vec<Statement>,
@@ -80,6 +82,7 @@ impl Database {
             broken: BTreeMap::new(),
             asked: BTreeMap::new(),
             pinned: BTreeSet::new(),
+            ahead: 0,
             listening: BTreeMap::new(),
             log: Vec::new(),
             open: Vec::new(),
@@ -105,6 +108,11 @@ impl Database {
         if let Some(hints) = hints {
             hints.try_send(hint).expect("few hints");
         }
+    }
+
+    /// Whether a session is told.
+    pub(super) fn tells(&self, session: SessionId) -> bool {
+        self.data().listening.contains_key(&session.0)
     }
 
     /// Removes a contender; all who listen are told, and its door opens.
@@ -285,6 +293,13 @@ impl Data {
                     self.sessions.remove(session);
                 }
                 vec![status("ok", i64::try_from(left).unwrap())]
+            }
+            ("rest", [Id(session), Text(_), Int(_), Int(_), Int(far), Int(most)]) => {
+                let ahead = self.ahead.min(*most);
+                if ahead >= *far {
+                    self.listening.remove(session);
+                }
+                vec![status(if ahead >= *far { "ok" } else { "near" }, ahead)]
             }
             ("missing", [Ids(tickets)]) => {
                 std::iter::once(status("ok", 0)).chain(self.missing(tickets, What::Missing)).collect()

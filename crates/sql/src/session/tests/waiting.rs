@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{QueueName, Ticket};
+use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::time::{Instant, timeout};
 
 use super::memory::Database;
@@ -54,6 +54,68 @@ async fn a_departure_that_was_told_before_its_wait_began_is_not_missed() {
     database.hint(core.id, Hint::Departed(Ticket::from_bits(2)));
     pass_ms(10).await;
     assert_eq!(took(wait(&database, &core, 2, 0)).await, (Wake::Departed, Duration::ZERO));
+}
+
+/// A wait far from its turn, in a queue where a turn takes about 10 ms, after the session has found that out.
+async fn wait_in_crowd(database: &Database, core: &Core) -> Told {
+    database.data().contenders.insert(1, 77);
+    database.data().ahead = 99;
+    let line = (queue(), FencingToken::new(7, 0).unwrap());
+    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(1), 98, Some(line));
+    pass_ms(50).await;
+    assert_eq!((database.count("rest"), database.tells(core.id)), (1, true), "it is not known how quickly turns come");
+    database.data().ahead = 89;
+    pass_ms(200).await;
+    assert_eq!((database.count("rest"), database.tells(core.id)), (3, false));
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let told = wait_in_crowd(&database, &core).await;
+    pass_ms(400).await;
+    assert!(!database.tells(core.id));
+    // Sooner than it had to be. It is found after it listens again.
+    database.remove(Ticket::from_bits(1));
+    let (wake, after) = took(told).await;
+    assert_eq!(wake, Wake::Departed);
+    assert!((200..=400).contains(&after.as_millis()), "{after:?}");
+    assert_eq!((database.count("rest"), database.tells(core.id)), (3, true));
+    pass_ms(500).await;
+    assert!(!database.tells(core.id), "it waits no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_not() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let told = wait_in_crowd(&database, &core).await;
+    let line = (queue(), FencingToken::new(9, 0).unwrap());
+    let behind = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(1), 99, Some(line));
+    pass_ms(10).await;
+    assert!(!database.tells(core.id));
+    let other = wait(&database, &core, 2, 0);
+    pass_ms(10).await;
+    assert!(database.tells(core.id));
+    database.remove(Ticket::from_bits(2));
+    assert_eq!(took(other).await, (Wake::Departed, Duration::ZERO));
+    drop((told, behind));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() {
+    let database = Database::new(Waking::Told);
+    let core = session(&database).await;
+    let told = wait_in_crowd(&database, &core).await;
+    for _ in 0..200 {
+        core.urge();
+        pass_ms(10).await;
+    }
+    assert!(database.tells(core.id), "it listens again");
+    database.remove(Ticket::from_bits(1));
+    assert_eq!(took(told).await, (Wake::Departed, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! Which waits there are and which is to be looked at when: rules of events and times, without a clock or a connection.
 
+mod far;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::sync::oneshot;
 
+use crate::session::waits::pace::Pace;
 use crate::session::waits::told::Wake;
 
 /// How long after it began, and after each look, the wait for the nearest contender is looked at …
@@ -107,6 +110,10 @@ pub(super) struct Book {
     unawaited: VecDeque<Ticket>,
     /// The contender that a beat asked for last.
     last_awaited: Option<Ticket>,
+    /// How soon the turns of the session's waits come.
+    pub(super) pace: Pace,
+    /// Whether the server was asked to tell the session no more if its turn is far, and has not answered.
+    pub(super) may_rest: bool,
     random: Random,
 }
 
@@ -144,6 +151,8 @@ impl Book {
             changes: HashMap::new(),
             unawaited: VecDeque::new(),
             last_awaited: None,
+            pace: Pace::default(),
+            may_rest: false,
             random: Random(seed),
         }
     }
@@ -153,6 +162,7 @@ impl Book {
         self.end();
         self.link = Some(link);
         self.telling = telling;
+        self.may_rest = false;
         self.has_doors = has_doors;
     }
 
@@ -229,14 +239,18 @@ impl Book {
     /// Forgets a wait for this contender, or for a change.
     pub(super) fn forget(&mut self, ahead: Option<Ticket>, number: WaitNumber, now: BootInstant) {
         match ahead {
-            Some(ahead) => self.remove((ahead, number)).into_iter().for_each(|line| self.advance(&line, now)),
+            Some(ahead) => {
+                let line = self.departures.remove(&(ahead, number)).and_then(|wait| wait.line);
+                line.iter().for_each(|line| self.over(line, now));
+            }
             None => drop(self.changes.remove(&number)),
         }
     }
 
-    /// Removes a wait; returns its line.
-    fn remove(&mut self, wait: (Ticket, WaitNumber)) -> Option<Line> {
-        self.departures.remove(&wait)?.line
+    /// Notes that a wait is over.
+    fn over(&mut self, line: &Line, now: BootInstant) {
+        self.pace.ended(line, now);
+        self.advance(line, now);
     }
 
     /// Looks at the wait that is the first of its queue now, where waits are looked at.
@@ -260,7 +274,7 @@ impl Book {
         for wait in waits {
             let Some(wait) = self.departures.remove(&wait) else { continue };
             let _ = wait.tell.send(Wake::Departed);
-            wait.line.iter().for_each(|line| self.advance(line, now));
+            wait.line.iter().for_each(|line| self.over(line, now));
         }
     }
 

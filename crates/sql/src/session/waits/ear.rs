@@ -1,13 +1,18 @@
 //! Has the server tell the session of departures while it waits, or holds for longer than most locks are held: each
-//! listener costs the server at every hand-off.
+//! listener costs the server at every hand-off. So it rests while its turn is far off in a queue that moves quickly.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::Operation;
+
+use crate::failure::Failure;
 use crate::session::core::Core;
 use crate::session::link::Link;
-use crate::session::waits::book::Telling;
+use crate::session::waits::book::{Line, Telling};
+use crate::session::waits::pace::{COUNTED_MAX, Rest};
+use crate::statement::{Argument, Statement, part_number, status, word};
 
 /// How long a session holds before it listens: a hold that ends sooner ends before a request to give it up matters.
 const HELD_FOR: Duration = Duration::from_millis(100);
@@ -18,8 +23,28 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// How often it is found out whether it is idle.
 const IDLE_CHECK: Duration = Duration::from_secs(15);
 
+/// The same two where it waited in a crowd that moves quickly: there each listener costs the others more.
+const CROWD_IDLE_FOR: Duration = Duration::from_millis(200);
+const CROWD_IDLE_CHECK: Duration = Duration::from_millis(100);
+
 /// The pause before it asks again if too many listen, or it could not be asked.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long after its last turn it finds out whether the next one is far: the turn itself comes first.
+const COUNTED_AFTER: Duration = Duration::from_millis(20);
+
+/// For how long it is measured how quickly a queue moves.
+const MEASURED_FOR: Duration = Duration::from_millis(100);
+
+/// Why a session listens no more.
+enum Over {
+    /// It has neither held nor waited for a while.
+    Idle,
+    /// It hears nothing.
+    Deaf,
+    /// The turn of its first wait is far, and the server knows.
+    Far(Line, Rest),
+}
 
 /// Listens whenever that is worth its price.
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
@@ -28,13 +53,15 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
         match link.wire.listen(core.id).await {
             Ok(true) => {
                 core.waits.tell_by(|since| Telling::Told { since });
-                until_idle(core).await;
-                if !core.waits.is_told() {
+                match until_over(core, link).await {
                     // A pooler serves each statement over another connection: the server tells this session nothing.
-                    return std::future::pending().await;
+                    Over::Deaf => return std::future::pending().await,
+                    Over::Idle => {
+                        core.waits.tell_by(|_| Telling::Soon);
+                        let _ = link.wire.unlisten(core.id).await;
+                    }
+                    Over::Far(line, until) => rest(core, link, &line, until).await,
                 }
-                core.waits.tell_by(|_| Telling::Soon);
-                let _ = link.wire.unlisten(core.id).await;
                 continue;
             }
             Ok(false) => tracing::debug!(target: "lockkeeper", "too many sessions listen: waits are looked at"),
@@ -69,20 +96,116 @@ async fn until_wanted(core: &Core) {
     }
 }
 
+/// Waits until the session listens no more.
+async fn until_over(core: &Core, link: &Arc<Link>) -> Over {
+    let mut idle = std::pin::pin!(until_idle(core));
+    loop {
+        let far = async {
+            core.waits.until_far().await;
+            pause(core, COUNTED_AFTER).await;
+        };
+        tokio::select! {
+            biased;
+            over = &mut idle => return over,
+            () = far => {}
+        }
+        let Some(line) = core.waits.far() else { continue };
+        let was_quick = core.waits.is_quick();
+        if let Some(rest) = count(core, link, &line).await {
+            return Over::Far(line, rest);
+        }
+        if !was_quick && let Some(rest) = measure(core, link, &line).await {
+            return Over::Far(line, rest);
+        }
+    }
+}
+
+/// Finds out whether a queue moves quickly, and rests if it does.
+async fn measure(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
+    for _ in 0..2 {
+        pause(core, MEASURED_FOR).await;
+        if !core.waits.are_behind(line) {
+            return None;
+        }
+        let rest = count(core, link, line).await;
+        if rest.is_some() || !core.waits.is_quick() {
+            return rest;
+        }
+    }
+    None
+}
+
+/// Rests until the wait is near its turn, or another one is the first.
+async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: Rest) {
+    loop {
+        tokio::select! {
+            biased;
+            () = core.clock.sleep_until(rest.until) => {}
+            () = core.waits.until_before(line) => return,
+        }
+        if rest.is_near_then {
+            return;
+        }
+        let Some(next) = count(core, link, line).await else { return };
+        rest = next;
+    }
+}
+
+/// Finds out how many stand ahead of a wait. If they are many, in a quick queue, the session is told no more, and it is
+/// returned how long it rests.
+async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
+    let asked_at = core.clock.now();
+    let far = core.waits.count(line);
+    let (queue, token) = line;
+    let number = |far: usize| i64::try_from(far).unwrap_or(i64::MAX);
+    let arguments = vec![
+        core.id.into(),
+        Argument::Text(queue.as_str().to_owned()),
+        Argument::Int(part_number(queue.part())),
+        Argument::Int(token.as_i64()),
+        Argument::Int(far.map_or(i64::MAX, number)),
+        Argument::Int(number(COUNTED_MAX)),
+    ];
+    let counted = async {
+        let rows = core.ask(link, Statement::new("rest", arguments), Operation::Wait).await?;
+        let ahead = status(&rows)?.number.and_then(|ahead| usize::try_from(ahead).ok());
+        Ok((word(&rows)? == "ok", ahead.ok_or_else(Failure::unexpected)?))
+    };
+    match counted.await {
+        Ok((is_far, ahead)) => {
+            let rest = core.waits.counted(line, ahead, asked_at);
+            core.waits.rests(is_far);
+            is_far.then_some(rest)
+        }
+        Err(failure) => {
+            let failure: Failure = failure;
+            tracing::debug!(target: "lockkeeper", %failure, "it is not known how far a wait is");
+            if failure.needs_another() {
+                link.shut();
+            }
+            // Where it may have been done, it listens again.
+            core.waits.rests(far.is_some());
+            far.map(|_| Rest { until: asked_at, is_near_then: true })
+        }
+    }
+}
+
 /// Waits until the session has neither held nor waited for a while, or hears nothing.
-async fn until_idle(core: &Core) {
+async fn until_idle(core: &Core) -> Over {
     let mut idle_since = None;
     loop {
-        pause(core, IDLE_CHECK).await;
+        let in_crowd = core.waits.is_quick();
+        let (check, idle_for) = if in_crowd { (CROWD_IDLE_CHECK, CROWD_IDLE_FOR) } else { (IDLE_CHECK, IDLE_FOR) };
+        pause(core, check).await;
         let now = core.clock.now();
         let since = *idle_since.get_or_insert(now);
         if core.is_busy() {
             idle_since = None;
-        } else if now.saturating_duration_since(since) >= IDLE_FOR {
-            return;
+        } else if now.saturating_duration_since(since) >= idle_for {
+            return Over::Idle;
         }
         if !core.waits.is_told() {
-            return;
+            return Over::Deaf;
         }
     }
 }

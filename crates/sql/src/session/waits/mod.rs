@@ -7,6 +7,7 @@ mod book;
 mod doors;
 mod ear;
 mod looks;
+mod pace;
 mod told;
 
 use std::convert::Infallible;

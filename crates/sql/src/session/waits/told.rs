@@ -13,7 +13,8 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;
 use crate::session::link::Link;
-use crate::session::waits::book::{Book, NextDoor, Telling, WaitNumber};
+use crate::session::waits::book::{Book, Line, NextDoor, Telling, WaitNumber};
+use crate::session::waits::pace::Rest;
 use crate::statement::part_number;
 
 /// How a wait ended.
@@ -120,9 +121,8 @@ impl Waits {
     /// Notes that a contender has departed: it was told so, or is not there.
     pub(in crate::session) fn departed(&self, ticket: Ticket) {
         self.kept.book().departed(ticket, self.clock.now());
-        self.kept.looks.notify_one();
         // The door of another one may be next.
-        self.kept.doors.notify_one();
+        self.kept.notify();
     }
 
     /// Notes that a contender of our own is gone, by an answer over this connection.
@@ -146,6 +146,12 @@ impl Waits {
     /// Whether the server tells this session of departures, for all that is known.
     pub(in crate::session) fn is_told(&self) -> bool {
         matches!(self.kept.book().telling, Telling::Told { .. })
+    }
+
+    /// Whether the server has no reason to stop telling this session.
+    pub(in crate::session) fn must_be_told(&self) -> bool {
+        let book = self.kept.book();
+        matches!(book.telling, Telling::Told { .. }) && !book.may_rest
     }
 
     /// Notes that the server tells this session nothing, though it should.
@@ -203,6 +209,61 @@ impl Waits {
     }
 }
 
+/// What a session that is told needs to know of waits that are far from their turns.
+impl Waits {
+    /// Waits until the first wait may be far.
+    pub(super) async fn until_far(&self) {
+        while self.kept.book().far().is_none() {
+            self.kept.ear.notified().await;
+        }
+    }
+
+    /// Returns the first wait if it may be far.
+    pub(super) fn far(&self) -> Option<Line> {
+        self.kept.book().far()
+    }
+
+    /// Begins to count how many stand ahead of a wait; returns with how many of them the session may rest, if it may.
+    pub(super) fn count(&self, line: &Line) -> Option<usize> {
+        let mut book = self.kept.book();
+        book.pace.count(line);
+        let far = book.pace.far(self.clock.now());
+        book.may_rest = far.is_some();
+        far
+    }
+
+    /// Notes how many stood ahead of it when that was asked; returns how long the session may rest.
+    pub(super) fn counted(&self, line: &Line, ahead: usize, at: BootInstant) -> Rest {
+        self.kept.book().counted(line, ahead, at)
+    }
+
+    /// Whether the queue of the waits moves so quickly that a session rests which is far from its turn.
+    pub(super) fn is_quick(&self) -> bool {
+        self.kept.book().pace.far(self.clock.now()).is_some()
+    }
+
+    /// Whether there are waits, and none of them comes before this one.
+    pub(super) fn are_behind(&self, line: &Line) -> bool {
+        self.kept.book().are_behind(line)
+    }
+
+    /// Notes whether the session rests now.
+    pub(super) fn rests(&self, rests: bool) {
+        let mut book = self.kept.book();
+        book.may_rest = false;
+        if rests {
+            book.telling = Telling::Soon;
+        }
+    }
+
+    /// Waits until nothing waits behind this wait or at its place, or another one comes before it.
+    pub(super) async fn until_before(&self, line: &Line) {
+        while self.are_behind(line) {
+            self.kept.ear.notified().await;
+        }
+    }
+}
+
 impl Kept {
     /// Nothing panics while it is locked.
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -228,8 +289,7 @@ impl Future for Told {
 impl Drop for Told {
     fn drop(&mut self) {
         self.kept.book().forget(self.ahead, self.number, self.clock.now());
-        self.kept.looks.notify_one();
-        self.kept.doors.notify_one();
+        self.kept.notify();
     }
 }
 

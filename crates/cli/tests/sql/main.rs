@@ -1,0 +1,14 @@
+//! `lockkeeper` on real PostgreSQL and MariaDB: real commands in real processes.
+//!
+//! | file | what is claimed there |
+//! | --- | --- |
+//! | `examining` | what `doctor` and `capabilities` say of a server |
+//!
+//! Each test needs Debian's packages, and skips by name without them.
+
+#![cfg(all(feature = "postgres", feature = "mysql"))]
+
+mod examining;
+#[expect(dead_code, reason = "the tests on a server use a part of it")]
+#[path = "../support/mod.rs"]
+mod support;

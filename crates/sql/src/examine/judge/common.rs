@@ -1,0 +1,158 @@
+//! What matters for locks on both kinds of database.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use lockkeeper_core::{Finding, Severity};
+
+use super::{Clocks, Seen};
+use crate::engine::Waking;
+use crate::examine::report::{Report, Transaction};
+use crate::session::Timing;
+use crate::url::{Config, Dialect};
+
+/// How far the server's clock may be from ours until it is told: clocks that are set by one time server differ by
+/// milliseconds.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How many round trips of the median must fit between two beats: half of the time is left for a bad moment, and a beat
+/// and the removal of what it shows take two.
+const ROUND_TRIPS_MIN: u32 = 4;
+
+/// One in so many of the server's connections should be free: a process that waits may need a second one.
+const CONNECTIONS_FREE_ONE_IN: u64 = 10;
+
+/// How old a transaction may be that may hold rows of ours: a join waits for two seconds at most.
+const ON_OURS_MAX_S: u64 = 10;
+
+/// How old any other may be: the dead rows of that time slow all joins down.
+pub(super) const TRANSACTION_MAX_S: u64 = 300;
+
+/// `the schema `lockkeeper` has version 1, and the state of the data is 7/00000001`
+pub(super) fn state(seen: &Seen<'_>) -> String {
+    let (schema, version) = (&seen.config.schema, seen.report.words("schema_version"));
+    let instance = seen.instance.map_or_else(|| seen.report.words("instance"), str::to_owned);
+    let median_ms = seen.median.as_secs_f64() * 1_000.0;
+    format!(
+        "the schema `{schema}` has version {version}; the state of the data is {instance}; a request takes \
+         {median_ms:.1} ms"
+    )
+}
+
+/// Judges the version of the schema by ours.
+pub(super) fn judge_schema(report: &Report, ours: i64) -> Option<Finding> {
+    let version: i64 = report.get("schema_version")?.parse().ok()?;
+    match version.cmp(&ours) {
+        Ordering::Equal => None,
+        Ordering::Less => {
+            let what = format!("the schema has version {version}, which is older than this program's, {ours}");
+            Some(Finding::new(Severity::Warning, what, "run `lockkeeper setup` of this version"))
+        }
+        Ordering::Greater => {
+            let what = format!("the schema has version {version}, which is newer than this program's, {ours}");
+            Some(Finding::new(Severity::Note, what, "nothing: both versions work side by side"))
+        }
+    }
+}
+
+/// Judges whether locks are granted in this state of the data.
+pub(super) fn judge_settled(report: &Report, instance: Option<&str>) -> Option<Finding> {
+    let known = report.get("instance");
+    let is_other = instance.is_some_and(|instance| known.is_some_and(|known| known != instance));
+    if !is_other && !report.is_off("is_settled") {
+        return None;
+    }
+    let pause = report.number("timeout_max_ms").map(Duration::from_millis).unwrap_or_default();
+    let what = format!(
+        "the server serves another state of the data than before (a promotion, a restore, or a restart without flushed \
+         data): no lock is granted until a client has waited for the greatest session timeout, {pause:?}"
+    );
+    Some(Finding::new(Severity::Warning, what, "wait; see why the server was replaced if that was not meant"))
+}
+
+/// Judges how waiters learn of their turn.
+pub(super) fn judge_waking(config: &Config, waking: Waking) -> Option<Finding> {
+    if waking != Waking::Looks {
+        return None;
+    }
+    if config.only_looks {
+        let what = "waiters look whether it is their turn, as `wake=look` says; the first one every 50 ms";
+        return Some(Finding::new(Severity::Note, what, "leave `wake` out"));
+    }
+    let what = match config.dialect {
+        Dialect::Mysql if config.is_only_node => "a node of Galera tells nothing of the other nodes",
+        _ => "a pooler or a proxy stands between, which tells nothing",
+    };
+    let what = format!("waiters look whether it is their turn, the first one every 50 ms: {what}");
+    Some(Finding::new(Severity::Note, what, "connect to the server itself, if waiters should be told"))
+}
+
+/// Judges the server's clock by ours.
+pub(super) fn judge_clock(clocks: Clocks) -> Option<Finding> {
+    let Clocks { server, before, after } = clocks;
+    let (ahead, behind) = (server.saturating_sub(after), before.saturating_sub(server));
+    let (by, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    (by > CLOCK_TOLERANCE).then(|| {
+        let what = format!("the server's clock is {:.1} s {word} this machine's", by.as_secs_f64());
+        let cure = "set the clocks of all machines by one time server: after a loss of the service's data, tokens grow \
+                    only if the clock goes on";
+        Finding::new(Severity::Warning, what, cure)
+    })
+}
+
+/// Judges the session timeout by how long a request takes.
+pub(super) fn judge_round_trip(timeout: Duration, median: Duration) -> Option<Finding> {
+    let interval = Timing { timeout }.busy_interval();
+    (median * ROUND_TRIPS_MIN > interval).then(|| {
+        let what = format!("half of the requests take longer than {median:?}, and a session beats every {interval:?}");
+        Finding::new(Severity::Warning, what, "set a longer session_timeout, or holders lapse while nothing is wrong")
+    })
+}
+
+/// Judges how many connections are left.
+pub(super) fn judge_connections(used: Option<u64>, most: Option<u64>) -> Option<Finding> {
+    let (used, most) = (used?, most?);
+    let left = most.saturating_sub(used);
+    (left * CONNECTIONS_FREE_ONE_IN < most).then(|| {
+        let what = format!("{left} of the server's {most} connections are left: more clients of locks may be refused");
+        Finding::new(Severity::Warning, what, "raise `max_connections`, or see which programs have so many")
+    })
+}
+
+/// Judges a transaction of another program that has locked a table of ours.
+pub(super) fn judge_on_ours(transaction: Option<Transaction>) -> Option<Finding> {
+    let transaction = transaction.filter(|transaction| transaction.age_s >= ON_OURS_MAX_S)?;
+    let what = format!(
+        "{} has used our tables for {} s: joins wait for the rows that it holds, and fail",
+        by(&transaction),
+        transaction.age_s
+    );
+    Some(Finding::new(Severity::Warning, what, "end that transaction"))
+}
+
+/// Judges the oldest of the others.
+pub(super) fn judge_oldest(transaction: Option<Transaction>) -> Option<Finding> {
+    let transaction = transaction.filter(|transaction| transaction.age_s >= TRANSACTION_MAX_S)?;
+    let what = format!(
+        "{} goes on for {} s: dead rows of our tables are kept for it, which slows all joins down",
+        by(&transaction),
+        transaction.age_s
+    );
+    Some(Finding::new(Severity::Warning, what, "end that transaction, and keep others short"))
+}
+
+/// `the transaction of process 4711 (psql)`; one that is prepared belongs to none.
+fn by(transaction: &Transaction) -> String {
+    if transaction.process == 0 {
+        return "a prepared transaction".to_owned();
+    }
+    let client = if transaction.client.is_empty() { String::new() } else { format!(" ({})", transaction.client) };
+    format!("the transaction of process {}{client}", transaction.process)
+}
+
+/// Judges whether anything follows the server.
+pub(super) fn judge_alone(followers: Option<u64>) -> Option<Finding> {
+    let what = "the server has no standby: while it is down, no lock can be had";
+    let cure = "add a standby that commits wait for, if that may not be";
+    (followers? == 0).then(|| Finding::new(Severity::Note, what, cure))
+}

@@ -1,0 +1,215 @@
+//! What is found, and what is not, of servers that say this or that.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Finding, Severity};
+
+use super::common::{judge_clock, judge_round_trip, judge_settled, judge_waking};
+use super::{Clocks, Seen, judge};
+use crate::engine::Waking;
+use crate::examine::report::Report;
+use crate::url::Config;
+
+const URL: &str = "postgres://h1/db?session_timeout=20s";
+
+#[cfg(feature = "postgres")]
+const POSTGRES: [(&str, &str); 19] = [
+    ("server_version", "15.18 (Debian 15.18-0+deb12u1)"),
+    ("server_encoding", "UTF8"),
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    ("synchronous_commit", "on"),
+    ("synchronous_standby_names", "ANY 1 (*)"),
+    ("max_connections", "100"),
+    ("superuser_reserved_connections", "3"),
+    ("schema_version", "1"),
+    ("instance", "77/00000001"),
+    ("is_settled", "true"),
+    ("timeout_max_ms", "20000"),
+    ("owner", "postgres"),
+    ("sees_others", "true"),
+    ("listening", "95"),
+    ("connections", "87"),
+    ("standbys", "1"),
+    ("standbys_in_step", "1"),
+    ("dead_queue", "100000"),
+];
+
+#[cfg(feature = "mysql")]
+const MARIADB: [(&str, &str); 14] = [
+    ("version", "10.11.19-MariaDB-0+deb12u1"),
+    ("schema_version", "1"),
+    ("instance", "1/h1/3306"),
+    ("is_settled", "true"),
+    ("innodb_flush_log_at_trx_commit", "1"),
+    ("log_bin", "ON"),
+    ("sync_binlog", "1"),
+    ("binlog_format", "MIXED"),
+    ("wsrep_on", "OFF"),
+    ("threads_connected", "135"),
+    ("max_connections", "151"),
+    ("slaves_connected", "1"),
+    ("rpl_semi_sync_master_status", "ON"),
+    ("history", "1000000"),
+];
+
+fn config(url: &str) -> Config {
+    Config::from_url(&url.parse().expect("a URL")).expect("a good URL")
+}
+
+/// What is found beside the note that says what there is, of a server in order but for these facts.
+fn found_of(url: &str, usual: &[(&str, &str)], changes: &[(&str, &str)]) -> Vec<Finding> {
+    let facts = [usual, changes].concat();
+    let (config, report) = (config(url), Report::with(&facts));
+    let mut found = judge(&Seen {
+        config: &config,
+        waking: Waking::Told,
+        instance: None,
+        clocks: None,
+        median: Duration::from_micros(400),
+        report: &report,
+    });
+    let about = found.remove(0);
+    assert!(about.severity == Severity::Note && about.what.contains("a request takes 0.4 ms"), "{about}");
+    found
+}
+
+/// Asserts that one thing is found of a server with these facts, and that all findings are one line.
+#[track_caller]
+fn assert_one(found: &[Finding], expected: Option<(Severity, &str)>, of: &[(&str, &str)]) {
+    match (found, expected) {
+        ([], None) => {}
+        ([one], Some((severity, word))) => {
+            let text = one.to_string();
+            assert!(one.severity == severity && text.contains(word) && !text.contains('\n'), "{of:?}: {text}");
+        }
+        _ => panic!("{of:?}: {found:?}"),
+    }
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn postgresql_is_judged_by_its_settings_and_by_its_tables() {
+    use Severity::{Error, Note, Warning};
+    for (changes, expected) in [
+        (&[][..], None),
+        (&[("fsync", "off")], Some((Warning, "fsync"))),
+        (&[("full_page_writes", "off")], Some((Warning, "full_page_writes"))),
+        (&[("synchronous_commit", "off")], Some((Note, "all the same"))),
+        (&[("synchronous_commit", "remote_apply")], None),
+        (&[("synchronous_commit", "remote_write")], Some((Note, "last grants"))),
+        (&[("synchronous_standby_names", "")], Some((Warning, "may lack the last grants"))),
+        (&[("synchronous_standby_names", ""), ("standbys", "0")], Some((Note, "no standby"))),
+        (&[("standbys_in_step", "0")], Some((Error, "no lock can be had"))),
+        (
+            &[("standbys_in_step", "0"), ("sees_others", "false")],
+            Some((Note, "GRANT pg_read_all_stats TO \"postgres\";")),
+        ),
+        (&[("is_aurora", "true")], Some((Note, "Aurora"))),
+        (&[("is_aurora", "false")], None),
+        (&[("schema_version", "0")], Some((Warning, "older"))),
+        (&[("schema_version", "2")], Some((Note, "newer"))),
+        (&[("listening", "96")], Some((Note, "96 sessions listen; beyond 128"))),
+        (&[("listening", "127")], Some((Note, "127 sessions"))),
+        (&[("listening", "128")], Some((Warning, "the limit"))),
+        (&[("connections", "88")], Some((Warning, "9 of the server's 97 connections"))),
+        (&[("oldest_on_ours", "9 4711 psql")], None),
+        (&[("oldest_on_ours", "10 4711 psql")], Some((Warning, "process 4711 (psql) has used our tables for 10 s"))),
+        (&[("oldest", "299 4711 psql")], None),
+        (&[("oldest", "300 4711 ")], Some((Warning, "process 4711 goes on for 300 s"))),
+        (&[("prepared_s", "299")], None),
+        (&[("prepared_s", "300")], Some((Warning, "prepared transaction"))),
+        (&[("dead_queue", "100001")], Some((Warning, "`queue` has 100001 dead rows"))),
+        (&[("dead_contender", "100000"), ("dead_session", "100001")], Some((Warning, "`session` has 100001"))),
+    ] {
+        assert_one(&found_of(URL, &POSTGRES, changes), expected, changes);
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn mariadb_is_judged_by_its_settings_and_mysql_is_said_to_be_untested() {
+    use Severity::{Error, Note, Warning};
+    let group = ("group_replication_group_name", "g");
+    for (changes, expected) in [
+        (&[][..], None),
+        (&[("version", "8.4.2")], Some((Note, "not tested"))),
+        (&[("aurora_version", "3.04.0"), ("version", "8.0.28")], Some((Note, "Aurora"))),
+        (&[("schema_version", "0")], Some((Warning, "older"))),
+        (&[("schema_version", "2")], Some((Note, "newer"))),
+        (&[("hidden_from", "own'er@%")], Some((Note, "GRANT PROCESS ON *.* TO 'own''er'@'%';"))),
+        (&[("wsrep_on", "ON"), ("wsrep_cluster_size", "3")], Some((Warning, "one of 3 nodes of Galera"))),
+        (&[group, ("group_replication_single_primary_mode", "ON")], Some((Note, "one primary"))),
+        (&[group, ("group_replication_single_primary_mode", "OFF")], Some((Error, "several primaries"))),
+        (&[("group_replication_group_name", "")], None),
+        (&[("read_only", "ON")], Some((Error, "only reads"))),
+        (&[("read_only", "OFF")], None),
+        (&[("innodb_flush_log_at_trx_commit", "0")], Some((Warning, "a crash of the server loses"))),
+        (&[("innodb_flush_log_at_trx_commit", "2")], Some((Note, "machine"))),
+        (&[("binlog_format", "STATEMENT")], Some((Error, "binlog_format"))),
+        (&[("binlog_format", "ROW")], None),
+        (&[("sync_binlog", "0")], Some((Note, "sync_binlog = 0"))),
+        (&[("sync_binlog", "0"), ("binlog_format", "STATEMENT"), ("log_bin", "OFF")], None),
+        (&[("slaves_connected", "0")], Some((Note, "no standby"))),
+        (&[("rpl_semi_sync_master_status", "OFF")], Some((Warning, "asynchronous"))),
+        (&[("threads_connected", "136")], Some((Warning, "15 of the server's 151 connections"))),
+        (&[("oldest", "299 12")], None),
+        (&[("oldest", "300 12")], Some((Warning, "process 12 goes on for 300 s"))),
+        (&[("oldest", "300 0")], Some((Warning, "a prepared transaction goes on"))),
+        (&[("history", "1000001")], Some((Warning, "1000001 old versions"))),
+    ] {
+        assert_one(&found_of("mariadb://h1", &MARIADB, changes), expected, changes);
+    }
+}
+
+#[test]
+fn another_state_of_the_data_is_told_until_it_is_settled() {
+    let settled = Report::with(&[("instance", "one"), ("is_settled", "1"), ("timeout_max_ms", "20000")]);
+    for instance in [None, Some("one")] {
+        assert_eq!(judge_settled(&settled, instance), None);
+    }
+    let unsettled = Report::with(&[("instance", "one"), ("is_settled", "false"), ("timeout_max_ms", "20000")]);
+    for found in [judge_settled(&settled, Some("two")), judge_settled(&unsettled, Some("one"))] {
+        let found = found.expect("no lock is granted");
+        assert!(found.severity == Severity::Warning && found.what.ends_with("20s"), "{found}");
+    }
+    assert_eq!(judge_settled(&Report::with(&[("is_settled", "true")]), Some("one")), None, "none has locked yet");
+}
+
+#[test]
+fn waiters_that_look_are_told_of_with_the_reason() {
+    for (url, waking, word) in [
+        (URL, Waking::Told, None),
+        ("mariadb://h1", Waking::Doors, None),
+        (URL, Waking::Looks, Some("pooler")),
+        ("mariadb://h1", Waking::Looks, Some("proxy")),
+        ("mariadb://h1?galera=one-node", Waking::Looks, Some("Galera")),
+        ("postgres://h1/db?wake=look", Waking::Looks, Some("wake=look")),
+    ] {
+        let found = judge_waking(&config(url), waking).map(|found| found.what);
+        let is_told = word.is_some_and(|word| found.as_ref().is_some_and(|found| found.contains(word)));
+        assert_eq!((is_told, found.is_some()), (word.is_some(), word.is_some()), "{url} {waking:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_clock_is_found_that_differs_by_more_than_a_second() {
+    let [before, after] = [100_000, 100_400].map(Duration::from_millis);
+    for (server_ms, word) in
+        [(99_000, None), (98_999, Some("behind")), (101_400, None), (101_401, Some("ahead of")), (100_200, None)]
+    {
+        let found = judge_clock(Clocks { server: Duration::from_millis(server_ms), before, after });
+        let told = found.map(|found| found.what);
+        assert_eq!(told.is_some(), word.is_some(), "{server_ms}: {told:?}");
+        assert!(word.is_none_or(|word| told.is_some_and(|told| told.contains(word))), "{server_ms}");
+    }
+}
+
+#[test]
+fn a_timeout_is_found_that_is_short_for_the_time_of_a_request() {
+    // A beat each second.
+    let timeout = Duration::from_secs(6);
+    assert_eq!(judge_round_trip(timeout, Duration::from_millis(250)), None);
+    let found = judge_round_trip(timeout, Duration::from_millis(251)).expect("it is short");
+    assert_eq!(found.severity, Severity::Warning);
+}

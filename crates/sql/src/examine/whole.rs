@@ -1,0 +1,156 @@
+//! Asks a server what it says of itself, and measures how long it takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::Finding;
+use lockkeeper_core::clock::Clock;
+
+use super::judge::{Clocks, Seen, judge};
+use super::report::Report;
+use crate::failure::Failure;
+use crate::look::Lookout;
+use crate::statement::{Argument, Statement, word};
+use crate::url::Config;
+
+/// How many requests are measured at most.
+const ROUND_TRIPS_MAX: usize = 20;
+
+/// After what part of a request's time no further one is begun: the examination has to be answered within that time.
+const MEASURING_DIVISOR: u32 = 4;
+
+/// What an examination needs beside a connection.
+#[derive(Clone)]
+pub(crate) struct Examination {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Examines a server in full. It changes nothing there.
+pub(crate) async fn examine(examination: Examination, lookout: Lookout) -> Result<Vec<Finding>, Failure> {
+    let Examination { config, clock } = examination;
+    let median = median_round_trip(&lookout, &*clock, config.operation_timeout / MEASURING_DIVISOR).await?;
+    let before = clock.unix_time();
+    let rows = lookout.wire().ask(Statement::new("examine", Vec::new())).await?;
+    let after = clock.unix_time();
+    let report = Report::of(&rows)?;
+    let server = report.number("clock_us").map(Duration::from_micros);
+    Ok(judge(&Seen {
+        config: &config,
+        waking: lookout.waking(),
+        instance: lookout.instance(),
+        clocks: server.map(|server| Clocks { server, before, after }),
+        median,
+        report: &report,
+    }))
+}
+
+/// Measures requests that find nothing, such as a look is one.
+async fn median_round_trip(lookout: &Lookout, clock: &dyn Clock, within: Duration) -> Result<Duration, Failure> {
+    let begun = clock.now();
+    let mut took = Vec::with_capacity(ROUND_TRIPS_MAX);
+    loop {
+        let start = clock.now();
+        word(&lookout.wire().ask(Statement::new("missing", vec![Argument::Ids(Vec::new())])).await?)?;
+        let end = clock.now();
+        took.push(end.saturating_duration_since(start));
+        if took.len() == ROUND_TRIPS_MAX || end.saturating_duration_since(begun) >= within {
+            break;
+        }
+    }
+    took.sort_unstable();
+    Ok(took[took.len() / 2])
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::sync::Mutex;
+
+    use lockkeeper_core::clock::TestClock;
+    use lockkeeper_core::{BoxFuture, Severity, Ticket};
+
+    use super::*;
+    use crate::engine::{Door, Greeting, Waking, Wire};
+    use crate::statement::{Row, SessionId, What};
+
+    /// A server that takes its time for each answer, and whose clock is ahead.
+    #[derive(Debug)]
+    struct Slow {
+        clock: Arc<TestClock>,
+        takes: Duration,
+        ahead: Duration,
+        asked: Mutex<Vec<&'static str>>,
+    }
+
+    impl Wire for Slow {
+        fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+            self.asked.lock().unwrap().push(statement.function);
+            let (clock, ahead) = (self.clock.clone(), self.ahead);
+            let answered = clock.now().saturating_add(self.takes);
+            Box::pin(async move {
+                clock.sleep_until(answered).await;
+                let shown_us = (clock.unix_time() + ahead).as_micros().to_string();
+                let what = What::Fact as i16;
+                Ok(vec![
+                    Row { text: Some("ok".to_owned()), ..Row::default() },
+                    Row { what, text: Some("clock_us".to_owned()), ask: Some(shown_us), ..Row::default() },
+                ])
+            })
+        }
+
+        fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+            panic!("an examination listens to nothing")
+        }
+
+        fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
+            panic!("an examination listens to nothing")
+        }
+
+        fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
+            panic!("an examination waits for none")
+        }
+
+        fn over(&self) -> BoxFuture<()> {
+            Box::pin(std::future::pending())
+        }
+
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn shut(&self) {}
+    }
+
+    /// Examines a server; returns the warnings, and how many requests it was asked.
+    async fn examined(takes_ms: u64, ahead_ms: u64) -> (Vec<String>, usize) {
+        let clock = Arc::new(TestClock::new());
+        let url = "postgres://h1/db?session_timeout=12s".parse().unwrap();
+        let config = Arc::new(Config::from_url(&url).unwrap());
+        let (takes, ahead) = (Duration::from_millis(takes_ms), Duration::from_millis(ahead_ms));
+        let wire = Arc::new(Slow { clock: clock.clone(), takes, ahead, asked: Mutex::default() });
+        let greeting = Greeting { instance: "one".to_owned(), waking: Waking::Told };
+        let lookout = Lookout::Own(wire.clone(), greeting);
+        let found = examine(Examination { config, clock }, lookout).await.unwrap();
+        let warnings = found.into_iter().filter(|finding| finding.severity == Severity::Warning);
+        let asked = wire.asked.lock().unwrap();
+        assert_eq!(asked.iter().filter(|function| **function == "examine").count(), 1);
+        (warnings.map(|finding| finding.what).collect(), asked.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_measured_by_our_clock_for_a_limited_time() {
+        // A session of twelve seconds beats every two.
+        assert_eq!(examined(100, 0).await, (vec![], 21));
+        // Three seconds are for measuring.
+        assert_eq!(examined(500, 0).await, (vec![], 7));
+        let (warnings, _) = examined(501, 0).await;
+        assert!(warnings.len() == 1 && warnings[0].contains("take longer than 501ms"), "{warnings:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_the_answer_itself_is_no_difference_of_the_clocks() {
+        assert_eq!(examined(400, 1_000).await.0, Vec::<String>::new());
+        let (warnings, _) = examined(400, 1_001).await;
+        assert!(warnings.len() == 1 && warnings[0].contains("1.0 s ahead of"), "{warnings:?}");
+    }
+}

@@ -1,0 +1,57 @@
+//! TLS to a server, as the driver speaks it: with the authorities, the identity and the name that the URL gives.
+//!
+//! The driver says nothing of the user before the server has shown who it is.
+
+use lockkeeper_tls::rustls::crypto::{CryptoProvider, ring};
+use lockkeeper_tls::{Connector, HandshakeError, Papers, rustls};
+use mysql_async::{ClientIdentity, DriverError, Error, IoError, Opts, SslOpts};
+
+use crate::failure::{Effect, Failure, FailureKind};
+use crate::url::Server;
+
+/// What the driver needs to speak TLS with a server.
+pub(super) fn settings(papers: &Papers, server: &Server) -> Result<SslOpts, Failure> {
+    if CryptoProvider::get_default().is_none() {
+        // The driver takes the one of the process, and panics if there is none and other crates leave a choice. Another
+        // thread may be the first, which is as well.
+        let _ = ring::default_provider().install_default();
+    }
+    let name = Connector::new(papers).name_of(&server.name).map_err(|error| of_handshake(&error))?;
+    let authorities = papers.authorities().iter().map(|authority| authority.to_vec().into()).collect();
+    let identity = papers
+        .identity()
+        .map(|identity| ClientIdentity::new(identity.cert_pem().to_vec().into(), identity.key_pem().to_vec().into()));
+    Ok(SslOpts::default()
+        .with_disable_built_in_roots(true)
+        .with_root_certs(authorities)
+        .with_client_identity(identity)
+        // Not a way around the check: it is the name that the certificate must be for.
+        .with_danger_tls_hostname_override(Some(name.to_str().into_owned())))
+}
+
+/// Judges why a connection was not secured; returns the error if it was for another reason.
+pub(super) fn failure(error: Error, access: &Opts) -> Result<Failure, Error> {
+    let Some(name) = access.ssl_opts().and_then(SslOpts::tls_hostname_override) else {
+        return Err(error);
+    };
+    match error {
+        Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+            Ok(Failure::untrusted("the server does not speak TLS; without it the URL begins with `mysql:`"))
+        }
+        Error::Io(IoError::Io(error)) if error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>()) => {
+            Ok(of_handshake(&HandshakeError::of_io(error, name)))
+        }
+        Error::Io(IoError::Tls(error)) => {
+            Ok(Failure::untrusted("the driver cannot speak TLS with these certificates").caused_by(error))
+        }
+        error => Err(error),
+    }
+}
+
+fn of_handshake(error: &HandshakeError) -> Failure {
+    let told = error.to_string();
+    match error {
+        HandshakeError::Refused(_) | HandshakeError::NotTls => Failure::untrusted(told),
+        HandshakeError::HungUp | HandshakeError::Broken(_) => Failure::new(FailureKind::Broken, Effect::None, told),
+    }
+}
