@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_core::{ContenderId, Error, ErrorKind, Operation, QueueName, Result, ServiceUrl};
 
 use crate::layout::{Layout, Naming};
 
@@ -103,6 +103,16 @@ pub struct Config {
     pub(crate) operation_timeout: Duration,
 }
 
+/// Where a contender is stored: while this key has this revision, the contender is there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ContenderKey {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The revision at which the key was created; 0, as no key was, if no contender has this identity.
+    pub create_revision: i64,
+}
+
 impl Config {
     /// Reads an `etcd:` URL: `etcd://[user:password@]host[:port][,…][/base][?key=value…]`.
     ///
@@ -151,6 +161,12 @@ impl Config {
     }
 
     /// Returns where the keys of the service lie.
+    /// Returns where a contender of a lock is stored.
+    pub fn contender_key(&self, queue: &QueueName, contender: &ContenderId) -> ContenderKey {
+        let (key, create_revision) = self.layout().contender(queue, contender);
+        ContenderKey { key, create_revision }
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.base, self.naming)
     }

@@ -57,4 +57,4 @@ pub use config::{BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SE
 pub use dial::{Dial, Stream, TcpDial};
 pub use error::{ClientError, ClientErrorKind};
 pub use layout::{ElectionLayout, ForeignPolicy, Layout};
-pub use lock::ZooKeeperBackend;
+pub use lock::{ZooKeeperBackend, contender_path};

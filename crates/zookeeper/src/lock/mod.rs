@@ -29,3 +29,4 @@ mod wanted;
 mod withdraw;
 
 pub use backend::ZooKeeperBackend;
+pub use paths::contender_path;

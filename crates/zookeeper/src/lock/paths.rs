@@ -1,8 +1,9 @@
 //! Where a queue lies, and which queue a node is.
 
-use lockkeeper_core::{Error, ErrorKind, MutexRole, Operation, Part, QueueName, Result};
+use lockkeeper_core::{ContenderId, Error, ErrorKind, MutexRole, Operation, Part, QueueName, Result};
 use lockkeeper_zk_proto::path::{Chroot, ZnodePath};
 
+use crate::config::Config;
 use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
 
 /// The node of a queue, as the client names it and as the server knows it.
@@ -96,6 +97,22 @@ impl QueuePath {
     pub(super) fn chroot(&self) -> &str {
         self.chroot.path().as_str()
     }
+}
+
+/// Returns the path of a contender's node, as a client with the chroot of the same URL writes it.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidName`], permanent: no lock of this URL has such a contender.
+pub fn contender_path(config: &Config, queue: &QueueName, contender: &ContenderId) -> Result<String> {
+    let chroot = Chroot::new(config.chroot.clone());
+    let queue_path = QueuePath::of(queue, &config.base, &chroot, config.naming.layout)?;
+    let node = queue_path.path.child(contender.as_str());
+    let refuse = |error| {
+        let message = "the contender is not one on ZooKeeper";
+        Error::permanent(ErrorKind::InvalidName, Operation::Configure, message).at(queue).caused_by(error)
+    };
+    node.map(String::from).map_err(refuse)
 }
 
 fn part_of(line: &ZnodePath, part: Part, layout: Layout) -> ZnodePath {

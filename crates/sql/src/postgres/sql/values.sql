@@ -94,5 +94,11 @@ BEGIN
   RETURN NEXT;
 END $$;
 
+-- For transactions of the user's own: a row while the contender stands, which then goes only after the transaction.
+CREATE OR REPLACE FUNCTION {schema}.pin_v1(p_ticket uuid) RETURNS SETOF integer
+LANGUAGE sql VOLATILE SECURITY DEFINER {settings} AS $$
+  SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_ticket FOR KEY SHARE
+$$;
+
 -- A role has what it was given, and no more.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
