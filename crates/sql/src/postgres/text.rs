@@ -6,7 +6,7 @@ use crate::statement::What;
 pub(crate) const VERSION: i64 = 1;
 
 /// The functions that a client calls, without their version.
-pub(super) const FUNCTIONS: [&str; 20] = [
+pub(super) const FUNCTIONS: [&str; 21] = [
     "hello",
     "settle",
     "open",
