@@ -58,3 +58,5 @@ pub use dial::{Dial, Stream, TcpDial};
 pub use error::{ClientError, ClientErrorKind};
 pub use layout::{ElectionLayout, ForeignPolicy, Layout};
 pub use lock::{ZooKeeperBackend, contender_path};
+/// What a server refuses a request with.
+pub use lockkeeper_zk_proto::message::ErrorCode;

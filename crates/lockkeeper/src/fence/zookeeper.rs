@@ -4,7 +4,7 @@
 //! before the ensemble grants the lock to another; and the ensemble orders that against the transaction.
 
 pub use lockkeeper_zookeeper::{
-    Client, ClientError, ClientErrorKind, Config, NewNode, Transaction, TransactionResult, contender_path,
+    Client, ClientError, ClientErrorKind, Config, ErrorCode, NewNode, Transaction, TransactionResult, contender_path,
 };
 
 use crate::{Hold, Result};
@@ -46,5 +46,5 @@ pub fn transaction<'a>(client: &'a Client, config: &Config, hold: &Hold) -> Resu
 /// hold will.
 pub fn is_overtaken(error: &ClientError, config: &Config, hold: &Hold) -> bool {
     let path = contender_path(config, hold.name(), hold.contender());
-    error.kind() == ClientErrorKind::NoNode && path.is_ok_and(|path| path == error.path())
+    error.kind() == ClientErrorKind::Refused(ErrorCode::NoNode) && path.is_ok_and(|path| path == error.path())
 }
