@@ -104,6 +104,7 @@ const NEEDS: &[Need] = &[
         why: "to make MariaDB a node of a cluster",
         signs: &["/usr/lib/galera/libgalera_smm.so"],
     },
+    Need { package: "sqlite3", why: "SQLite, as a resource that a fence guards", signs: &["sqlite3"] },
     Need { package: "faketime", why: "to move the clock of a server that runs", signs: &["faketime"] },
     Need { package: "golang-go", why: "to compile the driver of go-zookeeper", signs: &["go"] },
     Need {

@@ -10,7 +10,7 @@ use tokio_postgres::NoTls;
 
 use crate::rounds::{can_run, judge, play, steps, tokens};
 
-const LEDGERS: [&str; 2] = ["fenced", "plain"];
+pub(crate) const LEDGERS: [&str; 2] = ["fenced", "plain"];
 
 fn keepers() -> [Keeper; 2] {
     let memory = MemoryService::new(std::sync::Arc::new(lockkeeper::clock::RuntimeClock::new()));
@@ -82,7 +82,7 @@ async fn an_overtaken_holder_writes_no_row_of_postgresql_in_a_fenced_transaction
 }
 
 /// What a table of greatest tokens is shown, and whether it passes: in the form for the grant, and in that for pairs.
-const SHOWN: [(&str, &str, bool, bool); 9] = [
+pub(crate) const SHOWN: [(&str, &str, bool, bool); 9] = [
     ("x", "41.3", true, true),
     ("x", "41.3", true, true),
     ("x", "41.2", true, false),

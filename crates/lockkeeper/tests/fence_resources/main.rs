@@ -1,6 +1,8 @@
-//! Fences on real resources, in rounds: holders that are overtaken between their check and their write.
+//! Fences on real resources: what they compare, and rounds of holders that are overtaken between their check and their
+//! write.
 
 mod databases;
 mod file;
 mod rounds;
 mod services;
+mod sqlite;

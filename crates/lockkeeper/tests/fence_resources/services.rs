@@ -167,7 +167,7 @@ async fn redis_compares_tokens_of_each_lock_in_whole_and_keeps_them_over_a_resta
     let mut server = faults_redis::Setup::new().append_only(faults_redis::Flush::Always).start().await.unwrap();
     let mut connection = connect(&server).await;
     let set = redis::Script::new(fence_redis::SET);
-    let mut write = async |connection: &mut MultiplexedConnection, lock: &str, token: &str, data: &str| {
+    let write = async |connection: &mut MultiplexedConnection, lock: &str, token: &str, data: &str| {
         let mut call = set.key(fence_redis::token_key(&lock.parse().unwrap(), "data"));
         call.key("data").arg(token).arg(data).invoke_async::<Option<String>>(connection).await
     };
