@@ -1,14 +1,19 @@
 //! Data in databases, by the texts of `fence::sql`.
 
+use std::time::Duration;
+
 use lockkeeper::fence::sql::{self, Statements};
 use lockkeeper::testing::MemoryService;
 use lockkeeper::{FencingToken, Hold, Keeper};
-use lockkeeper_faults::{mariadb, postgres};
+use lockkeeper_faults::{mariadb, postgres, wait};
 use mysql_async::prelude::Queryable as _;
 use tokio::sync::Mutex;
 use tokio_postgres::NoTls;
 
 use crate::rounds::{can_run, judge, play, steps, tokens};
+
+/// How long anything may take that should take no time.
+const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) const LEDGERS: [&str; 2] = ["fenced", "plain"];
 
@@ -223,32 +228,36 @@ async fn mariadb_compares_tokens_of_each_lock_and_keeps_them_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_pinned_transaction_commits_before_another_is_granted_and_a_lost_lock_pins_nothing() {
+async fn a_removal_waits_for_a_pinned_transaction_and_a_lost_lock_pins_nothing() {
     if !can_run(postgres::availability()) {
         return;
     }
     let server = postgres::Setup::new().start().await.unwrap();
-    let url = server.url("postgres");
-    let (first, second) = (lockkeeper::connect(url.as_str()).unwrap(), lockkeeper::connect(url.as_str()).unwrap());
-    let mut client = postgres_client(&server).await;
-    let held = first.mutex("ledger").unwrap().lock().await.unwrap();
+    let keepers =
+        [server.url("postgres"), server.url("postgres")].map(|url| lockkeeper::connect(url.as_str()).unwrap());
+    let held = keepers[0].mutex("ledger").unwrap().lock().await.unwrap();
     let (pin, ticket) = (sql::postgres_pin("lockkeeper"), held.hold().ticket().to_string());
-    let transaction = client.transaction().await.unwrap();
-    assert_eq!(transaction.query(&pin, &[&ticket]).await.unwrap().len(), 1);
+    // A user of locks may run functions, and read no table.
+    server.create_user("app", "secret").await.unwrap();
+    let rights = "GRANT USAGE ON SCHEMA lockkeeper TO app; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA lockkeeper TO app";
+    server.ask(rights).await.unwrap();
+    let url = server.url_as("app", Some("secret"), "postgres");
+    let (app, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    assert!(app.simple_query("SELECT * FROM lockkeeper.contender").await.is_err());
 
-    let token = held.fencing_token();
-    let next = tokio::spawn(async move {
-        // The contender's row is held by the transaction for now.
-        while second.break_lock("ledger", token).await.is_err() {}
-        second.mutex("ledger").unwrap().lock().await.unwrap()
-    });
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert!(!next.is_finished(), "nothing is granted before the transaction ends");
-    transaction.commit().await.unwrap();
-    let next = next.await.unwrap();
-    assert!(next.fencing_token() > token);
-
-    let transaction = client.transaction().await.unwrap();
-    assert!(transaction.query(&pin, &[&ticket]).await.unwrap().is_empty(), "the lock is another's");
+    app.simple_query("BEGIN").await.unwrap();
+    assert_eq!(app.query(&pin, &[&ticket]).await.unwrap().len(), 1);
+    let operator = postgres_client(&server).await;
+    let removal = tokio::spawn(async move { operator.simple_query("DELETE FROM lockkeeper.contender").await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE%'";
+    let is_waiting = async || (server.value(waits).await.ok()? == "1").then_some(());
+    wait::until("the removal to wait", SOON, is_waiting).await.unwrap();
+    let granted = keepers[1].mutex("ledger").unwrap().try_lock().await.unwrap();
+    assert!(granted.is_none() && !removal.is_finished(), "nothing is granted before the transaction ends");
+    app.simple_query("COMMIT").await.unwrap();
+    removal.await.unwrap().unwrap();
+    assert!(app.query(&pin, &[&ticket]).await.unwrap().is_empty(), "the lock is lost");
+    let next = tokio::time::timeout(SOON, keepers[1].mutex("ledger").unwrap().lock()).await.unwrap().unwrap();
     next.release().await.unwrap();
 }

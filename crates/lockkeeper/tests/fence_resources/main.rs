@@ -2,6 +2,7 @@
 //! write.
 
 mod databases;
+mod examples;
 mod file;
 mod rounds;
 mod services;

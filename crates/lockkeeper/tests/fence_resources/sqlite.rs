@@ -39,7 +39,7 @@ async fn an_overtaken_holder_writes_no_row_of_sqlite_in_a_fenced_transaction() {
     let write = async |ledger: &str, hold: &Hold, pause: u32, is_fenced: bool| {
         steps(pause).await;
         let token = hold.fencing_token();
-        let mut shell = shells[usize::from(pause % 2 == 0)].lock().await;
+        let mut shell = shells[usize::from(pause.is_multiple_of(2))].lock().await;
         assert!(shell.ask("BEGIN IMMEDIATE;").unwrap().is_empty());
         if is_fenced {
             let (name, grant) = (hold.name().encoded(), token.as_i64().to_string());
