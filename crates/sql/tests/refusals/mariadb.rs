@@ -13,6 +13,9 @@ const ROOM_BYTES: u64 = 200 << 20;
 /// The most contenders that find room on a full disk: the pages that a table has hold no more of these records.
 const HOLDS_MAX: usize = 2_000;
 
+/// How often a limit of a millisecond is tried: a fast machine does in it what it should not be enough for.
+const LIMITED_TIMES: usize = 5;
+
 /// What contenders, values and sessions leave.
 const LEFT: &str = "SELECT (SELECT COUNT(*) FROM lockkeeper.session) + (SELECT COUNT(*) FROM lockkeeper.contender) \
                     + (SELECT COUNT(*) FROM lockkeeper.value) + (SELECT COUNT(*) FROM lockkeeper.watch) \
@@ -126,6 +129,12 @@ async fn a_limit_of_a_millisecond_for_statements_does_not_hold_for_locks() {
     server.ask("SET GLOBAL max_statement_time = 0.001").await.expect("a setting");
     let slow = server.ask("SELECT SLEEP(1) = 0").await;
     assert!(!matches!(&slow, Ok(rows) if rows[0][0].as_deref() == Some("1")), "the limit holds for others: {slow:?}");
+    for _ in 0..LIMITED_TIMES {
+        assert_locks(&url(&server)).await;
+        // The schema is made again: most of what is asked is asked then.
+        server.ask("SET max_statement_time = 0; DROP DATABASE lockkeeper").await.expect("it is gone");
+    }
+    server.ask("SET GLOBAL max_statement_time = 0").await.expect("a setting");
     assert_locks(&url(&server)).await;
     assert_nothing_left(&server).await;
 }

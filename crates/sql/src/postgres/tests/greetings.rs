@@ -224,7 +224,8 @@ async fn a_statement_behind_a_pooler_has_a_limit() {
         _ = stuck => panic!("the join waits for as long as the lock of the table is held"),
         failure = joining => failure,
     };
-    assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
+    // A sixth of the session timeout is less than the functions themselves wait for a lock.
+    assert!(failure.kind == FailureKind::Busy && failure.to_string().contains("57014"), "{failure}");
 }
 
 #[cfg(feature = "tls")]

@@ -33,8 +33,11 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// How long after its last turn it finds out whether the next one is far: the turn itself comes first.
 const COUNTED_AFTER: Duration = Duration::from_millis(20);
 
-/// For how long it is measured how quickly a queue moves.
+/// For how long it is measured first how quickly a queue moves; …
 const MEASURED_FOR: Duration = Duration::from_millis(100);
+
+/// … twice as long each time, up to this.
+const MEASURED_MAX: Duration = Duration::from_secs(2);
 
 /// Why a session listens no more.
 enum Over {
@@ -99,40 +102,34 @@ async fn until_wanted(core: &Core) {
 /// Waits until the session listens no more.
 async fn until_over(core: &Core, link: &Arc<Link>) -> Over {
     let mut idle = std::pin::pin!(until_idle(core));
+    let mut measured_for = MEASURED_FOR;
+    // Where it is known already how quickly the queue moves, those ahead of a wait are counted once.
+    let mut measures = !core.waits.is_quick();
     loop {
-        let far = async {
-            core.waits.until_far().await;
-            pause(core, COUNTED_AFTER).await;
-        };
         tokio::select! {
             biased;
             over = &mut idle => return over,
-            () = far => {}
+            () = until_far(core) => measured_for = MEASURED_FOR,
+            () = pause(core, measured_for), if measures && core.waits.counted_far().is_some() => {
+                measured_for = MEASURED_MAX.min(measured_for * 2);
+            }
         }
-        let Some(line) = core.waits.far() else { continue };
+        let Some(line) = core.waits.far().or_else(|| core.waits.counted_far()) else { continue };
         let was_quick = core.waits.is_quick();
         if let Some(rest) = count(core, link, &line).await {
             return Over::Far(line, rest);
         }
-        if !was_quick && let Some(rest) = measure(core, link, &line).await {
-            return Over::Far(line, rest);
+        measures = !was_quick;
+        if measures && core.waits.is_quick() {
+            measured_for = MEASURED_FOR;
         }
     }
 }
 
-/// Finds out whether a queue moves quickly, and rests if it does.
-async fn measure(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
-    for _ in 0..2 {
-        pause(core, MEASURED_FOR).await;
-        if !core.waits.are_behind(line) {
-            return None;
-        }
-        let rest = count(core, link, line).await;
-        if rest.is_some() || !core.waits.is_quick() {
-            return rest;
-        }
-    }
-    None
+/// Waits until the first wait may be far, and is not counted yet.
+async fn until_far(core: &Core) {
+    core.waits.until_far().await;
+    pause(core, COUNTED_AFTER).await;
 }
 
 /// Rests until the wait is near its turn, or another one is the first.

@@ -223,6 +223,11 @@ impl Waits {
         self.kept.book().far()
     }
 
+    /// Returns the first wait if it was counted, and was far.
+    pub(super) fn counted_far(&self) -> Option<Line> {
+        self.kept.book().counted_far()
+    }
+
     /// Begins to count how many stand ahead of a wait; returns with how many of them the session may rest, if it may.
     pub(super) fn count(&self, line: &Line) -> Option<usize> {
         let mut book = self.kept.book();

@@ -6,12 +6,20 @@ use crate::session::waits::book::{Book, Departing, Line};
 use crate::session::waits::pace::{self, Rest};
 
 impl Book {
-    /// Returns the first of the waits if all are for one queue, and it may be far from its turn. That of one that was
-    /// counted is known.
+    /// Returns the first of the waits if all are for one queue, and it may be far from its turn, and was not counted.
     pub(in crate::session::waits) fn far(&self) -> Option<Line> {
+        self.first_far().filter(|line| !self.pace.has_counted(line)).cloned()
+    }
+
+    /// The same if it was counted.
+    pub(in crate::session::waits) fn counted_far(&self) -> Option<Line> {
+        self.first_far().filter(|line| self.pace.has_counted(line)).cloned()
+    }
+
+    fn first_far(&self) -> Option<&Line> {
         let line = self.first()?;
         let first = self.departures.values().find(|wait| wait.line.as_ref() == Some(line))?;
-        (first.nearness >= pace::FAR && !self.pace.has_counted(line)).then(|| line.clone())
+        (first.nearness >= pace::FAR).then_some(line)
     }
 
     /// Whether there are waits, and none of them comes before this one.
