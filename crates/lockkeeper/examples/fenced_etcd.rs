@@ -1,4 +1,4 @@
-//! A key of etcd that a holder does not change which was overtaken while it was stopped in the middle of its work.
+//! A key of etcd that refuses a holder which was overtaken while it was stopped in the middle of its work.
 //!
 //! The transactions are sent by `etcdctl`, so that they can be read here; a program sends them by its own client.
 //!

@@ -1,4 +1,4 @@
-//! A key of Redis that a holder does not change which was overtaken while it was stopped in the middle of its work.
+//! A key of Redis that refuses a holder which was overtaken while it was stopped in the middle of its work.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --features redis --example fenced_redis -- redis://127.0.0.1:6379

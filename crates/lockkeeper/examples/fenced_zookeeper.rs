@@ -1,4 +1,4 @@
-//! A node of ZooKeeper that a holder does not change which was overtaken while it was stopped in the middle of its work.
+//! A node of ZooKeeper that refuses a holder which was overtaken while it was stopped in the middle of its work.
 //!
 //! Without a URL the example starts a server for itself.
 //!

@@ -71,8 +71,7 @@ pub(crate) async fn demonstrate(
     slow.wait()?;
     assert!(refused.starts_with("refused"), "the fence refuses it");
     guard.release().await?;
-    keeper.close().await?;
-    Ok(())
+    Ok(keeper.close().await?)
 }
 
 fn signal(process: &Child, signal: &str) -> Result<(), Box<dyn Error>> {

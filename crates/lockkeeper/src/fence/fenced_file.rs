@@ -26,9 +26,9 @@ pub const FILE_DATA_BYTES_MAX: u64 = 256 << 20;
 
 /// A file with data, and the greatest token seen of each lock that guards them.
 ///
-/// Data and tokens are replaced together, by a rename, under the file's own lock: no crash leaves one without the other,
-/// and of two writers the one with the smaller token is refused, whenever it comes. It lies on a file system of this
-/// machine, in a directory that its users may write to. It can be made over and over for the same path.
+/// Data and tokens are replaced together, by a rename, under the file's own lock: no crash leaves one without the
+/// other, and of two writers the one with the smaller token is refused, whenever it comes. It lies on a file system of
+/// this machine, in a directory that its users may write to. It can be made over and over for the same path.
 ///
 /// All calls block their thread; in async code they belong into `tokio::task::spawn_blocking`.
 ///

@@ -1,7 +1,7 @@
 //! Fences on Redis and Valkey: a script that compares a token and writes in one step. Texts for any client; no driver.
 //!
-//! The greatest token of a lock is a text at one key, in a form that the order of texts sorts: Lua's numbers are exact up
-//! to 2^53 only, and tokens are greater than that.
+//! The greatest token of a lock is a text at one key, in a form that the order of texts sorts: Lua's numbers are exact
+//! up to 2^53 only, and tokens are greater than that.
 //!
 //! A fence is as durable as its server: a failover, a restart without persistence, or an eviction that loses the
 //! greatest token lets an overtaken holder pass once more, until the current one writes again. The key has no time to
@@ -21,7 +21,9 @@ const TURN_DIGITS: usize = 10;
 /// answers that one ([`parse_token`]), and nothing was written. What is no token is an error, and writes nothing.
 pub const SET: &str = "\
 local token = ARGV[1]
-local function is_token(text) return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.' end
+local function is_token(text)
+  return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.'
+end
 if not is_token(token) then return redis.error_reply('ERR the fencing token is malformed') end
 local greatest = redis.call('GET', KEYS[1])
 if greatest and not is_token(greatest) then return redis.error_reply('ERR the key of the fence has no token') end
@@ -30,8 +32,8 @@ redis.call('SET', KEYS[1], token)
 redis.call('SET', KEYS[2], ARGV[2])
 return false";
 
-/// What a script of the user's own begins with: `overtaken(key, token)` returns nil and keeps the token, or returns the
-/// greater one that was seen of the lock, and then the script must write nothing.
+/// What a script of yours begins with: `overtaken(key, token)` returns nil and keeps the token, or returns the greater
+/// one that was seen of the lock, and then the script must write nothing.
 ///
 /// ```lua
 /// -- CHECK stands here
@@ -42,7 +44,9 @@ return false";
 /// ```
 pub const CHECK: &str = "\
 local function overtaken(key, token)
-  local function is_token(text) return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.' end
+  local function is_token(text)
+    return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.'
+  end
   if not is_token(token) then error('the fencing token is malformed') end
   local greatest = redis.call('GET', key)
   if greatest and not is_token(greatest) then error('the key of the fence has no token') end

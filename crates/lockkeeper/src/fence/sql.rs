@@ -32,9 +32,8 @@ pub struct Statements {
     pub table: &'static str,
     /// Binds a token. Its answer has a row unless the token was overtaken; but see [`confirm`](Self::confirm).
     pub bind: &'static str,
-    /// Where this is a text, the answer to [`bind`](Self::bind) proves nothing (MySQL counts no row as changed for an
-    /// equal token, and would for a greater one of another): it is executed behind it, with the same parameters, and its
-    /// answer has the row.
+    /// Where this is a text, the answer to [`bind`](Self::bind) proves nothing: MySQL counts no row as changed for an
+    /// equal token. It is executed behind it, with the same parameters, and its answer has the row.
     pub confirm: Option<&'static str>,
 }
 

@@ -42,8 +42,8 @@ pub fn transaction<'a>(client: &'a Client, config: &Config, hold: &Hold) -> Resu
     Ok(client.transaction().check(&path, None))
 }
 
-/// Whether a [`transaction`] of this hold failed because its contender is gone: nothing took effect, and nothing of this
-/// hold will.
+/// Whether a [`transaction`] of this hold failed because its contender is gone: nothing took effect, and nothing of
+/// this hold will.
 pub fn is_overtaken(error: &ClientError, config: &Config, hold: &Hold) -> bool {
     let path = contender_path(config, hold.name(), hold.contender());
     error.kind() == ClientErrorKind::Refused(ErrorCode::NoNode) && path.is_ok_and(|path| path == error.path())

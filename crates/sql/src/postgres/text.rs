@@ -6,7 +6,7 @@ use crate::statement::What;
 pub(crate) const VERSION: i64 = 1;
 
 /// The functions that a client calls, without their version.
-pub(super) const FUNCTIONS: [&str; 21] = [
+pub(super) const FUNCTIONS: [&str; 22] = [
     "hello",
     "settle",
     "open",
@@ -28,6 +28,7 @@ pub(super) const FUNCTIONS: [&str; 21] = [
     "inspect",
     "queues",
     "examine",
+    "pin",
 ];
 
 /// What each file of `sql/` is, in the order in which they are sent.
