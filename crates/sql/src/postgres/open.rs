@@ -207,37 +207,42 @@ pub(super) async fn patiently(client: &Client, text: &str) -> Result<Vec<SimpleQ
 /// Makes sure that our schema is there; makes it if that is meant.
 async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: Intent) -> Result<(), Failure> {
     if intent == Intent::SetUp {
-        return set_up(config, client).await;
+        return set_up(config, client, intent).await;
     }
     match found.check_schema(&config.schema)? {
         Schema::Ready => Ok(()),
         Schema::Missing => {
             found.check_set_up(config)?;
-            set_up(config, client).await
+            set_up(config, client, intent).await
         }
         Schema::Incomplete => Err(Found::incomplete(&config.schema, version(config, client).await)),
     }
 }
 
 /// Makes our schema, or brings it up to date, in one transaction that no other of its kind runs beside.
-async fn set_up(config: &Config, client: &Client) -> Result<(), Failure> {
-    let schema = &config.schema;
-    let most_ms = SET_UP_MAX.as_millis();
-    let text = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {most_ms}; \
-         SET LOCAL lock_timeout = {most_ms}; SELECT pg_advisory_xact_lock(hashtextextended('lockkeeper {schema}', 0));\
-         \n{}\nCOMMIT",
-        text::set_up(schema)
-    );
-    let Err(error) = client.batch_execute(&text).await else {
+async fn set_up(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
+    let Err(failure) = try_set_up(config, client, intent).await else {
         return Ok(());
     };
     // It ends the transaction, which has failed.
     let _ = client.batch_execute("ROLLBACK").await;
-    let failure = refusal::of_greeting(error);
-    let message = format!("the schema `{schema}` could not be made: {failure}");
+    let message = format!("the schema `{}` could not be made: {failure}", config.schema);
     let hint = if failure.kind == FailureKind::Refused { "; its owner, or an administrator, can" } else { "" };
     Err(Failure::new(failure.kind, Effect::None, message).with_hint(hint))
+}
+
+async fn try_set_up(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
+    let (schema, most_ms) = (&config.schema, SET_UP_MAX.as_millis());
+    let lock = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {most_ms}; \
+         SET LOCAL lock_timeout = {most_ms}; SELECT pg_advisory_xact_lock(hashtextextended('lockkeeper {schema}', 0))"
+    );
+    client.batch_execute(&lock).await.map_err(refusal::of_greeting)?;
+    // Another client may have made it meanwhile. Making it again would lock its tables, and keep that client waiting.
+    let is_made =
+        intent == Intent::Serve && matches!(Found::ask(client, config).await?.check_schema(schema), Ok(Schema::Ready));
+    let text = if is_made { String::new() } else { text::set_up(schema) };
+    client.batch_execute(&format!("{text}\nCOMMIT")).await.map_err(refusal::of_greeting)
 }
 
 /// Asks which version a schema has that lacks what we call.
