@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let data: String = redis::cmd("GET").arg(KEY).query_async(&mut connection).await?;
     assert_eq!(data, "by the next holder");
     // Only because nothing writes it any more: with its key a fence forgets.
-    let keys = [KEY.to_owned(), token_key(&"ledger".parse()?, KEY)];
+    let keys = [KEY.to_owned(), token_key(&"ledger".parse()?, KEY)?];
     redis::cmd("DEL").arg(&keys).exec_async(&mut connection).await?;
     Ok(())
 }
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Sets the key, unless the holder was overtaken.
 async fn write(url: &str, hold: &Hold, line: &str) -> stopped::Written {
     let greatest: Option<String> = redis::Script::new(SET)
-        .key(token_key(hold.name(), KEY))
+        .key(token_key(hold.name(), KEY)?)
         .key(KEY)
         .arg(token_text(hold.fencing_token()))
         .arg(line)

@@ -52,12 +52,13 @@ pub struct FencedFile {
 }
 
 impl FencedFile {
-    /// Keeps data in this file, which is made at the first write. A crash of the machine may lose the last writes.
+    /// Keeps data in this file, which is made at the first write. A crash of the machine may undo the last writes, each
+    /// in whole and with its token.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), durability: Durability::Buffered }
     }
 
-    /// Has each write on the disk before it is answered: for two flushes each.
+    /// Has no crash of the machine undo a write that was answered: for a second flush each.
     #[must_use]
     pub fn durable(self) -> Self {
         Self { durability: Durability::Flushed, ..self }

@@ -21,7 +21,7 @@ const OPENINGS_MAX: u32 = 10_000;
 pub(super) enum Durability {
     /// A crash of the machine loses nothing.
     Flushed,
-    /// A crash of the machine may lose the last changes, or the file; that of a process loses nothing.
+    /// A crash of the machine may undo the last changes; that of a process undoes nothing.
     Buffered,
 }
 
@@ -89,7 +89,7 @@ impl LockedFile {
         {
             return Err(error);
         }
-        let written = self.write(&next, content, durability).and_then(|file| {
+        let written = self.write(&next, content).and_then(|file| {
             fs::rename(&next, &self.path)?;
             if durability == Durability::Flushed {
                 self.try_sync_name()?;
@@ -124,8 +124,8 @@ impl LockedFile {
         File::open(self.directory())?.sync_all()
     }
 
-    /// Makes the file that takes the place of ours: locked, with the same owner and rights.
-    fn write(&self, next: &Path, content: &[&[u8]], durability: Durability) -> io::Result<File> {
+    /// Makes the file that takes the place of ours: locked, with the same owner and rights, and on the disk.
+    fn write(&self, next: &Path, content: &[&[u8]]) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(open(next, flags, Mode::from_raw_mode(0o600))?);
         lock_waiting(&file)?;
@@ -141,9 +141,8 @@ impl LockedFile {
         for part in content {
             file.write_all(part)?;
         }
-        if durability == Durability::Flushed {
-            file.sync_all()?;
-        }
+        // Else a crash of the machine could leave the name to a file without its content.
+        file.sync_all()?;
         Ok(file)
     }
 }

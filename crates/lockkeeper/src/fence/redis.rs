@@ -8,7 +8,7 @@
 //! live, so of the policies for a full memory only those named `allkeys-…` evict it; `noeviction` and `volatile-…` do
 //! not. In a cluster both keys lie in one slot: [`token_key`] sees to that.
 
-use crate::{FencingToken, QueueName};
+use crate::{Error, ErrorKind, FencingToken, Operation, QueueName, Result};
 
 /// The number of digits of a grant, and of a turn behind the point.
 const GRANT_DIGITS: usize = 19;
@@ -23,6 +23,7 @@ pub const SET: &str = "\
 local token = ARGV[1]
 local function is_token(text)
   return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.'
+    and string.sub(text, 1, 19) <= '9223372036854775807' and string.sub(text, 21) <= '4294967295'
 end
 if not is_token(token) then return redis.error_reply('ERR the fencing token is malformed') end
 local greatest = redis.call('GET', KEYS[1])
@@ -46,6 +47,7 @@ pub const CHECK: &str = "\
 local function overtaken(key, token)
   local function is_token(text)
     return #text == 30 and string.find(text, '^%d+%.%d+$') and string.sub(text, 20, 20) == '.'
+      and string.sub(text, 1, 19) <= '9223372036854775807' and string.sub(text, 21) <= '4294967295'
   end
   if not is_token(token) then error('the fencing token is malformed') end
   local greatest = redis.call('GET', key)
@@ -61,16 +63,27 @@ end
 /// ```
 /// use lockkeeper::fence::redis::token_key;
 ///
-/// assert_eq!(token_key(&"nightly backup".parse()?, "report"), "{report}:fence:nightly%20backup");
-/// assert_eq!(token_key(&"a".parse()?, "{shop}:prices"), "{shop}:prices:fence:a");
+/// assert_eq!(token_key(&"nightly backup".parse()?, "report")?, "{report}:fence:nightly%20backup");
+/// assert_eq!(token_key(&"a".parse()?, "{shop}:prices")?, "{shop}:prices:fence:a");
 /// # Ok::<(), lockkeeper::Error>(())
 /// ```
-pub fn token_key(name: &QueueName, data_key: &str) -> String {
-    let name = name.encoded();
-    // Redis hashes what stands in the first braces, if that is something.
-    let has_tag =
-        data_key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
-    if has_tag { format!("{data_key}:fence:{name}") } else { format!("{{{data_key}}}:fence:{name}") }
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`], permanent: no other key is certain to lie in the slot of this one, which is empty, or
+/// has a `}` and no tag.
+pub fn token_key(name: &QueueName, data_key: &str) -> Result<String> {
+    // Redis hashes what stands in the first braces, if that is something, else the whole key.
+    let tag = data_key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let lock = name.encoded();
+    if tag.is_some_and(|tag| !tag.is_empty()) {
+        return Ok(format!("{data_key}:fence:{lock}"));
+    }
+    if data_key.is_empty() || data_key.contains('}') {
+        let message = format!("no key lies beside `{data_key}` in a cluster; put a part of it in braces");
+        return Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message));
+    }
+    Ok(format!("{{{data_key}}}:fence:{lock}"))
 }
 
 /// The text of a token, as the scripts compare it: 19 digits of the grant, 10 of the turn.
@@ -106,13 +119,22 @@ mod tests {
         }
     }
 
+    /// What Redis hashes of a key.
+    fn hashed(key: &str) -> &str {
+        match key.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+            Some((tag, _)) if !tag.is_empty() => tag,
+            _ => key,
+        }
+    }
+
     #[test]
-    fn the_key_of_a_fence_lies_in_the_slot_of_its_data() {
+    fn the_key_of_a_fence_lies_in_the_slot_of_its_data_or_is_refused() {
         let name: QueueName = "x".parse().unwrap();
-        for (data, key) in
-            [("a", "{a}:fence:x"), ("{b}c", "{b}c:fence:x"), ("{}c", "{{}c}:fence:x"), ("d}", "{d}}:fence:x")]
-        {
-            assert_eq!(token_key(&name, data), key);
+        for data in ["a", "{b}c", "a{b}c", "a{b", "{a}{b}", "{a", "a{{b}c"] {
+            assert_eq!(hashed(&token_key(&name, data).unwrap()), hashed(data), "{data}");
+        }
+        for data in ["", "{}c", "d}", "{}{t}z", "}{"] {
+            assert_eq!(token_key(&name, data).unwrap_err().kind(), ErrorKind::InvalidConfig, "{data}");
         }
     }
 }
