@@ -143,6 +143,10 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
         Schema::Missing => Err(greeting::missing(schema, user, FailureKind::Settings)),
         Schema::Incomplete => {
             let version = version(config, connection).await;
+            // Another client may have finished its making since we looked.
+            if version.is_some() && Found::ask(connection, config).await?.check(schema)? == Schema::Ready {
+                return Ok(());
+            }
             let failure = greeting::incomplete(schema, version, user);
             if version.is_some() || !config.sets_up {
                 return Err(failure);
