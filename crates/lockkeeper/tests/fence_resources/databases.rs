@@ -1,10 +1,13 @@
 //! Data in databases, by the texts of `fence::sql`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper::backend::BoxFuture;
 use lockkeeper::fence::sql::{self, Statements};
+use lockkeeper::fence::{Seen, TokenStore};
 use lockkeeper::testing::MemoryService;
-use lockkeeper::{FencingToken, Hold, Keeper};
+use lockkeeper::{ErrorKind, FencingToken, Hold, Keeper, Operation, QueueName};
 use lockkeeper_faults::{mariadb, postgres, wait};
 use mysql_async::prelude::Queryable as _;
 use tokio::sync::Mutex;
@@ -18,7 +21,7 @@ const SOON: Duration = Duration::from_secs(20);
 pub(crate) const LEDGERS: [&str; 2] = ["fenced", "plain"];
 
 fn keepers() -> [Keeper; 2] {
-    let memory = MemoryService::new(std::sync::Arc::new(lockkeeper::clock::RuntimeClock::new()));
+    let memory = MemoryService::new(Arc::new(lockkeeper::clock::RuntimeClock::new()));
     [memory.keeper(), memory.keeper()]
 }
 
@@ -260,4 +263,45 @@ async fn a_removal_waits_for_a_pinned_transaction_and_a_lost_lock_pins_nothing()
     assert!(app.query(&pin, &[&ticket]).await.unwrap().is_empty(), "the lock is lost");
     let next = tokio::time::timeout(SOON, keepers[1].mutex("ledger").unwrap().lock()).await.unwrap().unwrap();
     next.release().await.unwrap();
+}
+
+/// The greatest tokens of a fence before another resource, in PostgreSQL.
+#[derive(Debug)]
+struct PostgresTokens(Arc<tokio_postgres::Client>);
+
+impl TokenStore for PostgresTokens {
+    fn see(&self, name: &QueueName, token: FencingToken) -> BoxFuture<lockkeeper::Result<Seen>> {
+        let (client, name) = (self.0.clone(), name.encoded());
+        Box::pin(async move {
+            let failed = |error| {
+                let message = "the greatest token cannot be kept";
+                lockkeeper::Error::unknown(ErrorKind::Backend, Operation::Configure, message).caused_by(error)
+            };
+            let turn = i64::from(token.turn());
+            let bound = client.query_opt(sql::POSTGRES_PAIR.bind, &[&name, &token.as_i64(), &turn]).await;
+            if bound.map_err(failed)?.is_some() {
+                return Ok(Seen::Passes);
+            }
+            let greatest = client.query_one("SELECT grant_no, turn FROM lk_fence WHERE name = $1", &[&name]).await;
+            let (grant, turn): (i64, i64) = greatest.map(|row| (row.get(0), row.get(1))).map_err(failed)?;
+            let greatest = FencingToken::new(grant.cast_unsigned(), u32::try_from(turn).unwrap_or(u32::MAX));
+            Ok(Seen::Stale(greatest.expect("the table has no negative number")))
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_texts_make_a_store_for_the_fence_of_another_resource() {
+    if !can_run(postgres::availability()) {
+        return;
+    }
+    let server = postgres::Setup::new().start().await.unwrap();
+    server.ask(sql::POSTGRES_PAIR.table).await.unwrap();
+    let tokens = PostgresTokens(Arc::new(postgres_client(&server).await));
+    for (name, token, _, by_pair) in SHOWN {
+        let seen = tokens.see(&name.parse().unwrap(), token.parse().unwrap()).await.unwrap();
+        assert_eq!(seen == Seen::Passes, by_pair, "{name} {token}: {seen:?}");
+    }
+    let stale = tokens.see(&"y".parse().unwrap(), "6.9".parse().unwrap()).await.unwrap();
+    assert_eq!(stale, Seen::Stale("7".parse().unwrap()));
 }
