@@ -113,6 +113,27 @@ impl Server {
         serving.expect("it serves again");
     }
 
+    /// Ends a connection of a client: on PostgreSQL one that was asked for this function last, on MariaDB any. Answers
+    /// whether there was one.
+    pub(crate) async fn end_connection(&self, function: &str) -> bool {
+        match self {
+            Self::Postgres(server) => {
+                let ending = format!(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lockkeeper' \
+                     AND query LIKE '%.{function}_v1%' ORDER BY random() LIMIT 1"
+                );
+                !server.ask(&ending).await.expect("the operator's right").is_empty()
+            }
+            Self::Mariadb(server) => {
+                let finding = "SELECT id FROM information_schema.processlist WHERE host LIKE '127.0.0.1:%' \
+                               ORDER BY rand() LIMIT 1";
+                let Ok(id) = server.value(finding).await else { return false };
+                // It may have gone by itself.
+                server.ask(&format!("KILL {id}")).await.is_ok()
+            }
+        }
+    }
+
     pub(crate) fn pause(&mut self) {
         let paused = match self {
             Self::Postgres(server) => server.pause(),

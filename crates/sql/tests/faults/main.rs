@@ -9,11 +9,13 @@
 //! | --- | --- |
 //! | `deaths` | holders that are killed, stopped, or cut off |
 //! | `servers` | a server that is killed, stands still, or whose clock jumps |
+//! | `cuts` | connections that the server ends at each statement |
 //! | `promotion` | a standby that is promoted without a grant |
 //! | `database` | servers of either kind, and their clients |
 //!
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
+mod cuts;
 mod database;
 mod deaths;
 mod promotion;
@@ -36,7 +38,7 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn(Kind) -> Availability, fn(Kind, Random) -> Result<(), String>);
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 9] = [
     ("no_two_hold_when_holders_are_killed", Kind::availability, |kind, random| {
         deaths::play(kind, Death::Killed, random)
     }),
@@ -59,6 +61,7 @@ const TESTS: [Test; 8] = [
         servers::play(kind, Harm::Back, random)
     }),
     ("no_two_hold_when_a_standby_is_promoted_without_a_grant", Kind::availability, promotion::play),
+    ("no_two_hold_when_connections_are_ended_at_each_statement", Kind::availability, cuts::play),
 ];
 
 fn main() -> ExitCode {

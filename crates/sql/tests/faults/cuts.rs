@@ -1,0 +1,124 @@
+//! Connections that the server ends, at each statement of a session's life, under clients that take turns.
+//!
+//! No two hold at once, tokens grow, and in the end nothing is left. PostgreSQL says what each connection was asked
+//! last, so that each function is met; on MariaDB connections are ended at random.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockkeeper_conformance::Random;
+use lockkeeper_core::{Advice, FencingToken};
+use lockkeeper_faults::long;
+use lockkeeper_recipes::Keeper;
+use lockkeeper_sql::SqlBackend;
+use lockkeeper_trials::now;
+use tokio::sync::Mutex;
+
+use crate::database::{Kind, Need, Server};
+
+/// How often connections are ended.
+const CUTS_LONG: u32 = 400;
+
+/// How many clients take turns.
+const CLIENTS: usize = 6;
+
+/// What the lock is called.
+const LOCK: &str = "ledger";
+
+/// What a session asks for. The first two are met in each run; a connection is seen less often at the others.
+const FUNCTIONS: [&str; 6] = ["join", "leave", "beat", "listen", "resume", "open"];
+const CERTAIN: usize = 2;
+
+/// How long the next connection to end is looked for.
+const FOUND_WITHIN: Duration = Duration::from_millis(300);
+
+/// The longest pause between two of them.
+const PAUSE_MAX_MS: u64 = 30;
+
+/// What the clients share.
+#[derive(Debug, Default)]
+struct Ledger {
+    is_over: AtomicBool,
+    inside: AtomicUsize,
+    turns: AtomicUsize,
+    greatest: Mutex<Option<FencingToken>>,
+}
+
+pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(played(kind, random))
+}
+
+async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
+    let server = kind.start(Need::Nothing).await;
+    let ledger = Arc::new(Ledger::default());
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|_| tokio::spawn(take_turns(keeper(kind, &server), ledger.clone()))).collect();
+    let cuts = long::rounds(CUTS_LONG);
+    let mut met = vec![0; FUNCTIONS.len()];
+    for cut in 0..cuts {
+        let at = cut as usize % FUNCTIONS.len();
+        tokio::time::sleep(Duration::from_millis(random.below(PAUSE_MAX_MS))).await;
+        if end_one(&server, FUNCTIONS[at], &ledger).await {
+            met[at] += 1;
+        }
+    }
+    ledger.is_over.store(true, Ordering::SeqCst);
+    for client in clients {
+        client.await.map_err(|error| error.to_string())??;
+    }
+    let left = keeper(kind, &server).contenders(LOCK).await.map_err(|error| format!("{error:#}"))?;
+    let turns = ledger.turns.load(Ordering::SeqCst);
+    let at = if kind == Kind::Postgres { format!(", at {FUNCTIONS:?} {met:?}") } else { String::new() };
+    println!("faults: {kind:?}, {cuts} connections ended in {turns} turns{at}; {} contenders left", left.len());
+    if !left.is_empty() || met[..CERTAIN].contains(&0) || turns == 0 {
+        return Err(format!("{left:?} is left, or a function was not met, or {turns} turns are too few"));
+    }
+    Ok(())
+}
+
+fn keeper(kind: Kind, server: &Server) -> Keeper {
+    let url = (kind.service().url)(&[server.address()], "session_timeout=4s");
+    Keeper::new(Arc::new(SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
+}
+
+/// Takes the lock over and over, and makes sure that it is alone with it.
+async fn take_turns(keeper: Keeper, ledger: Arc<Ledger>) -> Result<(), String> {
+    let lock = keeper.mutex(LOCK).map_err(|error| error.to_string())?;
+    while !ledger.is_over.load(Ordering::SeqCst) {
+        let guard = match lock.lock().await {
+            Ok(guard) => guard,
+            Err(error) if error.advice() == Advice::Permanent => return Err(format!("no lock: {error:#}")),
+            Err(_) => continue,
+        };
+        let others = ledger.inside.fetch_add(1, Ordering::SeqCst);
+        {
+            let mut greatest = ledger.greatest.lock().await;
+            if greatest.is_some_and(|greatest| guard.fencing_token() <= greatest) {
+                return Err(format!("token {} came after {greatest:?}", guard.fencing_token()));
+            }
+            *greatest = Some(guard.fencing_token());
+        }
+        tokio::task::yield_now().await;
+        let inside = ledger.inside.fetch_sub(1, Ordering::SeqCst);
+        if (others, inside) != (0, 1) && guard.hold().is_held() {
+            return Err(format!("two hold, one of them with token {}", guard.fencing_token()));
+        }
+        ledger.turns.fetch_add(1, Ordering::SeqCst);
+        // A release that cannot be told goes on by itself.
+        let _ = guard.release().await;
+    }
+    keeper.close().await.map_err(|error| format!("{error:#}"))
+}
+
+/// Ends a connection that was asked for this last; whether one was found in time.
+async fn end_one(server: &Server, function: &str, ledger: &Ledger) -> bool {
+    let until = now().saturating_add(FOUND_WITHIN);
+    while now() < until && !ledger.is_over.load(Ordering::SeqCst) {
+        if server.end_connection(function).await {
+            return true;
+        }
+    }
+    false
+}
