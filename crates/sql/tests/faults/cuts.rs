@@ -78,7 +78,7 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     Ok(())
 }
 
-fn keeper(kind: Kind, server: &Server) -> Keeper {
+pub(crate) fn keeper(kind: Kind, server: &Server) -> Keeper {
     let url = (kind.service().url)(&[server.address()], "session_timeout=4s");
     Keeper::new(Arc::new(SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
 }

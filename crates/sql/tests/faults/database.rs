@@ -1,11 +1,15 @@
 //! A database of either kind, and the harm that is done to it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use lockkeeper_faults::{Availability, mariadb, postgres};
+use lockkeeper_faults::{Availability, mariadb, postgres, wait};
 use lockkeeper_trials::Service;
 
 use crate::service::{MARIADB, POSTGRES};
+
+/// How long a statement may take to begin.
+const HELD_WITHIN: Duration = Duration::from_secs(5);
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -132,6 +136,34 @@ impl Server {
                 server.ask(&format!("KILL {id}")).await.is_ok()
             }
         }
+    }
+
+    /// Holds the row of a queue for so many seconds, as another program's transaction.
+    pub(crate) async fn hold_row(&self, queue: &str, seconds: u64) {
+        let row = format!("FROM lockkeeper.queue WHERE name = '{queue}' FOR UPDATE");
+        let held = match self {
+            Self::Postgres(server) => {
+                server.ask(&format!("SELECT pg_sleep({seconds}) FROM (SELECT 1 {row}) held")).await
+            }
+            Self::Mariadb(server) => server.ask(&format!("SELECT sleep({seconds}) {row}")).await,
+        };
+        assert!(!held.expect("the row is held").is_empty(), "there is a row of {queue}");
+    }
+
+    /// Waits until a statement of [`hold_row`](Self::hold_row) runs.
+    pub(crate) async fn until_a_row_is_held(&self) {
+        let is_held = async || {
+            let rows = match self {
+                Self::Postgres(server) => {
+                    server.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'").await.ok()?
+                }
+                Self::Mariadb(server) => {
+                    server.ask("SELECT 1 FROM information_schema.processlist WHERE state = 'User sleep'").await.ok()?
+                }
+            };
+            (!rows.is_empty()).then_some(())
+        };
+        wait::until("a row to be held", HELD_WITHIN, is_held).await.expect("the row is held");
     }
 
     pub(crate) fn pause(&mut self) {

@@ -1,0 +1,59 @@
+//! A transaction of another program that holds the row of a queue for longer than the session timeout.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::Random;
+use lockkeeper_recipes::Keeper;
+use lockkeeper_trials::now;
+
+use crate::cuts::keeper;
+use crate::database::{Kind, Need, Server};
+
+/// For how long the row is held, in seconds: the session timeout is 4 s.
+const HELD_S: u64 = 6;
+
+/// How many turns at another lock there are meanwhile, at least.
+const TURNS_MIN: u32 = 10;
+
+/// A holder keeps its lock while its own join waits for the row, others go on, and the join comes through in the end.
+pub(crate) fn play(kind: Kind, _: Random) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(played(kind)).map_err(|error| format!("{error:#}"))
+}
+
+async fn played(kind: Kind) -> lockkeeper_core::Result<()> {
+    let server = Arc::new(kind.start(Need::Nothing).await);
+    let (one, other) = (keeper(kind, &server), keeper(kind, &server));
+    one.mutex("stuck")?.lock().await?.release().await?;
+    // MariaDB holds the gap before the row too, in which no new queue can be made.
+    take_turn(&other).await?;
+    let held = one.mutex("ledger")?.lock().await?;
+
+    let foreign = tokio::spawn(hold_row(server.clone()));
+    server.until_a_row_is_held().await;
+    let joining = tokio::spawn(async move { one.mutex("stuck")?.lock().await });
+    let until = now().saturating_add(Duration::from_secs(HELD_S - 1));
+    let mut turns = 0;
+    while now() < until {
+        take_turn(&other).await?;
+        turns += 1;
+        assert!(held.hold().is_held(), "it is held while a join of the same session waits for a row");
+    }
+    assert!(!joining.is_finished(), "the row is held");
+    foreign.await.expect("no panic");
+    let joined = joining.await.expect("no panic")?;
+    assert!(held.hold().is_held());
+    assert!(turns >= TURNS_MIN, "{turns} turns at another lock");
+    println!("faults: {kind:?}, a row held for {HELD_S} s: {turns} turns at another lock, the hold stood");
+    joined.release().await?;
+    held.release().await
+}
+
+async fn take_turn(keeper: &Keeper) -> lockkeeper_core::Result<()> {
+    keeper.mutex("other")?.lock().await?.release().await
+}
+
+async fn hold_row(server: Arc<Server>) {
+    server.hold_row("stuck", HELD_S).await;
+}
