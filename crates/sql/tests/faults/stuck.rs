@@ -13,10 +13,14 @@ use crate::database::{Kind, Need, Server};
 /// For how long the row is held, in seconds: the session timeout is 4 s.
 const HELD_S: u64 = 6;
 
+/// How many joins of the holder's session wait for it, each of which keeps the session's other calls back.
+const JOINS: usize = 20;
+
 /// How many turns at another lock there are meanwhile, at least.
 const TURNS_MIN: u32 = 10;
 
-/// A holder keeps its lock while its own join waits for the row, others go on, and the join comes through in the end.
+/// A holder keeps its lock while joins of its session wait for the row, others go on, and each join comes through in
+/// the end.
 pub(crate) fn play(kind: Kind, _: Random) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(played(kind)).map_err(|error| format!("{error:#}"))
@@ -32,21 +36,23 @@ async fn played(kind: Kind) -> lockkeeper_core::Result<()> {
 
     let foreign = tokio::spawn(hold_row(server.clone()));
     server.until_a_row_is_held().await;
-    let joining = tokio::spawn(async move { one.mutex("stuck")?.lock().await });
+    let join = async |keeper: Keeper| keeper.mutex("stuck")?.lock().await?.release().await;
+    let joining: Vec<_> = (0..JOINS).map(|_| tokio::spawn(join(one.clone()))).collect();
     let until = now().saturating_add(Duration::from_secs(HELD_S - 1));
     let mut turns = 0;
     while now() < until {
         take_turn(&other).await?;
         turns += 1;
-        assert!(held.hold().is_held(), "it is held while a join of the same session waits for a row");
+        assert!(held.hold().is_held(), "it is held while joins of the same session wait for a row");
     }
-    assert!(!joining.is_finished(), "the row is held");
+    assert!(joining.iter().all(|joining| !joining.is_finished()), "the row is held");
     foreign.await.expect("no panic");
-    let joined = joining.await.expect("no panic")?;
+    for joining in joining {
+        joining.await.expect("no panic")?;
+    }
     assert!(held.hold().is_held());
     assert!(turns >= TURNS_MIN, "{turns} turns at another lock");
     println!("faults: {kind:?}, a row held for {HELD_S} s: {turns} turns at another lock, the hold stood");
-    joined.release().await?;
     held.release().await
 }
 
