@@ -35,7 +35,7 @@ fn assert_runs(url: &str) {
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "it runs\n", ""), "{ended:?}");
 }
 
-/// The files of a URL with TLS: whom to trust, and our certificate.
+/// The files of a URL with TLS: the authorities to trust, and our certificate.
 fn files(trusted: &Authority, ours: &Authority) -> String {
     let [ca, cert, key] = [trusted.file("ca"), ours.file("client"), ours.file("client-key")];
     format!("ca={}&cert={}&key={}", ca.display(), cert.display(), key.display())

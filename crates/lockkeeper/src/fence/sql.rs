@@ -126,7 +126,7 @@ ON DUPLICATE KEY UPDATE
 ///
 /// Its parameter is the hold's ticket as a text (`hold.ticket().to_string()`). No row: the lock is lost, and the
 /// transaction rolls back. A row: the contender cannot be removed before the transaction ends, so no other is granted
-/// what the hold excludes, whatever time passes; a release, too, waits for the end. So it is not kept open for long:
+/// what the hold excludes, however long that takes; a release, too, waits for the end. So it is not kept open for long:
 /// after the time of a lock on a row (2 s) the release is tried again.
 ///
 /// The role needs what a user of the locks needs: the right to run the functions of the schema.

@@ -104,8 +104,8 @@ pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
     Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
 }
 
-/// Lets the first statements take their time, whatever limit a server or a user has by default. The first of them is
-/// limited itself, and is asked again if it does not come through.
+/// Lets the first statements take their time, under any limit that a server or a user has by default. The first of them
+/// is limited itself, and is asked again if it does not come through.
 async fn unlimit(connection: &mut Conn) -> Result<(), Failure> {
     let mut left = ATTEMPTS_MAX;
     loop {
