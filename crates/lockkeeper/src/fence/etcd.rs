@@ -12,7 +12,7 @@ use crate::{Hold, Result, ServiceUrl};
 /// A transaction whose compare is `create_revision(key) == create_revision` takes effect only while the contender is
 /// there, and so while no other has been granted what it excludes. With the crate `etcd-client`:
 ///
-/// ```ignore
+/// ```text
 /// let mine = lockkeeper::fence::etcd::contender_key(&url, guard.hold())?;
 /// let condition = Compare::create_revision(mine.key, CompareOp::Equal, mine.create_revision);
 /// let answer = client.txn(Txn::new().when([condition]).and_then([TxnOp::put("prices", "apple,3", None)])).await?;
