@@ -1,10 +1,12 @@
 //! The answer to whether a lock is still held, for the work under it.
 
 use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -39,7 +41,9 @@ struct HoldState {
     ends_at: Option<BootInstant>,
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
-    released: watch::Sender<bool>,
+    /// Set when the guard gave the lock back, and then told to those that wait for the end of the hold.
+    released: AtomicBool,
+    ended: Notify,
     /// Set when a request to give up arrived, so that observers are told once.
     heard: OnceLock<()>,
 }
@@ -53,8 +57,9 @@ impl Hold {
         ends_at: Option<BootInstant>,
     ) -> Self {
         let Grant { queue, id, ticket, token, standing } = grant;
-        let (loss, released, heard) = (OnceLock::new(), watch::Sender::new(false), OnceLock::new());
-        let state = HoldState { queue, id, ticket, token, standing, clock, observers, ends_at, loss, released, heard };
+        let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
+        let state =
+            HoldState { queue, id, ticket, token, standing, clock, observers, ends_at, loss, released, ended, heard };
         Self { state: Arc::new(state) }
     }
 
@@ -69,7 +74,12 @@ impl Hold {
 
     /// Notes that the guard gives the lock back.
     pub(crate) fn note_release(&self) {
-        self.state.released.send_replace(true);
+        self.state.released.store(true, Ordering::Release);
+        self.state.ended.notify_waiters();
+    }
+
+    fn is_released(&self) -> bool {
+        self.state.released.load(Ordering::Acquire)
     }
 
     /// Returns the lock's name.
@@ -111,7 +121,7 @@ impl Hold {
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
         let standing = self.state.standing.liveness();
-        if *self.state.released.borrow() {
+        if self.is_released() {
             return Liveness::Lost(LossReason::Released);
         }
         match self.state.loss.get() {
@@ -146,7 +156,14 @@ impl Hold {
     /// Returns when the hold may no longer be believed, before another contender is granted the lock, under the
     /// service's stated bounds.
     pub async fn lost(&self) -> LossReason {
-        let mut released = self.state.released.subscribe();
+        let mut ended = pin!(self.state.ended.notified());
+        // Enabled before the first look, so that a release in between is not missed.
+        ended.as_mut().enable();
+        let released = async {
+            if !self.is_released() {
+                ended.await;
+            }
+        };
         let limit = async {
             match self.state.ends_at {
                 Some(ends_at) => self.state.clock.sleep_until(ends_at).await,
@@ -155,7 +172,7 @@ impl Hold {
         };
         let reason = tokio::select! {
             biased;
-            _ = released.wait_for(|&released| released) => LossReason::Released,
+            () = released => LossReason::Released,
             reason = self.state.standing.lost() => reason,
             () = limit => LossReason::MaxHold,
         };
