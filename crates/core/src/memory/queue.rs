@@ -59,9 +59,14 @@ pub(super) struct Queues {
     by_name: BTreeMap<QueueName, Vec<Stored>>,
     pub(super) values: Values,
     last_grant: u64,
-    /// Grows with each change to any queue or value, and wakes the tasks that wait for one.
-    revision: watch::Sender<u64>,
+    /// Wakes the tasks that wait for a change of a lock's queues or values; one for each lock that is watched.
+    changes: BTreeMap<QueueName, watch::Sender<()>>,
+    /// At how many watched locks those that are watched no more are looked for.
+    changes_swept_at: usize,
 }
+
+/// The fewest watched locks among which those that are watched no more are looked for.
+const SWEEP_MIN: usize = 64;
 
 impl Queues {
     /// Refuses all of the entries if one of them asks for a place that it cannot have.
@@ -105,13 +110,12 @@ impl Queues {
             revocation: watch::Sender::new(None),
         };
         contenders.insert(at, stored);
-        self.revision.send_modify(|revision| *revision += 1);
-        &contenders[at]
+        self.wake(queue);
+        &self.by_name[queue][at]
     }
 
     pub(super) fn remove(&mut self, queue: &QueueName, ticket: Ticket) {
         self.retain_in(queue, LossReason::Removed, |stored| stored.ticket != ticket);
-        self.wake();
     }
 
     pub(super) fn remove_session(&mut self, session: u64) {
@@ -119,12 +123,10 @@ impl Queues {
         for queue in queues {
             self.retain_in(&queue, LossReason::Expired, |stored| stored.session != Some(session));
         }
-        self.wake();
     }
 
     pub(super) fn remove_contender(&mut self, queue: &QueueName, id: &ContenderId) {
         self.retain_in(queue, LossReason::Removed, |stored| stored.id != *id);
-        self.wake();
     }
 
     /// Removes the contenders that do not stay; a queue goes with its last contender.
@@ -132,6 +134,7 @@ impl Queues {
         let Some(contenders) = self.by_name.get_mut(queue) else {
             return;
         };
+        let before = contenders.len();
         contenders.retain(|stored| {
             let stays = stays(stored);
             if !stays {
@@ -139,8 +142,12 @@ impl Queues {
             }
             stays
         });
+        let is_changed = contenders.len() < before;
         if contenders.is_empty() {
             self.by_name.remove(queue);
+        }
+        if is_changed {
+            self.wake(queue);
         }
     }
 
@@ -156,7 +163,6 @@ impl Queues {
             }
             Request::Break { token } if stored.token == token => {
                 self.retain_in(queue, LossReason::Broken, |stored| stored.id != *id);
-                self.wake();
                 true
             }
             Request::Break { .. } => false,
@@ -193,14 +199,23 @@ impl Queues {
         parts.iter().flat_map(|&part| self.contenders(&queue.with_part(part)).iter().map(info)).collect()
     }
 
-    /// Returns the receiver for changes to any queue or value.
-    pub(super) fn revision(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    /// Watches for a change of any queue or value of a lock.
+    pub(super) fn watch_changes(&mut self, queue: &QueueName) -> watch::Receiver<()> {
+        if self.changes.len() >= self.changes_swept_at.max(SWEEP_MIN) {
+            self.changes.retain(|_, change| change.receiver_count() > 0);
+            self.changes_swept_at = self.changes.len() * 2;
+        }
+        self.changes.entry(queue.with_part(Part::Line)).or_default().subscribe()
     }
 
-    /// Wakes the tasks that wait for a change to any queue or value.
-    pub(super) fn wake(&self) {
-        self.revision.send_modify(|revision| *revision += 1);
+    /// Wakes the tasks that wait for a change of this lock.
+    pub(super) fn wake(&self, queue: &QueueName) {
+        // The map is mostly empty, and then the name of the line need not be made.
+        if !self.changes.is_empty()
+            && let Some(change) = self.changes.get(&queue.with_part(Part::Line))
+        {
+            change.send_replace(());
+        }
     }
 
     /// Names the locks that have contenders.
@@ -219,4 +234,29 @@ impl Queues {
 fn anchor_gone(queue: &QueueName) -> Error {
     let message = "the contender whose place was to be shared is gone";
     Error::permanent(ErrorKind::Removed, Operation::Join, message).at(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_wakes_those_that_wait_for_this_lock_and_for_no_other() {
+        let mut queues = Queues::default();
+        let [door, hall] = ["door", "hall"].map(|name| QueueName::new(name).unwrap());
+        let (of_door, of_hall) = (queues.watch_changes(&door.with_part(Part::Permits)), queues.watch_changes(&hall));
+        let entry = Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()));
+        queues.join(&door, entry, 1, Duration::ZERO);
+        assert!(of_door.has_changed().unwrap(), "all parts of a lock are one to those that wait");
+        assert!(!of_hall.has_changed().unwrap());
+    }
+
+    #[test]
+    fn locks_that_are_watched_no_more_are_forgotten() {
+        let mut queues = Queues::default();
+        for number in 0..10 * SWEEP_MIN {
+            drop(queues.watch_changes(&QueueName::new(&format!("lock-{number}")).unwrap()));
+        }
+        assert!(queues.changes.len() <= SWEEP_MIN, "{}", queues.changes.len());
+    }
 }

@@ -173,9 +173,9 @@ impl Session for MemorySession {
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        let (queue, seen) = (queue.clone(), seen.clone());
+        let (queue, watched, seen) = (queue.clone(), queue.clone(), seen.clone());
         let look = move |state: &mut State, connection| state.queues.view(&queue, connection);
-        self.until(Operation::Wait, look, move |view: &QueueView| {
+        self.until(&watched, Operation::Wait, look, move |view: &QueueView| {
             view.connection != seen.connection || view.contenders != seen.contenders || view.elsewhere != seen.elsewhere
         })
     }
@@ -203,15 +203,15 @@ impl Session for MemorySession {
         let queue = queue.clone();
         self.service.request(self.number, Operation::Value, move |state, _| {
             let written = state.queues.values.set(&queue, expected, value);
-            state.queues.wake();
+            state.queues.wake(&queue);
             written
         })
     }
 
     fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        let queue = queue.clone();
+        let (queue, watched) = (queue.clone(), queue.clone());
         let look = move |state: &mut State, _| state.queues.values.get(&queue).cloned();
-        self.until(Operation::Wait, look, move |value: &Option<Value>| {
+        self.until(&watched, Operation::Wait, look, move |value: &Option<Value>| {
             value.as_ref().map(|value| value.version) != seen
         })
     }
@@ -231,26 +231,28 @@ impl Session for MemorySession {
 }
 
 impl MemorySession {
-    /// Looks again at each change until `is_awaited` is true of the result, or the connection was cut meanwhile.
+    /// Looks again at each change of this lock until `is_awaited` is true of the result, or the connection was cut meanwhile.
     fn until<T: Send + 'static>(
         &self,
+        watched: &QueueName,
         operation: Operation,
         look: impl Fn(&mut State, ConnectionNumber) -> T + Clone + Send + 'static,
         is_awaited: impl Fn(&T) -> bool + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (service, number, bond) = (self.service.clone(), self.number, self.bond.clone());
+        let watched = watched.clone();
         let ask = move || {
-            let look = look.clone();
+            let (look, watched) = (look.clone(), watched.clone());
             service.request(number, operation, move |state, connection| {
                 let way = state.links.get(&number).map(|link| link.way.subscribe());
-                (look(state, connection), state.queues.revision(), way, connection)
+                (look(state, connection), state.queues.watch_changes(&watched), way, connection)
             })
         };
         let first = ask();
         Box::pin(async move {
             let mut answer = first.await;
             loop {
-                let (seen, mut revision, way, connection) = answer?;
+                let (seen, mut change, way, connection) = answer?;
                 let Some(mut way) = way.filter(|_| !is_awaited(&seen)) else {
                     return Ok(seen);
                 };
@@ -258,7 +260,7 @@ impl MemorySession {
                     biased;
                     _ = bond.lost() => return Err(lost(operation)),
                     cut = way.wait_for(|way| !way.leads_back(connection)) => cut.is_ok(),
-                    _ = revision.changed() => false,
+                    _ = change.changed() => false,
                 };
                 if !is_cut {
                     answer = ask().await;
