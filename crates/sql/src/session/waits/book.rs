@@ -18,8 +18,9 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 /// … and as much later for each contender between, since each hand-off takes about that long; at most this.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// How often one is looked at that stands behind another wait of the session in its queue: its turn comes after that
-/// one's, and then it is looked at.
+/// For how long the look of one is put off that stands behind another wait of the session in its queue. Its turn comes
+/// after that one's, and then it is looked at; until then a look would tell it nothing, and a thousand of them take all
+/// of the connection's time.
 const BEHIND_LOOK: Duration = Duration::from_secs(4);
 
 /// How long after it began a wait for a change ends in a look where nothing tells of changes. A look shows the whole
@@ -397,10 +398,8 @@ impl Book {
         let is_behind = |(queue, token): &Line| first.get(queue).is_some_and(|first| first < token);
         for wait in self.departures.values_mut() {
             let is_due = wait.nearness > 0 && wait.due.is_some_and(|due| due <= now);
-            // One that was put off before is looked at all the same.
-            if is_due && !wait.is_put_off && wait.line.as_ref().is_some_and(is_behind) {
+            if is_due && wait.line.as_ref().is_some_and(is_behind) {
                 wait.due = Some(now.saturating_add(self.random.spread(BEHIND_LOOK)));
-                wait.is_put_off = true;
             }
         }
     }

@@ -174,3 +174,29 @@ fn of_the_waits_of_one_queue_the_first_is_looked_at_and_the_next_when_that_one_i
     assert!(book.take_due(at(1_000)).is_empty());
     assert_eq!(third.1.try_recv(), Ok(Wake::Look));
 }
+
+/// Before, each of a thousand waits of one session asked the server for its place every few seconds, and the first of
+/// them waited behind all these looks.
+#[test]
+fn while_the_first_wait_of_a_queue_goes_on_those_behind_it_are_not_looked_at() {
+    let mut book = book(Telling::Looks);
+    let line = |token| Some(("door".parse().expect("a name"), FencingToken::new(token, 0).expect("a token")));
+    let depart = |book: &mut Book, number: u64, milliseconds| {
+        let (tell, end) = oneshot::channel();
+        let nearness = usize::try_from(number).expect("a small number");
+        book.depart(ticket(number.into()), nearness, line(number), at(milliseconds), tell);
+        end
+    };
+    let mut first = depart(&mut book, 1, 0);
+    let mut behind: Vec<_> = (2..=100).map(|number| depart(&mut book, number, 0)).collect();
+    let mut looks = 0;
+    for milliseconds in (0..60_000).step_by(10) {
+        assert!(book.take_due(at(milliseconds)).is_empty());
+        if first.try_recv() == Ok(Wake::Look) {
+            looks += 1;
+            first = depart(&mut book, 1, milliseconds);
+        }
+        assert!(behind.iter_mut().all(|wait| wait.try_recv().is_err()), "after {milliseconds} ms");
+    }
+    assert!(looks > 100, "{looks}");
+}
