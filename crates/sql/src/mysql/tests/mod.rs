@@ -2,6 +2,7 @@
 //!
 //! A planted fault is a procedure whose text was changed: it shows that the test beside it can fail.
 
+mod clocks;
 mod facts;
 mod greetings;
 mod places;

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_faults::mariadb::Server;
 
+use crate::engine::Door;
 use crate::mysql::tests::support::{
-    Client, SLOW_S, all, can_run, deadline, look, plant, queue, read, server, soon, tickets, url,
+    Client, SLOW_S, SOON, all, can_run, deadline, look, plant, queue, read, server, soon, tickets, url,
 };
 use crate::statement::{Argument, What};
 
@@ -37,6 +39,18 @@ const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n  START TR
 /// The server's default, by which a transaction may see all as it was when it began, before it waited for any lock.
 const BEGIN_REPEATABLE: &str =
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\n  START TRANSACTION WITH CONSISTENT SNAPSHOT;";
+
+/// A release that locks no row of its queue.
+const UNLOCKED: (&str, &str) = (
+    "WHERE q.name = p_name AND q.part = p_part FOR UPDATE;\n  DELETE FROM lockkeeper.contender WHERE ticket = p_ticket",
+    "WHERE q.name = p_name AND q.part = p_part;\n  DELETE FROM lockkeeper.contender WHERE ticket = p_ticket",
+);
+
+/// The end of a join, when it has shown the queue and is not committed.
+const JOIN_ENDS: &str = "  -- The doors are taken last: a transaction that was given up has none.\n";
+
+/// How a release opens the door, once it is committed.
+const OPENS: &str = "  DO RELEASE_LOCK(CONCAT('lk.', LOWER(HEX(p_ticket))));\n";
 
 /// Joins from several connections, looks meanwhile, and counts the contenders that appeared ahead of one seen before.
 async fn late_ones_ahead(server: &Server, name: &'static str, first_session: u128) -> usize {
@@ -160,6 +174,62 @@ async fn a_join_sees_what_was_committed_while_it_waited_and_repeatable_reads_are
     assert!(sees_the_one_before(&server, "committed").await);
     plant(&server, &[(NUMBER_TAKEN, &slow), (BEGIN, BEGIN_REPEATABLE)]).await;
     assert!(!sees_the_one_before(&server, "repeatable").await, "the planted fault was not seen");
+}
+
+/// Joins behind a holder that leaves before the join is committed; returns whether the waiter finds its door open and
+/// the holder gone.
+async fn finds_the_door_open(server: &Server, name: &str) -> bool {
+    let (holder, waiter) = (Client::open(&url(server), 1).await, Client::open(&url(server), 2).await);
+    holder.join(name, 10).await;
+    let joining = waiter.joining(name, 20);
+    tokio::time::sleep(Duration::from_secs_f64(SLOW_S / 2.0)).await;
+    assert_eq!(holder.leave(name, 10).await, "left");
+    let (_, rows) = read(soon("the join", joining).await.expect("an answer"));
+    assert!(tickets(&rows, What::Contender).contains(&10), "it was looked at before the holder left");
+    let door = soon("the door", waiter.wire.door(Ticket::from_bits(10), SOON)).await;
+    let missing = waiter.ok("missing", vec![Argument::Ids(vec![10])]).await;
+    for client in [holder, waiter] {
+        client.ok("close", vec![client.session.into()]).await;
+    }
+    matches!(door, Ok(Door::Opened)) && tickets(&missing, What::Missing) == [10]
+}
+
+/// Waits at a holder's door while it leaves; returns whether the holder is gone once the door is open.
+async fn is_gone_when_the_door_opens(server: &Server, name: &str) -> bool {
+    let (holder, waiter) = (Client::open(&url(server), 1).await, Client::open(&url(server), 2).await);
+    holder.join(name, 10).await;
+    let looked = async {
+        let opened = waiter.wire.door(Ticket::from_bits(10), SOON).await.expect("no failure");
+        assert_eq!(opened, Door::Opened);
+        waiter.ok("missing", vec![Argument::Ids(vec![10])]).await
+    };
+    let (missing, left) = soon("the door", async { tokio::join!(looked, holder.leave(name, 10)) }).await;
+    assert_eq!(left, "left");
+    for client in [holder, waiter] {
+        client.ok("close", vec![client.session.into()]).await;
+    }
+    tickets(&missing, What::Missing) == [10]
+}
+
+/// A door stays open, where a message is told once: so a release that does not lock the row of its queue loses no
+/// wake-up here, and one that opens the door too early does.
+#[tokio::test]
+async fn a_release_before_a_join_is_committed_opens_the_door_and_one_that_opens_it_too_early_is_caught() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    drop(Client::connect(&url(&server), 1).await);
+    let slow = format!("  DO SLEEP({SLOW_S});\n{JOIN_ENDS}");
+    plant(&server, &[(JOIN_ENDS, &slow)]).await;
+    assert!(finds_the_door_open(&server, "locked").await);
+    plant(&server, &[(JOIN_ENDS, &slow), UNLOCKED]).await;
+    assert!(finds_the_door_open(&server, "unlocked").await);
+    plant(&server, &[]).await;
+    assert!(is_gone_when_the_door_opens(&server, "committed").await);
+    let too_early = format!("{OPENS}  DO SLEEP({SLOW_S});\n  COMMIT;\n");
+    plant(&server, &[(&format!("  COMMIT;\n{OPENS}"), &too_early)]).await;
+    assert!(!is_gone_when_the_door_opens(&server, "early").await, "the planted fault was not seen");
 }
 
 #[tokio::test]
