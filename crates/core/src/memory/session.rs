@@ -231,7 +231,8 @@ impl Session for MemorySession {
 }
 
 impl MemorySession {
-    /// Looks again at each change of this lock until `is_awaited` is true of the result, or the connection was cut meanwhile.
+    /// Looks again at each change of this lock until `is_awaited` is true of the result, or the connection was cut
+    /// meanwhile.
     fn until<T: Send + 'static>(
         &self,
         watched: &QueueName,

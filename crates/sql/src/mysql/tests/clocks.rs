@@ -12,7 +12,8 @@ const JUMP_S: i64 = 3_600;
 
 /// A beat as it is, and one that keeps the server's time and removes the sessions whose time is long past.
 const BY_THE_SERVERS_CLOCK: (&str, &str) = (
-    "  UPDATE lockkeeper.session s SET s.beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;\n",
+    "  UPDATE lockkeeper.session s SET s.beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch \
+     AND s.beat < p_beat;\n",
     "  DELETE FROM lockkeeper.contender WHERE session IN (SELECT s.id FROM lockkeeper.session s WHERE s.id <> p_session
     AND s.seen < SYSDATE(6) - INTERVAL s.timeout_ms * 1000 MICROSECOND);
   UPDATE lockkeeper.session s SET s.beat = p_beat, s.seen = SYSDATE(6)

@@ -12,7 +12,8 @@ const JUMP_S: i64 = 3_600;
 
 /// A beat as it is, and one that keeps the server's time and removes the sessions whose time is long past.
 const BY_THE_SERVERS_CLOCK: (&str, &str) = (
-    "  UPDATE lockkeeper.session s SET beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat < p_beat;\n",
+    "  UPDATE lockkeeper.session s SET beat = p_beat WHERE s.id = p_session AND s.epoch = p_epoch \
+     AND s.beat < p_beat;\n",
     "  DELETE FROM lockkeeper.contender c USING lockkeeper.session s WHERE c.session = s.id AND s.id <> p_session
     AND s.seen < clock_timestamp() - s.timeout_ms * interval '1 millisecond';
   UPDATE lockkeeper.session s SET beat = p_beat, seen = clock_timestamp()
