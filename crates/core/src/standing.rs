@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::{BootInstant, Clock};
 use crate::contender::Revocation;
@@ -129,6 +130,8 @@ struct BondState {
     notice_nanos: AtomicU64,
     /// Wakes waiters for a loss, at each change; the value tells whether the connection to the service is open.
     connected: watch::Sender<bool>,
+    /// Wakes waiters for a renewal.
+    renewals: Notify,
     lost: OnceLock<LossReason>,
 }
 
@@ -142,6 +145,7 @@ impl SessionBond {
             safe_until_nanos: AtomicU64::new(safe_until.to_nanos()),
             notice_nanos: AtomicU64::new(Self::NO_NOTICE),
             connected: watch::Sender::new(true),
+            renewals: Notify::new(),
             lost: OnceLock::new(),
         };
         Self { state: Arc::new(state) }
@@ -173,6 +177,7 @@ impl SessionBond {
             let is_sooner = nanos < self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
             // A later deadline wakes none: those that wait come across it at the earlier one.
             self.state.connected.send_if_modified(|connected| !std::mem::replace(connected, true) || is_sooner);
+            self.state.renewals.notify_waiters();
         }
     }
 
@@ -227,6 +232,24 @@ impl SessionBond {
                 return;
             }
             self.until_changed(&mut changes, liveness).await;
+        }
+    }
+
+    /// Waits until something else may be believed than `seen`: until the session is renewed, in jeopardy or lost.
+    pub async fn renewed(&self, seen: Liveness) {
+        let mut changes = self.state.connected.subscribe();
+        loop {
+            let mut renewed = pin!(self.state.renewals.notified());
+            // Enabled before the look, so that a renewal in between is not missed.
+            renewed.as_mut().enable();
+            let liveness = self.liveness();
+            if liveness != seen {
+                return;
+            }
+            tokio::select! {
+                () = renewed => {}
+                () = self.until_changed(&mut changes, liveness) => {}
+            }
         }
     }
 
@@ -289,6 +312,26 @@ mod tests {
         bond.lose(LossReason::Expired);
         bond.lose(LossReason::Closed);
         assert_eq!(bond.lost().await, LossReason::Expired);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_wakes_those_that_wait_for_one_and_so_does_a_loss() {
+        let (clock, bond) = bond(20);
+        for is_renewed in [true, false] {
+            let seen = bond.liveness();
+            let waiting = tokio::spawn({
+                let bond = bond.clone();
+                async move { bond.renewed(seen).await }
+            });
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished());
+            if is_renewed {
+                bond.renew(SafeUntil::At(clock.now().saturating_add(Duration::from_secs(40))));
+            } else {
+                bond.lose(LossReason::Expired);
+            }
+            waiting.await.unwrap();
+        }
     }
 
     #[tokio::test(start_paused = true)]

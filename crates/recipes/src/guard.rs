@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::Hold;
-use crate::contend::{Granted, Place, lost_error};
+use crate::contend::{Granted, lost_error};
 use crate::event::Event;
 use crate::hold::Grant;
 use crate::holds::{OnList, Presence};
 use crate::limits::{Limits, Term, leave_at_end};
+use crate::possession::Possession;
 use crate::shared::Shared;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Mode, QueueName, Result, Withdrawal};
@@ -26,7 +27,7 @@ use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Mode, Queue
 #[must_use = "the lock is given back when the guard is dropped"]
 pub struct Guard<Kind> {
     /// Present until the guard is released.
-    place: Option<Place>,
+    place: Option<Possession>,
     hold: Hold,
     shared: Arc<Shared>,
     granted_at: BootInstant,
@@ -81,22 +82,26 @@ impl<Kind> Guard<Kind> {
         shared: &Arc<Shared>,
         queue: &QueueName,
         mode: Mode,
-        granted: Granted,
+        granted: Granted<impl Into<Possession>>,
         called_at: BootInstant,
         limits: Limits,
     ) -> Self {
         let Granted { place, id, token, standing } = granted;
+        let place: Possession = place.into();
         let granted_at = shared.clock.now();
-        standing.granted();
+        if matches!(place, Possession::Place(_)) {
+            standing.granted();
+        }
         let waited = granted_at.saturating_duration_since(called_at);
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);
-        let grant = Grant { queue: queue.clone(), id, ticket: place.ticket(), token, standing };
+        let (queue, ticket, end_of_place) = (queue.clone(), place.ticket(), place.end_of_place());
+        let grant = Grant { queue, id, ticket, token, standing, end_of_place };
         let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
-        let listed = shared.holds.list(queue, mode, Some(hold.clone()), Presence::Active);
+        let listed = shared.holds.list(hold.name(), mode, Some(hold.clone()), Presence::Active);
         let shared = shared.clone();
         Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
     }
@@ -156,11 +161,11 @@ impl<Kind> Guard<Kind> {
     }
 
     /// Leaves the place of a hold that is over.
-    fn leave(&self, place: Place, lost: Option<LossReason>) -> Withdrawal {
+    fn leave(&self, place: Possession, lost: Option<LossReason>) -> Withdrawal {
         match lost {
             None => self.term.leave(&self.shared.clock, place),
             // A lost place cannot be kept for its least time.
-            Some(_) => place.leave(),
+            Some(_) => place.leave(true),
         }
     }
 
@@ -173,7 +178,7 @@ impl<Kind> Guard<Kind> {
     }
 
     /// Returns the held place; `None` once the guard is released.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&Possession> {
         self.place.as_ref()
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
+use crate::seat::EndOfPlace;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
     ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,
@@ -21,6 +22,8 @@ pub(crate) struct Grant {
     pub(crate) ticket: Ticket,
     pub(crate) token: FencingToken,
     pub(crate) standing: Arc<dyn Standing>,
+    /// What has the place left after this hold, if it might be held again without the service.
+    pub(crate) end_of_place: Option<EndOfPlace>,
 }
 
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
@@ -35,6 +38,7 @@ struct HoldState {
     ticket: Ticket,
     token: FencingToken,
     standing: Arc<dyn Standing>,
+    end_of_place: Option<EndOfPlace>,
     clock: Arc<dyn Clock>,
     observers: Arc<Observers>,
     /// When it ends by its own limit.
@@ -56,10 +60,23 @@ impl Hold {
         grant: Grant,
         ends_at: Option<BootInstant>,
     ) -> Self {
-        let Grant { queue, id, ticket, token, standing } = grant;
+        let Grant { queue, id, ticket, token, standing, end_of_place } = grant;
         let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
-        let state =
-            HoldState { queue, id, ticket, token, standing, clock, observers, ends_at, loss, released, ended, heard };
+        let state = HoldState {
+            queue,
+            id,
+            ticket,
+            token,
+            standing,
+            end_of_place,
+            clock,
+            observers,
+            ends_at,
+            loss,
+            released,
+            ended,
+            heard,
+        };
         Self { state: Arc::new(state) }
     }
 
@@ -201,7 +218,12 @@ impl Hold {
 
     /// Returns the place that is held, as its service sees it, for what one service alone offers; `None` once the hold
     /// is over, also if its place is kept for a least time.
+    ///
+    /// What is done with the place may outlast this hold, so a [hand-off](crate::Handoff) does not pass it on.
     pub fn standing(&self) -> Option<&dyn Standing> {
+        if let Some(end_of_place) = &self.state.end_of_place {
+            end_of_place.note();
+        }
         self.is_held().then(|| &*self.state.standing)
     }
 }

@@ -15,9 +15,11 @@ use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
 use crate::front::Fronts;
+use crate::handoff::Handoff;
 use crate::holds::OwnContender;
 use crate::retry::RetryPolicy;
-use crate::shared::{Shared, Stage};
+use crate::seat::Seats;
+use crate::shared::{Attendant, Shared, Stage};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
@@ -70,6 +72,8 @@ impl Keeper {
             within: None,
             observers: Observers::default(),
             testing: None,
+            handoff: Handoff::default(),
+            attendant: None,
         }
     }
 
@@ -266,6 +270,8 @@ pub struct KeeperBuilder {
     within: Option<TicketHead>,
     observers: Observers,
     testing: Option<Testing>,
+    handoff: Handoff,
+    attendant: Option<Attendant>,
 }
 
 impl KeeperBuilder {
@@ -305,6 +311,23 @@ impl KeeperBuilder {
         self
     }
 
+    /// Has mutexes, and the writing sides of read/write locks, go from task to task in this way, unless they are told
+    /// otherwise by [`Mutex::handoff`](crate::Mutex::handoff) or [`RwLock::handoff`](crate::RwLock::handoff).
+    #[must_use]
+    pub fn handoff(mut self, handoff: Handoff) -> Self {
+        self.handoff = handoff;
+        self
+    }
+
+    /// Runs the futures that watch a [hand-off](Handoff) by this, in place of the runtime of the caller: for tests that
+    /// choose when they are polled.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn attendant(mut self, attendant: Attendant) -> Self {
+        self.attendant = Some(attendant);
+        self
+    }
+
     /// Keeps the means to inject faults with the keeper.
     pub(crate) fn testing(mut self, testing: Testing) -> Self {
         self.testing = Some(testing);
@@ -313,7 +336,7 @@ impl KeeperBuilder {
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self { backend, clock, retry, owner, within, observers, testing } = self;
+        let Self { backend, clock, retry, owner, within, observers, testing, handoff, attendant } = self;
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             backend,
             clock,
@@ -334,6 +357,9 @@ impl KeeperBuilder {
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),
             fronts: Fronts::default(),
+            handoff,
+            seats: Seats::default(),
+            attendant,
             testing,
         });
         Keeper { shared }

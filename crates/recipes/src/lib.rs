@@ -9,6 +9,7 @@
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
+//! | [`Handoff`], `seat`, `possession` | one contender for all tasks of a process, and the turns that they take |
 //! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
@@ -27,6 +28,7 @@ mod event;
 mod examination;
 mod front;
 mod guard;
+mod handoff;
 mod hold;
 mod holds;
 mod keeper;
@@ -39,9 +41,11 @@ mod operate;
 mod owner_key;
 #[cfg(test)]
 mod paused;
+mod possession;
 pub mod retry;
 mod run_under_lock;
 mod rw_lock;
+mod seat;
 mod semaphore;
 mod session_events;
 mod shared;
@@ -57,6 +61,7 @@ pub use election::{
 };
 pub use event::{Event, Observer};
 pub use guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
+pub use handoff::Handoff;
 pub use hold::Hold;
 pub use holds::OwnContender;
 pub use keeper::{Keeper, KeeperBuilder};
@@ -66,6 +71,8 @@ pub use operate::LockKind;
 pub use owner_key::{OwnerKey, Reentrant};
 pub use rw_lock::RwLock;
 pub use semaphore::{Permits, Semaphore};
+#[doc(hidden)]
+pub use shared::Attendant;
 pub use shared_value::SharedValue;
 pub use waiting::Waiting;
 pub use watching::Changes;

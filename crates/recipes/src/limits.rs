@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::Hold;
-use crate::contend::Place;
+use crate::possession::Possession;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Withdrawal};
 
@@ -43,15 +43,15 @@ impl Term {
     }
 
     /// Leaves a released place: now, or when it has been kept for long enough.
-    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Place) -> Withdrawal {
+    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Possession) -> Withdrawal {
         let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| clock.now() < until) else {
-            return place.leave();
+            return place.leave(false);
         };
         let (clock, until) = (clock.clone(), *until);
         let kept = runtime.spawn(async move {
             // Called within the task, since a clock may need the runtime, and the guard may be dropped outside of it.
             clock.sleep_until(until).await;
-            place.leave().await
+            place.leave(false).await
         });
         // A task that ended with its runtime has dropped the place, which withdraws it.
         Withdrawal::under_way(Box::pin(async move { kept.await.unwrap_or(Ok(())) }))
@@ -59,7 +59,7 @@ impl Term {
 }
 
 /// Leaves a place when its hold reaches its limit, also if no caller looks at the hold. It needs a running runtime.
-pub(crate) fn leave_at_end(hold: &Hold, place: &Place) {
+pub(crate) fn leave_at_end(hold: &Hold, place: &Possession) {
     let Ok(runtime) = Handle::try_current() else {
         return;
     };

@@ -1,17 +1,20 @@
 //! What every kind of lock is made of: a keeper's shared part and a name. The recipes define its methods.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, grant_by, not_carried};
 use crate::event::Event;
 use crate::guard::Guard;
+use crate::handoff::Handoff;
 use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
+use crate::possession::Possession;
+use crate::seat::{Bound, Seat};
 use crate::shared::Shared;
-use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
+use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
 
 /// A named lock on a service.
 #[derive(Clone)]
@@ -19,6 +22,9 @@ pub(crate) struct Lock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: QueueName,
     pub(crate) limits: Limits,
+    handoff: Handoff,
+    /// The seat of this lock, once it was asked for one.
+    seat: OnceLock<Arc<Seat>>,
 }
 
 impl Keeper {
@@ -30,15 +36,41 @@ impl Keeper {
         if !self.capabilities().modes.has_all(modes) {
             return Err(not_carried(&self.shared, &queue, modes));
         }
-        Ok(Lock { shared: self.shared.clone(), queue, limits: Limits::default() })
+        let (shared, handoff) = (self.shared.clone(), self.shared.handoff);
+        Ok(Lock { shared, queue, limits: Limits::default(), handoff, seat: OnceLock::new() })
     }
 }
 
 impl Lock {
     /// Waits for the grant of one place of this mode.
     pub(crate) async fn grant<Kind>(&self, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        let caller = calling::caller(&self.shared, wait);
-        self.grant_one(&OnePlace { queue: &self.queue, mode, caller }, mode, wait).await
+        self.grant_to(calling::caller(&self.shared, wait), mode, wait).await
+    }
+
+    /// Waits for the grant of one place of this mode to this caller, or for a turn of one.
+    pub(crate) async fn grant_to<Kind>(&self, caller: Caller, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
+        match self.seat(mode) {
+            Some(seat) => {
+                let turn = seat.acquire(&self.shared, caller, wait);
+                self.guards(mode, turn, |granted| vec![granted]).await.map(|guards| guards?.pop())
+            }
+            None => self.grant_one(&OnePlace { queue: &self.queue, mode, caller }, mode, wait).await,
+        }
+    }
+
+    /// Returns the seat whose turns this lock is granted by, if the lock is passed on within the process.
+    fn seat(&self, mode: Mode) -> Option<&Arc<Seat>> {
+        let Handoff::Local { turns_max, time_max } = self.handoff else { return None };
+        // A place that is kept for a least time keeps every task out.
+        if !matches!(mode, Mode::Mutex | Mode::Write) || self.limits.min_hold.is_some() {
+            return None;
+        }
+        let bound = Bound { turns_max, time_max };
+        Some(self.seat.get_or_init(|| self.shared.seats.of(&self.shared, &self.queue, mode, bound)))
+    }
+
+    pub(crate) fn set_handoff(&mut self, handoff: Handoff) {
+        (self.handoff, self.seat) = (handoff, OnceLock::new());
     }
 
     /// Waits for the grant of one place, by this attempt.
@@ -59,9 +91,19 @@ impl Lock {
         wait: Wait,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
+        self.guards(mode, grant_by(&self.shared, attempt, wait), places).await
+    }
+
+    /// Lists the call while it goes on, and makes a guard of each place that is granted.
+    async fn guards<Kind, G, P: Into<Possession>>(
+        &self,
+        mode: Mode,
+        granting: impl Future<Output = Result<Option<G>>>,
+        places: impl FnOnce(G) -> Vec<Granted<P>>,
+    ) -> Result<Option<Vec<Guard<Kind>>>> {
         let called_at = self.shared.clock.now();
         let _listed = self.shared.holds.list(&self.queue, mode, None, Presence::Active);
-        let Some(granted) = grant_by(&self.shared, attempt, wait).await? else {
+        let Some(granted) = granting.await? else {
             let waited = self.shared.clock.now().saturating_duration_since(called_at);
             self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
             return Ok(None);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::MutexGuard;
+use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
@@ -112,6 +113,16 @@ impl Mutex {
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Has this mutex go from task to task in this way.
+    ///
+    /// It applies to this handle and to its clones. A mutex with a [`min_hold`](Mutex::min_hold) is
+    /// [`Handoff::Strict`](crate::Handoff::Strict), and so is [`Mutex::queue_up`].
+    #[must_use]
+    pub fn handoff(mut self, handoff: Handoff) -> Self {
+        self.lock.set_handoff(handoff);
         self
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::calling;
 use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
+use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{ReadGuard, WriteGuard};
@@ -88,6 +89,16 @@ impl RwLock {
     #[must_use]
     pub fn min_hold(mut self, limit: Duration) -> Self {
         self.lock.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Has the writing side of this lock go from task to task in this way; readers are contenders of the service each.
+    ///
+    /// It applies to this handle and to its clones. A lock with a [`min_hold`](RwLock::min_hold) is
+    /// [`Handoff::Strict`](crate::Handoff::Strict).
+    #[must_use]
+    pub fn handoff(mut self, handoff: Handoff) -> Self {
+        self.lock.set_handoff(handoff);
         self
     }
 
@@ -181,7 +192,7 @@ impl WriteGuard {
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
         let wanted = OnePlace { queue: &queue, mode: Mode::Read, caller: calling::caller(&shared, Wait::No) };
-        let granted = join_beside(&shared, &wanted, place.session(), self.hold().contender()).await;
+        let granted = join_beside(&shared, &wanted, place.anchor(), self.hold()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => granted,
             // Any other failure has this cause.

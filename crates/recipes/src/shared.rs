@@ -10,15 +10,34 @@ use std::sync::atomic::AtomicBool;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result, Session, TicketHead,
-    Wait,
+    Backend, BoxFuture, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result, Session,
+    TicketHead, Wait,
 };
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::event::Observers;
 use crate::front::Fronts;
+use crate::handoff::Handoff;
 use crate::holds::Holds;
 use crate::retry::RetryPolicy;
+use crate::seat::Seats;
+
+/// What runs the futures that watch a hand-off, in a test.
+pub struct Attendant(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
+
+impl Attendant {
+    /// Hands each future to this function.
+    pub fn new(run: impl Fn(BoxFuture<()>) + Send + Sync + 'static) -> Self {
+        Self(Box::new(run))
+    }
+}
+
+impl fmt::Debug for Attendant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Attendant")
+    }
+}
 
 /// How far a keeper is from its end.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -46,6 +65,11 @@ pub(crate) struct Shared {
     pub(crate) is_examined: AtomicBool,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
+    /// How locks go from task to task, unless they are told otherwise.
+    pub(crate) handoff: Handoff,
+    pub(crate) seats: Seats,
+    /// What runs the watches of seats, in place of the runtime of the caller.
+    pub(crate) attendant: Option<Attendant>,
     /// The means to inject faults, over a memory service.
     pub(crate) testing: Option<Testing>,
 }
@@ -76,6 +100,17 @@ impl Shared {
                 true
             }
         });
+        // In place of a watch for each of very many waiters.
+        self.seats.fail(&closed());
+    }
+
+    /// Runs a future in the background; without a runtime it does not run.
+    pub(crate) fn attend(&self, watch: BoxFuture<()>) {
+        match (&self.attendant, Handle::try_current()) {
+            (Some(Attendant(run)), _) => run(watch),
+            (None, Ok(runtime)) => drop(runtime.spawn(watch)),
+            (None, Err(_)) => {}
+        }
     }
 
     /// Waits for something for as long as `wait` says; `None` if the time was up first. What is ready at once is

@@ -115,7 +115,7 @@ impl<Kind> Waiting<Kind> {
     /// Called again after a grant, or after an error that cost the place, it queues up anew. With [`Wait::No`], which
     /// only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        let Lock { shared, queue, limits } = &self.lock;
+        let Lock { shared, queue, limits, .. } = &self.lock;
         let wanted = OnePlace { queue, mode: self.mode, caller: calling::caller(shared, wait) };
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
         let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
+use crate::Hold;
 use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView,
-    Rank, Result, Session, Ticket,
+    BoxFuture, Caller, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView, Rank, Result,
+    Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -61,19 +62,24 @@ impl OnePlace<'_> {
     }
 
     /// Takes a place at the tail.
-    pub(super) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
+    pub(crate) async fn join(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Joined> {
         let sent = self.send(shared, session)?;
         self.joined(shared, sent).await
     }
 
     /// Sends the entry.
-    pub(super) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
+    pub(crate) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
         Ok(send(session, self.queue, entry(shared, self.mode, self.caller)?))
     }
 
     /// Waits for the answer to the join.
     pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
-        let joined = answer.await.map_err(|error| error.at(self.queue))?;
+        self.answered(shared, place, answer.await)
+    }
+
+    /// Takes in the answer to the join.
+    pub(crate) fn answered(&self, shared: &Shared, place: Place, answer: Result<Enqueued>) -> Result<Joined> {
+        let joined = answer.map_err(|error| error.at(self.queue))?;
         let ahead = joined.view.ahead_of(&joined.id).unwrap_or(0);
         let lock = self.queue.with_part(Part::Line);
         shared.observers.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
@@ -81,24 +87,25 @@ impl OnePlace<'_> {
     }
 }
 
-/// Takes a place right behind one that is held, of a mode that its holder does not exclude.
+/// Takes a place right behind one that is held, of a mode that its holder does not exclude, and with its token.
 pub(crate) async fn join_beside(
     shared: &Shared,
     wanted: &OnePlace<'_>,
     session: &Arc<dyn Session>,
-    held: &ContenderId,
+    held: &Hold,
 ) -> Result<Granted> {
     let &OnePlace { queue, mode, caller } = wanted;
     let mut beside = entry(shared, mode, caller)?;
-    beside.rank = Rank::With(held.clone());
+    beside.rank = Rank::With(held.contender().clone());
     let (place, sent) = send(session.clone(), queue, beside);
-    let Enqueued { id, token, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
+    let Enqueued { id, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
     check_with_reason(queue, &*standing).await?;
-    Ok(Granted { place, id, token, standing })
+    // The service knows the grant of the place, and not which turn of it this is.
+    Ok(Granted { place, id, token: held.fencing_token(), standing })
 }
 
 /// An armed place, and the answer to its entry under way.
-pub(super) type Sent = (Place, BoxFuture<Result<Enqueued>>);
+pub(crate) type Sent = (Place, BoxFuture<Result<Enqueued>>);
 
 /// Arms a place and sends its entry, in this order.
 fn send(session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
@@ -142,12 +149,19 @@ impl Joined {
     }
 
     /// Tells whether no wait is needed, as the queue stood at the join.
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
     }
 
+    /// Returns the queue as it stood at the join, if no other contender was in it.
+    pub(crate) fn view_alone(&self) -> Option<QueueView> {
+        let view = &self.joined.view;
+        let is_alone = view.contenders.len() == 1 && view.omitted == 0 && view.elsewhere.is_none();
+        (is_alone && self.is_first()).then(|| view.clone())
+    }
+
     /// Takes the grant if no wait is needed; otherwise leaves the queue.
-    pub(super) fn granted_at_once(self) -> Result<Option<Granted>> {
+    pub(crate) fn granted_at_once(self) -> Result<Option<Granted>> {
         match self.decide(&self.joined.view)? {
             Decision::Granted => self.grant().map(Some),
             Decision::NotInQueue => Err(removed(&self.queue)),
@@ -183,7 +197,7 @@ impl Joined {
     }
 
     /// Waits until the place is granted or lost; it stands if this is dropped, and the wait may begin again.
-    pub(super) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
+    pub(crate) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
         let seen = self.joined.view.connection;
         // A waiter keeps no list: ten thousand of them would hold gigabytes.
         let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
@@ -237,7 +251,7 @@ impl Joined {
         Ok(())
     }
 
-    pub(super) fn grant(self) -> Result<Granted> {
+    pub(crate) fn grant(self) -> Result<Granted> {
         let Enqueued { id, token, standing, .. } = self.joined;
         check_standing(&self.queue, &*standing)?;
         Ok(Granted { place: self.place, id, token, standing })

@@ -23,11 +23,11 @@ mod resume;
 mod round;
 
 pub(crate) use freeze::Freeze;
-pub(crate) use line::{Joined, OnePlace, join_beside};
+pub(crate) use line::{Joined, OnePlace, Sent, join_beside};
 pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits};
 pub(crate) use persist::{Attempt, Progress, STEADY, grant_by};
 pub(crate) use place::{Granted, Place};
-pub(crate) use refusal::{lost_error, not_carried, refused};
+pub(crate) use refusal::{lost_error, not_carried, refused, unanswered};
 pub(crate) use resume::{InLine, Resumed};
 pub(crate) use round::{OneRound, RoundGone};

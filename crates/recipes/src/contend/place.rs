@@ -59,10 +59,10 @@ impl Drop for Place {
     }
 }
 
-/// A place that was granted.
+/// A place that was granted, or a turn of one.
 #[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) place: Place,
+pub(crate) struct Granted<P = Place> {
+    pub(crate) place: P,
     pub(crate) id: ContenderId,
     pub(crate) token: FencingToken,
     pub(crate) standing: Arc<dyn Standing>,

@@ -59,7 +59,7 @@ const fn kind_of(mode: Mode) -> &'static str {
 
 /// Returns the error for a time that was up before the service answered, with the connection's trouble as its cause, if
 /// known.
-pub(super) fn unanswered(shared: &Shared) -> Error {
+pub(crate) fn unanswered(shared: &Shared) -> Error {
     let message = format!("{} has not answered in time", shared.backend.service());
     let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, message);
     match shared.backend.trouble() {

@@ -150,7 +150,7 @@ impl OwnerKey {
                 lock.grant_one(&beside, Kind::MODE, wait).await?
             }
             None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait).await?,
-            None => lock.grant_one(&wanted, Kind::MODE, wait).await?,
+            None => lock.grant_to(wanted.caller, Kind::MODE, wait).await?,
         };
         let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
         drop(turn);

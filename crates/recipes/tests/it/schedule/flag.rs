@@ -12,6 +12,11 @@ use lockkeeper_recipes::{Event, Observer};
 pub(crate) struct Flag(AtomicBool);
 
 impl Flag {
+    /// Makes one that is set.
+    pub(crate) const fn set() -> Self {
+        Self(AtomicBool::new(true))
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

@@ -5,12 +5,12 @@
 //! connections heal, and every contender that still waits must be granted the lock. Where one poll makes several
 //! requests, `awaits` injects a fault between each two of them.
 
-mod asks;
+pub(crate) mod asks;
 mod awaits;
-mod clock;
-mod explore;
-mod flag;
+pub(crate) mod clock;
+pub(crate) mod explore;
+pub(crate) mod flag;
 mod menus;
 mod rules;
-mod truth;
-mod world;
+pub(crate) mod truth;
+pub(crate) mod world;

@@ -438,7 +438,7 @@ impl World {
 }
 
 /// Takes an answer that is ready.
-fn at_once<T>(mut answer: BoxFuture<Result<T>>) -> Result<T> {
+pub(crate) fn at_once<T>(mut answer: BoxFuture<Result<T>>) -> Result<T> {
     match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
         Poll::Pending => unreachable!("the memory backend answers at once unless it is paused"),

@@ -1,0 +1,72 @@
+//! What a guard has: a place in the service's queue, or a turn of a place that its process shares.
+
+use std::sync::Arc;
+
+use crate::contend::Place;
+use crate::seat::{EndOfPlace, Turn};
+use lockkeeper_core::{Session, Ticket, Withdrawal};
+
+/// A place in a queue that is held, or a turn of one; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) enum Possession {
+    Place(Place),
+    Turn(Turn),
+}
+
+impl Possession {
+    /// Returns the ticket of the place.
+    pub(crate) fn ticket(&self) -> Ticket {
+        match self {
+            Self::Place(place) => place.ticket(),
+            Self::Turn(turn) => turn.ticket(),
+        }
+    }
+
+    /// Returns the session under which the place was taken, for a place beside it. Then it is left when this is given
+    /// back: no later turn may have what another contender of this process stands beside.
+    pub(crate) fn anchor(&self) -> &Arc<dyn Session> {
+        match self {
+            Self::Place(place) => place.session(),
+            Self::Turn(turn) => {
+                turn.end_of_place().note();
+                turn.session()
+            }
+        }
+    }
+
+    /// Returns what has the place of a turn left when the turn ends.
+    pub(crate) fn end_of_place(&self) -> Option<EndOfPlace> {
+        match self {
+            Self::Place(_) => None,
+            Self::Turn(turn) => Some(turn.end_of_place()),
+        }
+    }
+
+    /// Gives it back, and returns the future that is ready when that is certain.
+    pub(crate) fn leave(self, is_lost: bool) -> Withdrawal {
+        match self {
+            Self::Place(place) => place.leave(),
+            Self::Turn(turn) => turn.leave(is_lost),
+        }
+    }
+
+    /// Returns a function that gives it back without owning it; doing so twice does nothing.
+    pub(crate) fn leave_from_afar(&self) -> Box<dyn FnOnce() + Send> {
+        match self {
+            Self::Place(place) => Box::new(place.leave_from_afar()),
+            Self::Turn(turn) => Box::new(turn.leave_from_afar()),
+        }
+    }
+}
+
+impl From<Place> for Possession {
+    fn from(place: Place) -> Self {
+        Self::Place(place)
+    }
+}
+
+impl From<Turn> for Possession {
+    fn from(turn: Turn) -> Self {
+        Self::Turn(turn)
+    }
+}

@@ -1,0 +1,167 @@
+//! The tasks of this process that wait for a turn, first come, first served.
+//!
+//! A list in a slab: joining, leaving from anywhere and being first cost the same for ten thousand as for one.
+
+use std::task::Waker;
+
+use lockkeeper_core::{Caller, Error};
+
+/// Where a task waits.
+pub(super) type SlotNumber = usize;
+
+/// What a waiting task is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// It waits.
+    Nothing,
+    /// It was given the key, of this serial.
+    Key(u64),
+    /// It will not be granted, since none of those that came before the failure is.
+    Failed(Error),
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// Not in use; the next one that is not.
+    Free(Option<SlotNumber>),
+    Waiting(Waiting),
+    Told(Told),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    before: Option<SlotNumber>,
+    behind: Option<SlotNumber>,
+    /// How many had come before it.
+    arrival: u64,
+    caller: Caller,
+    waker: Option<Waker>,
+}
+
+/// The line of one seat.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    slots: Vec<Slot>,
+    free: Option<SlotNumber>,
+    first: Option<SlotNumber>,
+    last: Option<SlotNumber>,
+    /// How many have come.
+    arrivals: u64,
+}
+
+impl Line {
+    /// Puts a task at the end.
+    pub(super) fn push(&mut self, caller: Caller) -> SlotNumber {
+        let waiting = Waiting { before: self.last, behind: None, arrival: self.arrivals, caller, waker: None };
+        self.arrivals += 1;
+        let slot = Slot::Waiting(waiting);
+        let number = match self.free {
+            Some(number) => {
+                let Slot::Free(next) = std::mem::replace(&mut self.slots[number], slot) else {
+                    unreachable!("the list of free slots has no other")
+                };
+                self.free = next;
+                number
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        match self.last {
+            Some(last) => self.waiting(last).behind = Some(number),
+            None => self.first = Some(number),
+        }
+        self.last = Some(number);
+        number
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Returns how many tasks have come so far.
+    pub(super) const fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Returns whose the first task is.
+    pub(super) fn first_caller(&self) -> Option<Caller> {
+        self.first.map(|first| match &self.slots[first] {
+            Slot::Waiting(waiting) => waiting.caller,
+            Slot::Free(_) | Slot::Told(_) => unreachable!("the first one waits"),
+        })
+    }
+
+    /// Gives the first task the key of this serial; false if none waits. Its waker is to be woken outside.
+    pub(super) fn give_key(&mut self, serial: u64, wakers: &mut Vec<Waker>) -> bool {
+        let Some(first) = self.first else { return false };
+        self.tell(first, Told::Key(serial), wakers);
+        true
+    }
+
+    /// Fails all tasks that came before this arrival.
+    pub(super) fn fail_before(&mut self, arrival: u64, error: &Error, wakers: &mut Vec<Waker>) {
+        while let Some(first) = self.first.filter(|first| self.waiting(*first).arrival < arrival) {
+            self.tell(first, Told::Failed(error.clone()), wakers);
+        }
+    }
+
+    fn tell(&mut self, number: SlotNumber, told: Told, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.unlink(number));
+        self.slots[number] = Slot::Told(told);
+    }
+
+    /// Returns what a task was told, and gives up its slot; if nothing, this waker will be woken.
+    pub(super) fn poll(&mut self, number: SlotNumber, waker: &Waker) -> Told {
+        if let Slot::Waiting(waiting) = &mut self.slots[number] {
+            match &mut waiting.waker {
+                Some(known) if known.will_wake(waker) => {}
+                known => *known = Some(waker.clone()),
+            }
+            return Told::Nothing;
+        }
+        self.remove(number)
+    }
+
+    /// Takes a task out; returns what it was told and has not heard.
+    pub(super) fn remove(&mut self, number: SlotNumber) -> Told {
+        if matches!(self.slots[number], Slot::Waiting(_)) {
+            drop(self.unlink(number));
+        }
+        let slot = std::mem::replace(&mut self.slots[number], Slot::Free(self.free));
+        self.free = Some(number);
+        match slot {
+            Slot::Told(told) => told,
+            Slot::Waiting(_) | Slot::Free(_) => Told::Nothing,
+        }
+    }
+
+    /// Takes a waiting task out of the order; returns its waker.
+    fn unlink(&mut self, number: SlotNumber) -> Option<Waker> {
+        let waiting = self.waiting(number);
+        let (before, behind, waker) = (waiting.before, waiting.behind, waiting.waker.take());
+        match before {
+            Some(before) => self.waiting(before).behind = behind,
+            None => self.first = behind,
+        }
+        match behind {
+            Some(behind) => self.waiting(behind).before = before,
+            None => self.last = before,
+        }
+        waker
+    }
+
+    fn waiting(&mut self, number: SlotNumber) -> &mut Waiting {
+        match &mut self.slots[number] {
+            Slot::Waiting(waiting) => waiting,
+            Slot::Free(_) | Slot::Told(_) => unreachable!("the order has only those that wait"),
+        }
+    }
+
+    /// How many slots there are, in use or not.
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,31 @@
+//! One contender of this process for all of its tasks that wait for the same lock, and the line in which they wait.
+//!
+//! A *seat* is asked for a *turn*. A turn is granted from the seat's place in the service's queue,
+//! and passes to the next task without a request.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `line` | the tasks that wait, first come, first served |
+//! | `state` | which task has the key, and what follows when a turn ends: rules, without I/O |
+//! | `key` | the right to take a turn, which goes on to the next task when it is dropped |
+//! | `acquire` | the way of a call to its turn |
+//! | `lead` | one attempt at a place in the service's queue, for all |
+//! | `turn` | what a guard has of the seat, and its end |
+//! | `watch` | what happens to the place while turns pass |
+//! | `registry` | the seats of one keeper |
+
+mod acquire;
+mod key;
+mod lead;
+mod line;
+mod registry;
+mod state;
+mod turn;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use registry::Seats;
+pub(crate) use state::Bound;
+pub(crate) use turn::{EndOfPlace, Seat, Turn};

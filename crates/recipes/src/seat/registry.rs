@@ -1,0 +1,68 @@
+//! The seats of one keeper: one for each lock, mode and policy.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use lockkeeper_core::{Error, Mode, QueueName};
+
+use super::state::Bound;
+use super::turn::Seat;
+use crate::shared::Shared;
+
+/// The fewest seats among which those that are used no more are looked for.
+const SWEEP_MIN: usize = 64;
+
+type SeatKey = (QueueName, Mode, Bound);
+
+/// The seats of one keeper.
+#[derive(Default)]
+pub(crate) struct Seats {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    seats: HashMap<SeatKey, Weak<Seat>>,
+    /// At how many seats those that are used no more are looked for.
+    swept_at: usize,
+}
+
+impl Seats {
+    /// Returns the seat for this lock.
+    pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: Bound) -> Arc<Seat> {
+        let mut known = self.known();
+        let key = (queue.clone(), mode, bound);
+        if let Some(seat) = known.seats.get(&key).and_then(Weak::upgrade) {
+            return seat;
+        }
+        if known.seats.len() >= known.swept_at.max(SWEEP_MIN) {
+            known.seats.retain(|_, seat| seat.strong_count() > 0);
+            known.swept_at = known.seats.len() * 2;
+        }
+        let seat = Arc::new(Seat::new(shared, queue.clone(), mode, bound));
+        known.seats.insert(key, Arc::downgrade(&seat));
+        seat
+    }
+
+    /// Fails all tasks that wait in line.
+    pub(crate) fn fail(&self, error: &Error) {
+        // A seat that is dropped here for the last time leaves its place, so not while the map is locked.
+        let seats: Vec<_> = self.known().seats.values().filter_map(Weak::upgrade).collect();
+        for seat in seats {
+            let error = error.clone().at(&seat.queue);
+            seat.change(|state| state.fail_before(u64::MAX, &error));
+        }
+    }
+
+    /// Nothing panics while it is locked.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Seats {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.known().seats.keys().map(|(queue, ..)| queue.as_str())).finish()
+    }
+}

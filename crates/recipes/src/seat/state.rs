@@ -1,0 +1,295 @@
+//! Which task has the key of a seat, and what follows when a turn ends, a task gives up or something happens to the
+//! place: rules of events, without I/O. What they ask for is done outside the seat's mutex.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Caller, ContenderId, Error, QueueView, Session, Standing, Ticket};
+
+use super::lead::Pending;
+use super::line::Line;
+use crate::contend::Place;
+
+/// How much one grant of the service is used for while other contenders wait.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Bound {
+    pub(crate) turns_max: NonZeroU32,
+    pub(crate) time_max: Duration,
+}
+
+/// A grant of the service, which all of its turns share.
+#[derive(Debug)]
+pub(super) struct Grant {
+    /// Among all grants of the seat.
+    pub(super) number: u64,
+    pub(super) id: ContenderId,
+    pub(super) ticket: Ticket,
+    pub(super) session: Arc<dyn Session>,
+    /// The service's number in the tokens.
+    pub(super) token: u64,
+    pub(super) standing: Arc<dyn Standing>,
+    pub(super) granted_at: BootInstant,
+    /// The queue at the join, if no other contender was in it.
+    pub(super) alone: Option<QueueView>,
+}
+
+/// What a seat is in the service's queue, and which of its tasks may act.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The serial of the task that has the key; `None` if none has.
+    key: Option<u64>,
+    /// Whether that task holds; otherwise it leads, or was given the key and has not taken its turn yet.
+    is_held: bool,
+    last_serial: u64,
+    pub(super) line: Line,
+    /// The place that was granted.
+    standing: Option<(Place, Arc<Grant>)>,
+    /// A join without a task that waits for it.
+    pending: Option<Pending>,
+    /// Whether the leader has a place in the service's queue.
+    pub(super) is_placed: bool,
+    grants: u64,
+    /// How many turns the grant has had.
+    turns: u32,
+    /// Whether other contenders may wait for the lock.
+    others: bool,
+    /// Whether it was asked to give the lock up.
+    must_go: bool,
+    /// Whether something else depends on the place, which is therefore left at the end of this turn.
+    ends_place: bool,
+    is_watched: bool,
+}
+
+/// What is to be done when the seat is not locked any more, in this order.
+#[derive(Debug, Default)]
+pub(super) struct Outside {
+    /// Places that are left, or were lost, by being dropped.
+    pub(super) left: Option<Place>,
+    pub(super) withdrawn: Option<Pending>,
+    pub(super) woken: Vec<Waker>,
+}
+
+impl Outside {
+    /// Leaves what is left and wakes what is to be woken.
+    pub(super) fn perform(self) {
+        drop(self.left);
+        drop(self.withdrawn);
+        self.woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What follows from the end of a turn.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Nothing: it was over before.
+    Before,
+    /// The next task has the key.
+    Passed(Outside),
+    /// The place is left.
+    Left(Place, Outside),
+    /// The place is left and another one taken at once, for the first task in line; the key is kept for it.
+    Rejoins(Place, u64, Caller),
+}
+
+impl State {
+    /// Takes the key if no task has it and none waits; the place, if there is one, is taken by [`State::take`].
+    pub(super) fn take_key(&mut self) -> Option<u64> {
+        if self.key.is_some() || !self.line.is_empty() {
+            return None;
+        }
+        Some(self.new_key())
+    }
+
+    fn new_key(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.is_held = false;
+        self.key = Some(self.last_serial);
+        self.last_serial
+    }
+
+    pub(super) fn has_key(&self, serial: u64) -> bool {
+        self.key == Some(serial)
+    }
+
+    /// Returns the grant from which turns are taken.
+    pub(super) fn grant(&self) -> Option<Arc<Grant>> {
+        self.standing.as_ref().map(|(_, grant)| grant.clone())
+    }
+
+    /// Takes a turn of this grant; returns its number, or `None` if the grant is over.
+    pub(super) fn take(&mut self, serial: u64, grant: u64) -> Option<u32> {
+        let is_present = self.standing.as_ref().is_some_and(|(_, present)| present.number == grant);
+        if !is_present || !self.has_key(serial) {
+            return None;
+        }
+        let turn = self.turns;
+        self.turns = self.turns.checked_add(1).expect("a grant is left before its turns cannot be counted");
+        self.is_held = true;
+        Some(turn)
+    }
+
+    /// Takes the join that no task waits for.
+    pub(super) fn take_pending(&mut self) -> Option<Pending> {
+        self.pending.take()
+    }
+
+    /// The number of the next grant.
+    pub(super) fn next_grant(&mut self) -> u64 {
+        self.grants += 1;
+        self.grants
+    }
+
+    /// Notes the grant that the task with the key has led to; another place is there no more.
+    pub(super) fn granted(&mut self, place: Place, grant: Arc<Grant>) {
+        self.others = grant.alone.is_none();
+        (self.turns, self.must_go, self.ends_place, self.is_watched) = (0, false, false, false);
+        self.is_placed = false;
+        self.standing = Some((place, grant));
+    }
+
+    /// Ends a turn.
+    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, bound: Bound) -> Ended {
+        if !self.has_key(serial) || !self.is_held {
+            return Ended::Before;
+        }
+        let goes = is_lost || self.goes(now, bound);
+        if !goes && !self.line.is_empty() {
+            let mut outside = Outside::default();
+            self.pass_key(&mut outside);
+            return Ended::Passed(outside);
+        }
+        let Some((place, _)) = self.standing.take() else {
+            let mut outside = Outside::default();
+            self.give_on(&mut outside);
+            return Ended::Passed(outside);
+        };
+        match self.line.first_caller().filter(|_| !is_lost) {
+            Some(caller) => {
+                let serial = self.new_key();
+                Ended::Rejoins(place, serial, caller)
+            }
+            None => {
+                let mut outside = Outside::default();
+                self.pass_key(&mut outside);
+                Ended::Left(place, outside)
+            }
+        }
+    }
+
+    /// Whether the place is left at the end of this turn.
+    fn goes(&self, now: BootInstant, bound: Bound) -> bool {
+        let Some((_, grant)) = &self.standing else { return true };
+        let is_over = |grant: &Grant| {
+            self.turns >= bound.turns_max.get() || now.saturating_duration_since(grant.granted_at) >= bound.time_max
+        };
+        self.must_go || self.ends_place || self.turns == u32::MAX || self.others && is_over(grant)
+    }
+
+    /// Gives the key to the first task in line, if any.
+    fn pass_key(&mut self, outside: &mut Outside) {
+        let serial = self.new_key();
+        if !self.line.give_key(serial, &mut outside.woken) {
+            self.key = None;
+        }
+    }
+
+    /// Gives the key to the first task in line; if none waits, the place is left and a join withdrawn.
+    fn give_on(&mut self, outside: &mut Outside) {
+        self.pass_key(outside);
+        if self.key.is_none() {
+            self.is_placed = false;
+            outside.left = self.standing.take().map(|(place, _)| place);
+            outside.withdrawn = self.pending.take();
+        }
+    }
+
+    /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
+    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Pending>) -> Outside {
+        let mut outside = Outside::default();
+        if self.has_key(serial) {
+            self.pending = pending.or_else(|| self.pending.take());
+            self.give_on(&mut outside);
+        } else {
+            outside.withdrawn = pending;
+        }
+        outside
+    }
+
+    /// Notes the join that was sent for the first task in line, which is given the key.
+    pub(super) fn rejoined(&mut self, serial: u64, pending: Option<Pending>) -> Outside {
+        self.give_up(serial, pending)
+    }
+
+    /// Forgets a grant that is lost; the task with this key leads then.
+    pub(super) fn drop_lost(&mut self, serial: u64, grant: u64) -> Outside {
+        let mut outside = Outside::default();
+        if self.has_key(serial) {
+            outside.left = self.take_place(grant);
+        }
+        outside
+    }
+
+    fn take_place(&mut self, grant: u64) -> Option<Place> {
+        self.standing.take_if(|(_, present)| present.number == grant).map(|(place, _)| place)
+    }
+
+    /// Notes that the place of a grant is lost. A task that holds has lost its turn, and the first in line leads; one
+    /// that was given the key leads itself.
+    pub(super) fn lost(&mut self, grant: u64) -> Outside {
+        let mut outside = Outside { left: self.take_place(grant), ..Outside::default() };
+        if outside.left.is_some() && self.is_held {
+            self.pass_key(&mut outside);
+        }
+        outside
+    }
+
+    /// Notes that other contenders wait.
+    pub(super) fn told_of_others(&mut self, grant: u64) {
+        if self.is_of(grant) {
+            self.others = true;
+        }
+    }
+
+    /// Notes that the lock is to be given up after this turn.
+    pub(super) fn asked(&mut self, grant: u64) {
+        if self.is_of(grant) {
+            self.must_go = true;
+        }
+    }
+
+    fn is_of(&self, grant: u64) -> bool {
+        self.standing.as_ref().is_some_and(|(_, present)| present.number == grant)
+    }
+
+    /// Notes that something else depends on the place of this turn.
+    pub(super) fn end_place(&mut self, serial: u64) {
+        if self.has_key(serial) && self.is_held {
+            self.ends_place = true;
+        }
+    }
+
+    /// Returns the grant that is to be watched from now on: a task waits behind one that holds.
+    pub(super) fn watch(&mut self) -> Option<Arc<Grant>> {
+        let (_, grant) = self.standing.as_ref()?;
+        if self.is_watched || self.line.is_empty() {
+            return None;
+        }
+        self.is_watched = true;
+        Some(grant.clone())
+    }
+
+    /// Fails the tasks that came before this arrival.
+    pub(super) fn fail_before(&mut self, arrival: u64, error: &Error) -> Outside {
+        let mut outside = Outside::default();
+        self.line.fail_before(arrival, error, &mut outside.woken);
+        outside
+    }
+
+    /// Whether it has a place in the service's queue.
+    pub(super) const fn has_place(&self) -> bool {
+        self.standing.is_some() || self.is_placed || self.pending.is_some()
+    }
+}

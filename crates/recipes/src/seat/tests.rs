@@ -1,0 +1,266 @@
+//! The line by itself; and hand-off as callers see it, on the memory service.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::task::Waker;
+use std::time::Duration;
+
+use lockkeeper_core::{Advice, Caller, Error, ErrorKind, LossReason, Operation, Revocation, SafeUntil, Wait};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::line::{Line, Told};
+use crate::memory::MemoryService;
+use crate::paused::service;
+use crate::retry::RetryPolicy;
+use crate::{Handoff, Keeper, Mutex, MutexGuard};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn key(line: &mut Line, serial: u64) -> bool {
+    line.give_key(serial, &mut Vec::new())
+}
+
+#[test]
+fn tasks_are_given_the_key_in_the_order_in_which_they_came_and_those_that_left_are_passed_over() {
+    let mut line = Line::default();
+    let slots: Vec<_> = (0..5).map(|_| line.push(Caller::default())).collect();
+    for gone in [0, 2, 4] {
+        assert!(matches!(line.remove(slots[gone]), Told::Nothing));
+    }
+    let late = line.push(Caller::default());
+    for (serial, expected) in (1..).zip([slots[1], slots[3], late]) {
+        assert!(key(&mut line, serial));
+        assert!(matches!(line.poll(expected, Waker::noop()), Told::Key(told) if told == serial));
+    }
+    assert!(line.is_empty() && !key(&mut line, 4));
+}
+
+#[test]
+fn a_slot_is_used_again_once_its_task_has_heard_or_left() {
+    let mut line = Line::default();
+    for _ in 0..1_000 {
+        let [first, second] = [line.push(Caller::default()), line.push(Caller::default())];
+        assert!(key(&mut line, 7));
+        assert!(matches!(line.remove(first), Told::Key(7)), "it was given the key and has not heard");
+        assert!(matches!(line.remove(second), Told::Nothing));
+    }
+    assert_eq!(line.slots(), 2);
+}
+
+#[test]
+fn a_failure_is_told_to_those_that_came_before_it() {
+    let mut line = Line::default();
+    let early = line.push(Caller::default());
+    let arrivals = line.arrivals();
+    let late = line.push(Caller::default());
+    let error = Error::transient(ErrorKind::ConnectionLost, Operation::Join, "gone");
+    line.fail_before(arrivals, &error, &mut Vec::new());
+    assert!(matches!(line.poll(early, Waker::noop()), Told::Failed(_)));
+    assert!(matches!(line.poll(late, Waker::noop()), Told::Nothing));
+}
+
+fn turns(turns_max: u32) -> Handoff {
+    Handoff::Local { turns_max: NonZeroU32::new(turns_max).unwrap(), time_max: 3_600 * SECOND }
+}
+
+fn seated(service: &MemoryService) -> Keeper {
+    service.keeper_builder().handoff(turns(64)).build()
+}
+
+/// Begins to wait, and waits until that is so.
+async fn waiting(mutex: &Mutex) -> JoinHandle<lockkeeper_core::Result<MutexGuard>> {
+    let waiting = tokio::spawn(mutex.clone().lock_owned());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    waiting
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_take_turns_of_one_grant_in_the_order_of_asking() {
+    let service = service();
+    let (keeper, onlooker) = (seated(&service), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    let mut guard = mutex.lock().await.unwrap();
+    let mut line = Vec::new();
+    for _ in 0..10 {
+        line.push(waiting(&mutex).await);
+    }
+    let first = guard.fencing_token();
+    for (turn, next) in (1..).zip(line) {
+        assert_eq!(onlooker.contenders("door").await.unwrap().len(), 1, "all are one contender");
+        let hold = guard.hold().clone();
+        guard.release().await.unwrap();
+        assert!(!hold.is_held());
+        guard = next.await.unwrap().unwrap();
+        let token = guard.fencing_token();
+        assert_eq!((token.as_u64(), token.turn()), (first.as_u64(), turn));
+        assert!(guard.hold().is_held() && token > first);
+    }
+    guard.release().await.unwrap();
+    assert!(onlooker.contenders("door").await.unwrap().is_empty());
+    assert_eq!(mutex.lock().await.unwrap().fencing_token().turn(), 0, "a new grant");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_waits_for_so_many_turns_at_most() {
+    let service = service();
+    let (keeper, rival) = (service.keeper_builder().handoff(turns(3)).build(), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    let mut guard = mutex.lock().await.unwrap();
+    let mut line = VecDeque::new();
+    for _ in 0..8 {
+        line.push_back(waiting(&mutex).await);
+    }
+    let rival = waiting(&rival.mutex("door").unwrap()).await;
+    for turn in [1, 2] {
+        drop(guard);
+        guard = line.pop_front().unwrap().await.unwrap().unwrap();
+        assert_eq!(guard.fencing_token().turn(), turn);
+    }
+    drop(guard);
+    let rivals = rival.await.unwrap().unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(line.iter().all(|waiting| !waiting.is_finished()));
+    drop(rivals);
+    let next = line.pop_front().unwrap().await.unwrap().unwrap();
+    assert_eq!(next.fencing_token().turn(), 0);
+    drop(next);
+    for waiting in line {
+        drop(waiting.await.unwrap().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_is_forgotten_keeps_none_of_the_line_out() {
+    let keeper = seated(&service());
+    let mutex = keeper.mutex("door").unwrap();
+    let forgotten = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await;
+    keeper.testing().unwrap().expire_session();
+    let guard = next.await.unwrap().unwrap();
+    assert!(guard.fencing_token() > forgotten.fencing_token());
+    assert!(guard.hold().is_held() && !forgotten.hold().is_held());
+    let lost = forgotten.release().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Lost(LossReason::Expired));
+    assert!(guard.hold().is_held(), "a release of what is over ends no other turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_wait_takes_a_vacant_lock_and_asks_nothing_while_this_process_has_it() {
+    let service = service();
+    let keeper = seated(&service);
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.try_lock().await.unwrap().unwrap();
+    keeper.testing().unwrap().pause();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    keeper.testing().unwrap().resume();
+    drop(guard);
+    let rivals = service.keeper().mutex("door").unwrap().lock().await.unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    drop(rivals);
+    assert!(mutex.try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leaders_failure_reaches_all_that_waited_behind_it_in_the_time_of_one() {
+    let service = service();
+    let retry = RetryPolicy::until_elapsed(10 * SECOND, SECOND);
+    let keeper = service.keeper_builder().handoff(turns(64)).retry(retry).build();
+    keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
+    let start = tokio::time::Instant::now();
+    let mut calls = JoinSet::new();
+    for _ in 0..33 {
+        let mutex = keeper.mutex("door").unwrap();
+        calls.spawn(async move { mutex.lock().await });
+    }
+    for failed in calls.join_all().await {
+        assert_eq!(failed.unwrap_err().advice(), Advice::Transient);
+    }
+    assert!(start.elapsed() < 15 * SECOND, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_time_is_up_in_the_line_knows_whether_there_was_a_place() {
+    let service = service();
+    let keeper = seated(&service);
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    assert!(mutex.lock_timeout(SECOND).await.unwrap().is_none());
+    drop(guard);
+    keeper.testing().unwrap().pause();
+    let leader = waiting(&mutex).await;
+    let error = mutex.lock_timeout(SECOND).await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    keeper.testing().unwrap().resume();
+    drop(leader.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_the_keeper_fails_its_line() {
+    let keeper = seated(&service());
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let line = [waiting(&mutex).await, waiting(&mutex).await];
+    let _ = keeper.close().await;
+    for waiting in line {
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    }
+    assert!(!guard.hold().is_held());
+    assert_eq!(mutex.lock().await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(mutex.lock_within(Wait::No).await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_becomes_a_reader_passes_its_place_to_no_writer() {
+    let keeper = seated(&service());
+    let rw_lock = keeper.rw_lock("door").unwrap();
+    let write = rw_lock.write().await.unwrap();
+    let next = tokio::spawn(rw_lock.clone().write_owned());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let token = write.fencing_token();
+    let read = write.downgrade().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!next.is_finished(), "a writer beside a reader");
+    assert_eq!(read.fencing_token(), token);
+    read.release().await.unwrap();
+    assert!(next.await.unwrap().unwrap().fencing_token().as_u64() > token.as_u64());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_task_is_granted_at_the_limit_of_a_hold_that_is_kept() {
+    let keeper = seated(&service());
+    let mutex = keeper.mutex("door").unwrap().max_hold(SECOND);
+    let kept = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await.await.unwrap().unwrap();
+    assert_eq!(kept.hold().lost().await, LossReason::MaxHold);
+    assert_eq!(next.fencing_token().turn(), 1);
+    drop(kept);
+    assert!(next.hold().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_with_a_least_time_is_strict() {
+    let keeper = seated(&service());
+    let mutex = keeper.mutex("door").unwrap().min_hold(10 * SECOND);
+    let start = tokio::time::Instant::now();
+    drop(mutex.lock().await.unwrap());
+    let again = mutex.lock().await.unwrap();
+    assert!(start.elapsed() >= 10 * SECOND);
+    assert_eq!(again.fencing_token().turn(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_asked_to_give_up_is_the_last_of_its_grant() {
+    let service = service();
+    let (keeper, operator) = (seated(&service), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await;
+    tokio::time::sleep(SECOND).await;
+    let revoked =
+        tokio::spawn(async move { operator.revoke("door", Revocation::default(), Wait::AtMost(60 * SECOND)).await });
+    guard.hold().revoked().await;
+    tokio::time::sleep(SECOND).await;
+    drop(guard);
+    assert_eq!(next.await.unwrap().unwrap().fencing_token().turn(), 0);
+    assert!(revoked.await.unwrap().unwrap().is_some());
+}

@@ -1,0 +1,153 @@
+//! The seat, and what a guard has of it: one turn.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
+
+use super::lead::Pending;
+use super::state::{Bound, Ended, Grant, Outside, State};
+use super::watch;
+use crate::contend::{Granted, OnePlace};
+use crate::shared::Shared;
+
+/// One contender of this process in one queue, and the line of the tasks that wait for it.
+pub(crate) struct Seat {
+    pub(super) queue: QueueName,
+    pub(super) mode: Mode,
+    bound: Bound,
+    /// Weak, so that no place keeps its keeper alive.
+    pub(super) shared: Weak<Shared>,
+    pub(super) clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+impl Seat {
+    pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
+        let (clock, shared) = (shared.clock.clone(), Arc::downgrade(shared));
+        Self { queue, mode, bound, shared, clock, state: Mutex::default() }
+    }
+
+    /// Nothing panics while it is locked, and nothing of another module is called.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and does what follows when it is not locked any more.
+    pub(super) fn change(&self, change: impl FnOnce(&mut State) -> Outside) {
+        let outside = change(&mut self.state());
+        outside.perform();
+    }
+
+    /// Has the place watched, if it is to be watched from now on.
+    pub(super) fn watch(self: &Arc<Self>, shared: &Shared) {
+        let grant = self.state().watch();
+        if let Some(grant) = grant {
+            shared.attend(watch::run(Arc::downgrade(self), grant));
+        }
+    }
+
+    /// Makes what a caller is granted by this turn.
+    pub(super) fn granted(self: &Arc<Self>, grant: Arc<Grant>, serial: u64, turn: u32) -> Granted<Turn> {
+        let token = FencingToken::new(grant.token, turn).expect("the service gave out this number");
+        let (id, standing) = (grant.id.clone(), grant.standing.clone());
+        let place = Turn { seat: self.clone(), grant, serial, is_over: false };
+        Granted { place, id, token, standing }
+    }
+
+    /// Ends a turn: passes the lock on, or leaves the place.
+    fn end(self: &Arc<Self>, serial: u64, is_lost: bool) -> Withdrawal {
+        let now = self.clock.now();
+        let ended = self.state().end(serial, is_lost, now, self.bound);
+        match ended {
+            Ended::Before => Withdrawal::done(Ok(())),
+            Ended::Passed(outside) => {
+                outside.perform();
+                Withdrawal::done(Ok(()))
+            }
+            Ended::Left(place, outside) => {
+                let withdrawal = place.leave();
+                outside.perform();
+                withdrawal
+            }
+            Ended::Rejoins(place, next, caller) => {
+                let session = place.session().clone();
+                // Left first: the view of the join does not show it, and the next process is served one request earlier.
+                let withdrawal = place.leave();
+                let pending = self.shared.upgrade().and_then(|shared| {
+                    let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller };
+                    // A failure is found again by the task that leads.
+                    wanted.send(&shared, session).ok().map(Pending::Sent)
+                });
+                self.change(|state| state.rejoined(next, pending));
+                withdrawal
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Seat").field("lock", &self.queue.as_str()).field("mode", &self.mode).finish()
+    }
+}
+
+/// One turn of a seat: dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    seat: Arc<Seat>,
+    grant: Arc<Grant>,
+    serial: u64,
+    is_over: bool,
+}
+
+impl Turn {
+    /// Returns the ticket of the place.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.grant.ticket
+    }
+
+    /// Returns the session under which the place was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.grant.session
+    }
+
+    /// Ends it, and returns the future that is ready when that is certain.
+    pub(crate) fn leave(mut self, is_lost: bool) -> Withdrawal {
+        self.is_over = true;
+        self.seat.end(self.serial, is_lost)
+    }
+
+    /// Returns a function that ends it without owning it; ending it twice does nothing.
+    pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
+        let (seat, serial) = (self.seat.clone(), self.serial);
+        move || drop(seat.end(serial, false))
+    }
+
+    /// Returns what leaves the place at the end of this turn, when something else depends on it.
+    pub(crate) fn end_of_place(&self) -> EndOfPlace {
+        EndOfPlace { seat: self.seat.clone(), serial: self.serial }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.seat.end(self.serial, false));
+        }
+    }
+}
+
+/// Has the place of a turn left when the turn ends: no later turn is to be had of it.
+#[derive(Clone, Debug)]
+pub(crate) struct EndOfPlace {
+    seat: Arc<Seat>,
+    serial: u64,
+}
+
+impl EndOfPlace {
+    pub(crate) fn note(&self) {
+        self.seat.state().end_place(self.serial);
+    }
+}

@@ -1,0 +1,60 @@
+//! What happens to the place of a seat while turns pass: it is lost, other contenders come, it is asked for.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lockkeeper_core::{BoxFuture, QueueView, Result};
+
+use super::state::Grant;
+use super::turn::Seat;
+
+/// How long a grant lasts before it is listened for requests to give it up: that may cost the service a read, and most
+/// grants are over sooner.
+const REVOKED_AFTER: Duration = Duration::from_millis(100);
+
+/// Watches a grant until it is over.
+pub(super) fn run(seat: Weak<Seat>, grant: Arc<Grant>) -> BoxFuture<()> {
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            _ = grant.standing.lost() => tell(&seat, |seat| seat.change(|state| state.lost(grant.number))),
+            () = until_others(&seat, &grant) => {}
+            () = until_asked(&seat, &grant) => {}
+        }
+    })
+}
+
+/// Tells the seat when another contender comes; never ends.
+async fn until_others(seat: &Weak<Seat>, grant: &Grant) {
+    if let Some(alone) = &grant.alone {
+        // After an error nothing is known of others, so they may be there. It costs a join too many at most.
+        let _ = seen_others(seat, grant, alone.clone()).await;
+        tell(seat, |seat| seat.state().told_of_others(grant.number));
+    }
+    std::future::pending().await
+}
+
+async fn seen_others(seat: &Weak<Seat>, grant: &Grant, mut seen: QueueView) -> Result<()> {
+    loop {
+        let Some(queue) = seat.upgrade().map(|seat| seat.queue.clone()) else { return Ok(()) };
+        seen = grant.session.changed(&queue, &seen).await?;
+        if seen.contenders.iter().any(|contender| contender.id != grant.id) || seen.elsewhere.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// Tells the seat when it is asked to give the lock up; never ends.
+async fn until_asked(seat: &Weak<Seat>, grant: &Grant) {
+    let Some(clock) = seat.upgrade().map(|seat| seat.clock.clone()) else { return };
+    clock.sleep_until(clock.now().saturating_add(REVOKED_AFTER)).await;
+    grant.standing.revoked().await;
+    tell(seat, |seat| seat.state().asked(grant.number));
+    std::future::pending().await
+}
+
+fn tell(seat: &Weak<Seat>, what: impl FnOnce(&Seat)) {
+    if let Some(seat) = seat.upgrade() {
+        what(&seat);
+    }
+}
