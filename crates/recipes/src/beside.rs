@@ -31,7 +31,7 @@ impl Attempt for Beside<'_> {
             return Err(lost_outside(hold.name(), reason));
         }
         let place = self.write.place().expect("a guard that can be borrowed was not released");
-        let granted = join_beside(shared, &self.wanted, place.anchor(), hold).await;
+        let granted = join_beside(shared, &self.wanted, place.anchor(), hold.place()).await;
         match (granted, hold.liveness()) {
             // Any other failure has this cause.
             (Err(_), Liveness::Lost(reason)) => Err(lost_outside(hold.name(), reason)),

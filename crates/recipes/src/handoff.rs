@@ -12,17 +12,17 @@ const TIME_MAX: Duration = Duration::from_millis(50);
 
 /// How a mutex, or the writing side of a read/write lock, goes from one task of a process to the next.
 ///
-/// Every policy is one contender of the service's queue, so locks with different policies, and other programs, exclude
-/// one another rightly. With [`Handoff::Strict`] each call is a contender. With [`Handoff::Local`] all calls of a keeper
-/// that wait for the same lock are one, and the process that was granted the lock passes it from one to the next: no
-/// request, no wait for the service.
+/// With [`Handoff::Strict`] each call is a contender of the service's queue. With [`Handoff::Local`] all calls of a
+/// keeper that wait for the same lock are one contender. The process that was granted the lock passes it from one to
+/// the next: no request, no wait for the service. So locks with different policies, and other programs, exclude one
+/// another as before.
 ///
 /// # Order
 ///
 /// Within a process: first come, first served. Between contenders of the service: first come, first served. A contender
-/// waits for each process ahead of it for at most `turns_max` turns, or those that begin within `time_max` of its grant,
-/// whichever ends first. Behind a process that was alone before it also waits for the turns that begin until that one
-/// is told, and one more.
+/// waits for each process ahead of it for at most `turns_max` turns, or those that begin within `time_max` of its
+/// grant, whichever ends first. Behind a process that was alone before, it also waits for the turns that begin until
+/// that process is told, and one more.
 ///
 /// # Tokens
 ///

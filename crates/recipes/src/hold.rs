@@ -120,6 +120,11 @@ impl Hold {
         self.state.token
     }
 
+    /// Returns the place in the queue and the token, for another place beside it.
+    pub(crate) fn place(&self) -> (&ContenderId, FencingToken) {
+        (self.contender(), self.fencing_token())
+    }
+
     /// Tells whether the lock is held now. Once the answer was no, it never is yes again.
     pub fn is_held(&self) -> bool {
         self.liveness().is_held()
@@ -221,10 +226,13 @@ impl Hold {
     ///
     /// What is done with the place may outlast this hold, so a [hand-off](crate::Handoff) does not pass it on.
     pub fn standing(&self) -> Option<&dyn Standing> {
+        if !self.is_held() {
+            return None;
+        }
         if let Some(end_of_place) = &self.state.end_of_place {
             end_of_place.note();
         }
-        self.is_held().then(|| &*self.state.standing)
+        Some(&*self.state.standing)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::handoff::Handoff;
 use crate::holds::OwnContender;
 use crate::retry::RetryPolicy;
 use crate::seat::Seats;
-use crate::shared::{Attendant, Shared, Stage};
+use crate::shared::{Attendant, Shared, Stage, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
@@ -54,6 +54,7 @@ use crate::shared::{Attendant, Shared, Stage};
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) seats: Arc<Seats>,
 }
 
 impl Keeper {
@@ -215,7 +216,7 @@ impl Keeper {
     /// # }
     /// ```
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
-        self.shared.reach(Stage::Drained);
+        self.reach(Stage::Drained);
         let shared = self.shared.clone();
         let until = shared.clock.now().saturating_add(deadline);
         async move {
@@ -241,7 +242,7 @@ impl Keeper {
     /// Transient if the service could not be told, as after a connection loss. Then it ends the session after its
     /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.shared.reach(Stage::Closed);
+        self.reach(Stage::Closed);
         let closing = self.shared.opener.take().map(|session| session.close());
         let looking = self.shared.backend.close();
         async move {
@@ -251,6 +252,14 @@ impl Keeper {
             };
             closed.and(looking.await)
         }
+    }
+}
+
+impl Keeper {
+    /// Goes to this stage, and ends the calls that wait for a turn: no watch for each of very many is needed.
+    fn reach(&self, stage: Stage) {
+        self.shared.reach(stage);
+        self.seats.fail(&closed());
     }
 }
 
@@ -358,10 +367,9 @@ impl KeeperBuilder {
             holds: Arc::default(),
             fronts: Fronts::default(),
             handoff,
-            seats: Seats::default(),
             attendant,
             testing,
         });
-        Keeper { shared }
+        Keeper { shared, seats: Arc::default() }
     }
 }

@@ -12,7 +12,7 @@ use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
 use crate::possession::Possession;
-use crate::seat::{Bound, Seat};
+use crate::seat::{Bound, Seat, Seats};
 use crate::shared::Shared;
 use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
 
@@ -23,6 +23,7 @@ pub(crate) struct Lock {
     pub(crate) queue: QueueName,
     pub(crate) limits: Limits,
     handoff: Handoff,
+    seats: Arc<Seats>,
     /// The seat of this lock, once it was asked for one.
     seat: OnceLock<Arc<Seat>>,
 }
@@ -36,8 +37,8 @@ impl Keeper {
         if !self.capabilities().modes.has_all(modes) {
             return Err(not_carried(&self.shared, &queue, modes));
         }
-        let (shared, handoff) = (self.shared.clone(), self.shared.handoff);
-        Ok(Lock { shared, queue, limits: Limits::default(), handoff, seat: OnceLock::new() })
+        let (shared, seats, handoff) = (self.shared.clone(), self.seats.clone(), self.shared.handoff);
+        Ok(Lock { shared, queue, limits: Limits::default(), handoff, seats, seat: OnceLock::new() })
     }
 }
 
@@ -66,7 +67,7 @@ impl Lock {
             return None;
         }
         let bound = Bound { turns_max, time_max };
-        Some(self.seat.get_or_init(|| self.shared.seats.of(&self.shared, &self.queue, mode, bound)))
+        Some(self.seat.get_or_init(|| self.seats.of(&self.shared, &self.queue, mode, bound)))
     }
 
     pub(crate) fn set_handoff(&mut self, handoff: Handoff) {

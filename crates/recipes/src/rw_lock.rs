@@ -192,7 +192,7 @@ impl WriteGuard {
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
         let wanted = OnePlace { queue: &queue, mode: Mode::Read, caller: calling::caller(&shared, Wait::No) };
-        let granted = join_beside(&shared, &wanted, place.anchor(), self.hold()).await;
+        let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => granted,
             // Any other failure has this cause.

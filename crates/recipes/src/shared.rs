@@ -21,7 +21,6 @@ use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::Holds;
 use crate::retry::RetryPolicy;
-use crate::seat::Seats;
 
 /// What runs the futures that watch a hand-off, in a test.
 pub struct Attendant(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
@@ -67,7 +66,6 @@ pub(crate) struct Shared {
     pub(crate) fronts: Fronts,
     /// How locks go from task to task, unless they are told otherwise.
     pub(crate) handoff: Handoff,
-    pub(crate) seats: Seats,
     /// What runs the watches of seats, in place of the runtime of the caller.
     pub(crate) attendant: Option<Attendant>,
     /// The means to inject faults, over a memory service.
@@ -100,8 +98,6 @@ impl Shared {
                 true
             }
         });
-        // In place of a watch for each of very many waiters.
-        self.seats.fail(&closed());
     }
 
     /// Runs a future in the background; without a runtime it does not run.
@@ -140,7 +136,8 @@ impl Shared {
     }
 }
 
-fn closed() -> Error {
+/// Returns the error of a keeper that grants nothing any more.
+pub(crate) fn closed() -> Error {
     Error::permanent(ErrorKind::Closed, Operation::Connect, LossReason::Closed.to_string())
 }
 

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
-use crate::Hold;
 use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
 use lockkeeper_core::{
-    BoxFuture, Caller, Departure, Enqueued, Entry, Extent, Freshness, Mode, Part, QueueName, QueueView, Rank, Result,
-    Session, Ticket,
+    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Part, QueueName,
+    QueueView, Rank, Result, Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -92,16 +91,16 @@ pub(crate) async fn join_beside(
     shared: &Shared,
     wanted: &OnePlace<'_>,
     session: &Arc<dyn Session>,
-    held: &Hold,
+    (held, token): (&ContenderId, FencingToken),
 ) -> Result<Granted> {
     let &OnePlace { queue, mode, caller } = wanted;
     let mut beside = entry(shared, mode, caller)?;
-    beside.rank = Rank::With(held.contender().clone());
+    beside.rank = Rank::With(held.clone());
     let (place, sent) = send(session.clone(), queue, beside);
     let Enqueued { id, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
     check_with_reason(queue, &*standing).await?;
     // The service knows the grant of the place, and not which turn of it this is.
-    Ok(Granted { place, id, token: held.fencing_token(), standing })
+    Ok(Granted { place, id, token, standing })
 }
 
 /// An armed place, and the answer to its entry under way.

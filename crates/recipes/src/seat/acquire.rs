@@ -57,7 +57,7 @@ impl Seat {
             Asked::Line(slot) => {
                 let line = InLine::new(self.clone(), slot);
                 self.watch(shared);
-                // After it stands in line: a keeper that is closed now fails the line, one that was closed before fails here.
+                // Once it stands in line: a keeper that is closed from now on fails the line, an earlier one this.
                 self.refuse(shared)?;
                 match shared.by(wait, line).await {
                     Some(key) => key?,

@@ -5,33 +5,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::end_of_place::EndOfPlace;
 use super::key::Key;
+use super::pending::{Pending, Placed};
 use super::state::Grant;
-use crate::contend::{Attempt, Granted, Joined, OnePlace, Place, Progress, Sent};
+use crate::contend::{Attempt, Granted, OnePlace, Place, Progress};
 use crate::shared::Shared;
 use lockkeeper_core::{QueueName, QueueView, Result};
-
-/// A join that outlives the task that began it, while others wait.
-pub(super) enum Pending {
-    /// It was sent, and is not answered yet.
-    Sent(Sent),
-    /// It is in the queue.
-    Joined(Placed),
-}
-
-/// A place that waits for its turn.
-pub(super) struct Placed {
-    joined: Joined,
-    /// The queue at the join, if no other contender was in it.
-    alone: Option<QueueView>,
-}
-
-impl Pending {
-    /// Whether it has a place in the queue for certain.
-    pub(super) const fn is_placed(&self) -> bool {
-        matches!(self, Self::Joined(_))
-    }
-}
 
 /// What an attempt has led to.
 pub(super) struct Led {
@@ -45,7 +25,8 @@ impl Led {
         let Self { granted: Granted { place, id, token, standing }, alone } = self;
         standing.granted();
         let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), shared.clock.now());
-        let grant = Grant { number, id, ticket, session, token: token.as_u64(), standing, granted_at, alone };
+        let (token, end_of_place) = (token.as_u64(), EndOfPlace::default());
+        let grant = Grant { number, id, ticket, session, token, standing, granted_at, alone, end_of_place };
         (place, grant)
     }
 }
@@ -153,12 +134,6 @@ impl Drop for Lead<'_> {
             let (seat, serial) = key.used();
             seat.change(|state| state.give_up(serial, pending));
         }
-    }
-}
-
-impl fmt::Debug for Pending {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.is_placed() { "Joined" } else { "Sent" })
     }
 }
 

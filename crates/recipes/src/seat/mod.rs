@@ -10,14 +10,18 @@
 //! | `key` | the right to take a turn, which goes on to the next task when it is dropped |
 //! | `acquire` | the way of a call to its turn |
 //! | `lead` | one attempt at a place in the service's queue, for all |
+//! | `end_of_place` | what no later turn may have |
+//! | `pending` | a join that is under way, without a task that waits for it |
 //! | `turn` | what a guard has of the seat, and its end |
 //! | `watch` | what happens to the place while turns pass |
 //! | `registry` | the seats of one keeper |
 
 mod acquire;
+mod end_of_place;
 mod key;
 mod lead;
 mod line;
+mod pending;
 mod registry;
 mod state;
 mod turn;
@@ -26,6 +30,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use end_of_place::EndOfPlace;
 pub(crate) use registry::Seats;
 pub(crate) use state::Bound;
-pub(crate) use turn::{EndOfPlace, Seat, Turn};
+pub(crate) use turn::{Seat, Turn};

@@ -9,8 +9,9 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, ContenderId, Error, QueueView, Session, Standing, Ticket};
 
-use super::lead::Pending;
+use super::end_of_place::EndOfPlace;
 use super::line::Line;
+use super::pending::Pending;
 use crate::contend::Place;
 
 /// How much one grant of the service is used for while other contenders wait.
@@ -34,6 +35,8 @@ pub(super) struct Grant {
     pub(super) granted_at: BootInstant,
     /// The queue at the join, if no other contender was in it.
     pub(super) alone: Option<QueueView>,
+    /// Noted when the place is to be left at the end of the present turn.
+    pub(super) end_of_place: EndOfPlace,
 }
 
 /// What a seat is in the service's queue, and which of its tasks may act.
@@ -58,8 +61,6 @@ pub(super) struct State {
     others: bool,
     /// Whether it was asked to give the lock up.
     must_go: bool,
-    /// Whether something else depends on the place, which is therefore left at the end of this turn.
-    ends_place: bool,
     is_watched: bool,
 }
 
@@ -145,7 +146,7 @@ impl State {
     /// Notes the grant that the task with the key has led to; another place is there no more.
     pub(super) fn granted(&mut self, place: Place, grant: Arc<Grant>) {
         self.others = grant.alone.is_none();
-        (self.turns, self.must_go, self.ends_place, self.is_watched) = (0, false, false, false);
+        (self.turns, self.must_go, self.is_watched) = (0, false, false);
         self.is_placed = false;
         self.standing = Some((place, grant));
     }
@@ -185,7 +186,7 @@ impl State {
         let is_over = |grant: &Grant| {
             self.turns >= bound.turns_max.get() || now.saturating_duration_since(grant.granted_at) >= bound.time_max
         };
-        self.must_go || self.ends_place || self.turns == u32::MAX || self.others && is_over(grant)
+        self.must_go || grant.end_of_place.is_noted() || self.turns == u32::MAX || self.others && is_over(grant)
     }
 
     /// Gives the key to the first task in line, if any.
@@ -262,13 +263,6 @@ impl State {
 
     fn is_of(&self, grant: u64) -> bool {
         self.standing.as_ref().is_some_and(|(_, present)| present.number == grant)
-    }
-
-    /// Notes that something else depends on the place of this turn.
-    pub(super) fn end_place(&mut self, serial: u64) {
-        if self.has_key(serial) && self.is_held {
-            self.ends_place = true;
-        }
     }
 
     /// Returns the grant that is to be watched from now on: a task waits behind one that holds.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
 
-use super::lead::Pending;
+use super::end_of_place::EndOfPlace;
+use super::pending::Pending;
 use super::state::{Bound, Ended, Grant, Outside, State};
-use super::watch;
 use crate::contend::{Granted, OnePlace};
 use crate::shared::Shared;
 
@@ -40,14 +40,6 @@ impl Seat {
         outside.perform();
     }
 
-    /// Has the place watched, if it is to be watched from now on.
-    pub(super) fn watch(self: &Arc<Self>, shared: &Shared) {
-        let grant = self.state().watch();
-        if let Some(grant) = grant {
-            shared.attend(watch::run(Arc::downgrade(self), grant));
-        }
-    }
-
     /// Makes what a caller is granted by this turn.
     pub(super) fn granted(self: &Arc<Self>, grant: Arc<Grant>, serial: u64, turn: u32) -> Granted<Turn> {
         let token = FencingToken::new(grant.token, turn).expect("the service gave out this number");
@@ -73,7 +65,7 @@ impl Seat {
             }
             Ended::Rejoins(place, next, caller) => {
                 let session = place.session().clone();
-                // Left first: the view of the join does not show it, and the next process is served one request earlier.
+                // Left first: the view of the join does not show it, and the next process is served a request earlier.
                 let withdrawal = place.leave();
                 let pending = self.shared.upgrade().and_then(|shared| {
                     let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller };
@@ -127,7 +119,7 @@ impl Turn {
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        EndOfPlace { seat: self.seat.clone(), serial: self.serial }
+        self.grant.end_of_place.clone()
     }
 }
 
@@ -136,18 +128,5 @@ impl Drop for Turn {
         if !self.is_over {
             drop(self.seat.end(self.serial, false));
         }
-    }
-}
-
-/// Has the place of a turn left when the turn ends: no later turn is to be had of it.
-#[derive(Clone, Debug)]
-pub(crate) struct EndOfPlace {
-    seat: Arc<Seat>,
-    serial: u64,
-}
-
-impl EndOfPlace {
-    pub(crate) fn note(&self) {
-        self.seat.state().end_place(self.serial);
     }
 }

@@ -7,13 +7,24 @@ use lockkeeper_core::{BoxFuture, QueueView, Result};
 
 use super::state::Grant;
 use super::turn::Seat;
+use crate::shared::Shared;
 
 /// How long a grant lasts before it is listened for requests to give it up: that may cost the service a read, and most
 /// grants are over sooner.
 const REVOKED_AFTER: Duration = Duration::from_millis(100);
 
+impl Seat {
+    /// Has the place watched, if it is to be watched from now on.
+    pub(super) fn watch(self: &Arc<Self>, shared: &Shared) {
+        let grant = self.state().watch();
+        if let Some(grant) = grant {
+            shared.attend(run(Arc::downgrade(self), grant));
+        }
+    }
+}
+
 /// Watches a grant until it is over.
-pub(super) fn run(seat: Weak<Seat>, grant: Arc<Grant>) -> BoxFuture<()> {
+fn run(seat: Weak<Seat>, grant: Arc<Grant>) -> BoxFuture<()> {
     Box::pin(async move {
         tokio::select! {
             biased;
@@ -31,7 +42,7 @@ async fn until_others(seat: &Weak<Seat>, grant: &Grant) {
         let _ = seen_others(seat, grant, alone.clone()).await;
         tell(seat, |seat| seat.state().told_of_others(grant.number));
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn seen_others(seat: &Weak<Seat>, grant: &Grant, mut seen: QueueView) -> Result<()> {
@@ -50,7 +61,7 @@ async fn until_asked(seat: &Weak<Seat>, grant: &Grant) {
     clock.sleep_until(clock.now().saturating_add(REVOKED_AFTER)).await;
     grant.standing.revoked().await;
     tell(seat, |seat| seat.state().asked(grant.number));
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn tell(seat: &Weak<Seat>, what: impl FnOnce(&Seat)) {
