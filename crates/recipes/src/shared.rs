@@ -100,6 +100,11 @@ impl Shared {
         });
     }
 
+    /// Whether a request that is not a withdrawal may be sent here: most backends need the caller's runtime for it.
+    pub(crate) fn can_request(&self) -> bool {
+        self.attendant.is_some() || Handle::try_current().is_ok()
+    }
+
     /// Runs a future in the background; without a runtime it does not run.
     pub(crate) fn attend(&self, watch: BoxFuture<()>) {
         match (&self.attendant, Handle::try_current()) {

@@ -264,3 +264,18 @@ async fn a_holder_that_is_asked_to_give_up_is_the_last_of_its_grant() {
     assert_eq!(next.await.unwrap().unwrap().fencing_token().turn(), 0);
     assert!(revoked.await.unwrap().unwrap().is_some());
 }
+
+/// Most backends need a runtime to join. Memory needs none, so what is seen is that nothing was sent.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_on_a_thread_without_a_runtime_leaves_the_join_to_the_next_task() {
+    let service = service();
+    let (keeper, rival) = (service.keeper_builder().handoff(turns(1)).build(), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await;
+    let rivals = waiting(&rival.mutex("door").unwrap()).await;
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    assert_eq!(rival.contenders("door").await.unwrap().len(), 1, "nothing is sent on that thread");
+    drop(rivals.await.unwrap().unwrap());
+    assert!(next.await.unwrap().unwrap().hold().is_held());
+}

@@ -67,7 +67,8 @@ impl Seat {
                 let session = place.session().clone();
                 // Left first: the view of the join does not show it, and the next process is served a request earlier.
                 let withdrawal = place.leave();
-                let pending = self.shared.upgrade().and_then(|shared| {
+                // On a thread without a runtime the first of the line sends the join itself.
+                let pending = self.shared.upgrade().filter(|shared| shared.can_request()).and_then(|shared| {
                     let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller };
                     // A failure is found again by the task that leads.
                     wanted.send(&shared, session).ok().map(Pending::Sent)
