@@ -20,6 +20,10 @@ impl World {
         for hold in held.iter().flat_map(|held| held.holds()).filter(|hold| hold.is_held()) {
             assert!(truth.holds(hold.contender()), "not held in the service: {history:?}");
         }
+        if !self.has_fault() {
+            let is_lost = |task: &Task| matches!(task, Task::Holding(_)) && task.held().is_none();
+            assert!(!self.tasks.iter().any(is_lost), "lost without a fault: {history:?}");
+        }
         let all_connected = !self.paused && !self.sides.iter().any(|side| side.cut);
         if !all_connected {
             return;

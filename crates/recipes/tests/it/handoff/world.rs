@@ -316,7 +316,7 @@ impl World {
         let history = &self.history;
         match (ask, kind) {
             (Ask::Downgrade, _) => {
-                assert!(self.faults_left < self.menu.faults_max, "{kind:?} without a fault: {history:?}");
+                assert!(self.has_fault(), "{kind:?} without a fault: {history:?}");
             }
             (_, ErrorKind::Removed) => {
                 self.refused += 1;
@@ -363,6 +363,11 @@ impl World {
         if !waits || !is_told {
             self.turn_allowed = least.max(turn + 1);
         }
+    }
+
+    /// Whether there was a fault.
+    pub(crate) const fn has_fault(&self) -> bool {
+        self.faults_left < self.menu.faults_max
     }
 
     /// Returns the place in which the rival has joined last.
