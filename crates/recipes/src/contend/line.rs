@@ -86,7 +86,7 @@ impl OnePlace<'_> {
     }
 }
 
-/// Takes a place right behind one that is held, of a mode that its holder does not exclude, and with its token.
+/// Takes a place right behind one that is held, of a mode that its holder does not exclude, and in its turn.
 pub(crate) async fn join_beside(
     shared: &Shared,
     wanted: &OnePlace<'_>,
@@ -97,9 +97,10 @@ pub(crate) async fn join_beside(
     let mut beside = entry(shared, mode, caller)?;
     beside.rank = Rank::With(held.clone());
     let (place, sent) = send(session.clone(), queue, beside);
-    let Enqueued { id, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
+    let Enqueued { id, token: granted, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
     check_with_reason(queue, &*standing).await?;
     // The service knows the grant of the place, and not which turn of it this is.
+    let token = FencingToken::new(granted.as_u64(), token.turn()).expect("the service gave out this number");
     Ok(Granted { place, id, token, standing })
 }
 
