@@ -11,9 +11,17 @@ use crate::token::FencingToken;
 /// The length of a ticket's text form, in bytes.
 const TICKET_BYTES: usize = 32;
 
+/// The last 32 bits of the ticket of a place that is kept while no task holds it: "kept" in ASCII. One other ticket in
+/// four billion has them too, which costs a request and decides nothing.
+const KEPT: u128 = 0x6b65_7074;
+
+/// The bits that tell a kept place.
+const KEPT_MASK: u128 = 0xffff_ffff;
+
 /// The name that a contender gets before it is sent, so that it is found again when the reply is lost.
 ///
-/// 128 random bits: two tickets are never equal. On ZooKeeper it is the `_c_<uuid>` of Curator's protection mode.
+/// 128 bits, of which 96 or more are random: two tickets are never equal. On ZooKeeper it is the `_c_<uuid>` of Curator's
+/// protection mode.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket(u128);
 
@@ -29,6 +37,21 @@ impl Ticket {
             Error::transient(ErrorKind::Backend, Operation::Join, "the system gave no randomness").caused_by(source)
         })?;
         Ok(Self(u128::from_ne_bytes(bytes)))
+    }
+
+    /// Makes a ticket for a place that its process may keep while no task holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ticket::mint`].
+    pub fn mint_kept() -> Result<Self> {
+        Self::mint().map(|Self(bits)| Self(bits & !KEPT_MASK | KEPT))
+    }
+
+    /// Tells whether its place may be kept while no task holds the lock. Its process gives an idle place up when
+    /// another contender joins.
+    pub const fn is_kept(self) -> bool {
+        self.0 & KEPT_MASK == KEPT
     }
 
     /// Makes the ticket with these bits; for backends that read it back from their service.
@@ -315,6 +338,11 @@ impl ContenderInfo {
             revocation: None,
         }
     }
+
+    /// Tells whether its process may keep its place while no task holds the lock: it is in use, or idle.
+    pub fn is_kept(&self) -> bool {
+        self.ticket.is_some_and(Ticket::is_kept)
+    }
 }
 
 /// A polite request to give up what is held, or a place in the queue.
@@ -376,6 +404,18 @@ pub enum Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_ticket_is_told_from_others_by_its_text_too() {
+        let [kept, other] = [Ticket::mint_kept().unwrap(), Ticket::mint_kept().unwrap()];
+        assert!(kept.is_kept() && kept != other && kept.head() != other.head());
+        assert!(Ticket::parse(&kept.to_string()).unwrap().is_kept());
+        assert!(!Ticket::from_bits(kept.bits() + 1).is_kept());
+        let mut info = ContenderInfo::new(ContenderId::new("a"), Mode::Mutex);
+        assert!(!info.is_kept(), "its client gives no tickets");
+        info.ticket = Some(kept);
+        assert!(info.is_kept());
+    }
 
     #[test]
     fn a_tickets_text_is_read_back_and_begins_with_its_head() {

@@ -8,7 +8,10 @@ use std::str::FromStr;
 ///
 /// `grant` is the service's growing number and orders processes; `turn` counts hand-offs inside one process within one
 /// grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers the
-/// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder.
+/// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder. Where locks are handed
+/// off within a process, it must compare the pair: all turns of one grant have the same `grant`.
+///
+/// One column keeps the pair as [`FencingToken::to_bytes`], and two as [`FencingToken::as_i64`] and a 64-bit `turn`.
 ///
 /// With the feature `serde` it is serialized as its text, since some readers of JSON round numbers beyond 2^53.
 ///
@@ -32,7 +35,7 @@ impl FencingToken {
         if grant > i64::MAX as u64 { None } else { Some(Self { grant, turn }) }
     }
 
-    /// Returns the grant, which orders processes.
+    /// Returns the grant, which orders grants of the service; turns of one grant have the same.
     pub const fn as_u64(self) -> u64 {
         self.grant
     }
@@ -40,6 +43,24 @@ impl FencingToken {
     /// Returns the grant as a signed number, for databases.
     pub const fn as_i64(self) -> i64 {
         self.grant.cast_signed()
+    }
+
+    /// Returns the pair as 12 bytes, the grant first and both in big-endian order: they compare as the tokens do.
+    ///
+    /// ```
+    /// # use lockkeeper::FencingToken;
+    /// let [first, next] = [FencingToken::new(41, 255).unwrap(), FencingToken::new(41, 256).unwrap()];
+    /// assert!(first.to_bytes() < next.to_bytes());
+    /// ```
+    pub fn to_bytes(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes.copy_from_slice(&self.as_u128().to_be_bytes()[4..]);
+        bytes
+    }
+
+    /// Returns the pair as one number of 96 bits, which compares as the tokens do.
+    pub const fn as_u128(self) -> u128 {
+        (self.grant as u128) << 32 | self.turn as u128
     }
 
     /// Returns how many hand-offs inside the process came before, within this grant.
@@ -101,6 +122,16 @@ mod tests {
     fn tokens_are_ordered_by_grant_and_then_by_turn() {
         assert!(token(1, 9) < token(2, 0));
         assert!(token(2, 0) < token(2, 1));
+    }
+
+    #[test]
+    fn bytes_and_numbers_are_ordered_as_their_tokens() {
+        let tokens = [token(0, 0), token(0, 255), token(0, 256), token(1, 0), token(255, u32::MAX), token(256, 0)];
+        for pair in tokens.windows(2) {
+            assert!(pair[0].to_bytes() < pair[1].to_bytes(), "{pair:?}");
+            assert!(pair[0].as_u128() < pair[1].as_u128(), "{pair:?}");
+        }
+        assert_eq!(token(i64::MAX as u64, 7).as_u128(), u128::from(i64::MAX as u64) << 32 | 7);
     }
 
     #[test]

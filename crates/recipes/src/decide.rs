@@ -1,6 +1,6 @@
 //! Which contenders may go: pure decisions over one view of a queue.
 
-use lockkeeper_core::{ContenderId, ContenderInfo, Mode, MutexRole, QueueView};
+use lockkeeper_core::{ContenderId, ContenderInfo, Mode, MutexRole, QueueView, Ticket};
 
 /// What a contender does next, given its queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -59,6 +59,14 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     let is_only_one = !before[..nearest].iter().any(|other| excludes(asked, other.mode));
     let departure_grants = is_only_one && !may_leave_an_excluding_one(asked, before[nearest].mode);
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
+}
+
+/// Tells whether all that is in the queue is one place that its process may keep while no task holds the lock.
+pub fn may_be_idle(view: &QueueView) -> bool {
+    match &view.contenders[..] {
+        [only] => view.omitted == 0 && view.elsewhere.is_none() && only.ticket.is_some_and(Ticket::is_kept),
+        _ => false,
+    }
 }
 
 /// Tells whether the departure of `ahead` proves the turn of a waiter for `asked`, once it is known that no contender

@@ -78,6 +78,15 @@ pub enum Event {
         /// Why it had been lost before, if it had.
         lost: Option<LossReason>,
     },
+    /// It gave up the place that its process [hands off](crate::Handoff) from task to task.
+    Left {
+        /// The lock.
+        lock: QueueName,
+        /// The token of the place's last turn.
+        token: FencingToken,
+        /// Why.
+        why: LeftBecause,
+    },
     /// Its hold was lost: reported once, when the session is lost, or otherwise when the holder asks or gives the lock
     /// back.
     Lost {
@@ -132,6 +141,22 @@ pub enum Event {
     },
 }
 
+/// Why a process gives up a place that it could hand off to its next task.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum LeftBecause {
+    /// Another contender joined while the place was idle.
+    Queued,
+    /// A client or an operator asked for it.
+    Asked,
+    /// No task waits for it, and it is kept no longer.
+    Idle,
+    /// The turns or the time that others wait for at most are used up.
+    Bound,
+    /// Another place or another process depends on the turn that has ended.
+    EndsPlace,
+}
+
 /// Receives events. It is called where they happen, so it should be quick, and must not use the same lock.
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// Receives one event.
@@ -180,6 +205,7 @@ fn trace(event: &Event) {
         Event::Released { lock, token, held, lost } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?held, ?lost, "released");
         }
+        Event::Left { lock, token, why } => tracing::debug!(target: "lockkeeper", %lock, %token, ?why, "left"),
         Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
         Event::SessionOpened { .. }
         | Event::Weakened { .. }

@@ -24,7 +24,7 @@ use crate::shared::{Attendant, Shared, Stage, closed};
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
-/// under it and nothing else. The opening is a task in the runtime of the first caller. It goes on when that caller has
+/// under it and nothing else. [Sticky](Handoff::Sticky) places have a second one. The opening is a task in the runtime of the first caller. It goes on when that caller has
 /// given up, and all callers that wait for it share its outcome. The session ends when the keeper, its clones and all
 /// that they made (locks and guards) are dropped, or on [`Keeper::close`].
 ///
@@ -169,6 +169,16 @@ impl Keeper {
         self.shared.backend.tidy().await;
     }
 
+    /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one
+    /// contender for all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName).
+    pub fn local_waiters(&self, name: &str) -> Result<usize> {
+        Ok(self.seats.waiters(&QueueName::new(name)?))
+    }
+
     /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
     /// was lost is not held.
     ///
@@ -243,13 +253,14 @@ impl Keeper {
     /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.reach(Stage::Closed);
-        let closing = self.shared.opener.take().map(|session| session.close());
+        let sessions = [&self.shared.opener, &self.shared.kept_opener].map(Opener::take);
+        let closing = sessions.map(|session| session.map(|session| session.close()));
         let looking = self.shared.backend.close();
         async move {
-            let closed = match closing {
-                Some(closing) => closing.await,
-                None => Ok(()),
-            };
+            let mut closed = Ok(());
+            for closing in closing.into_iter().flatten() {
+                closed = closing.await.and(closed);
+            }
             closed.and(looking.await)
         }
     }
@@ -346,6 +357,14 @@ impl KeeperBuilder {
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
         let Self { backend, clock, retry, owner, within, observers, testing, handoff, attendant } = self;
+        let opener = |me: &Weak<Shared>| {
+            let keeper = me.clone();
+            Opener::new(move |session: &Arc<dyn Session>| {
+                if let Some(shared) = keeper.upgrade() {
+                    shared.tell_of(&**session);
+                }
+            })
+        };
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
             backend,
             clock,
@@ -354,14 +373,8 @@ impl KeeperBuilder {
             process: ProcessId::this_process(),
             within,
             observers: Arc::new(observers),
-            opener: Opener::new({
-                let keeper = me.clone();
-                move |session: &Arc<dyn Session>| {
-                    if let Some(shared) = keeper.upgrade() {
-                        shared.tell_of(&**session);
-                    }
-                }
-            }),
+            opener: opener(me),
+            kept_opener: opener(me),
             stage: watch::Sender::new(Stage::Open),
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),

@@ -9,7 +9,7 @@
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
-//! | [`Handoff`], `seat`, `possession` | one contender for all tasks of a process, and the turns that they take |
+//! | [`Handoff`], `seat`, `possession`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
 //! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
@@ -50,6 +50,7 @@ mod semaphore;
 mod session_events;
 mod shared;
 mod shared_value;
+mod sticky;
 mod waiting;
 mod watching;
 
@@ -59,7 +60,7 @@ pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
 };
-pub use event::{Event, Observer};
+pub use event::{Event, LeftBecause, Observer};
 pub use guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
 pub use handoff::Handoff;
 pub use hold::Hold;

@@ -55,18 +55,17 @@ impl Lock {
                 let turn = seat.acquire(&self.shared, caller, wait);
                 self.guards(mode, turn, |granted| vec![granted]).await.map(|guards| guards?.pop())
             }
-            None => self.grant_one(&OnePlace { queue: &self.queue, mode, caller }, mode, wait).await,
+            None => self.grant_one(&OnePlace::new(&self.queue, mode, caller), mode, wait).await,
         }
     }
 
     /// Returns the seat whose turns this lock is granted by, if the lock is passed on within the process.
     fn seat(&self, mode: Mode) -> Option<&Arc<Seat>> {
-        let Handoff::Local { turns_max, time_max } = self.handoff else { return None };
+        let bound = Bound::of(self.handoff)?;
         // A place that is kept for a least time keeps every task out.
         if !matches!(mode, Mode::Mutex | Mode::Write) || self.limits.min_hold.is_some() {
             return None;
         }
-        let bound = Bound { turns_max, time_max };
         Some(self.seat.get_or_init(|| self.seats.of(&self.shared, &self.queue, mode, bound)))
     }
 

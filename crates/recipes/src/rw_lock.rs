@@ -191,7 +191,7 @@ impl WriteGuard {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let called_at = shared.clock.now();
         let place = self.place().expect("a guard that can be called was not released");
-        let wanted = OnePlace { queue: &queue, mode: Mode::Read, caller: calling::caller(&shared, Wait::No) };
+        let wanted = OnePlace::new(&queue, Mode::Read, calling::caller(&shared, Wait::No));
         let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => granted,

@@ -21,6 +21,7 @@ use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::Holds;
 use crate::retry::RetryPolicy;
+use crate::sticky;
 
 /// What runs the futures that watch a hand-off, in a test.
 pub struct Attendant(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) within: Option<TicketHead>,
     pub(crate) observers: Arc<Observers>,
     pub(crate) opener: Opener<Arc<dyn Session>>,
+    /// Opens the session of the places that are kept while no task holds their lock.
+    pub(crate) kept_opener: Opener<Arc<dyn Session>>,
     pub(crate) stage: watch::Sender<Stage>,
     /// Whether the service was examined, or is right now.
     pub(crate) is_examined: AtomicBool,
@@ -84,14 +87,22 @@ impl Shared {
         self.opener.get(|| self.backend.session()).await
     }
 
+    /// Returns the present session of kept places, or waits for the next one, as [`Shared::session`] does. It is to be
+    /// polled in the runtime of kept places.
+    pub(crate) async fn kept_session(&self) -> Result<Arc<dyn Session>> {
+        self.kept_opener.get(|| self.backend.session()).await
+    }
+
     /// Tells whether a request to a queue waits for another process that is just entering it.
     pub(crate) fn is_held_up(&self, queue: &QueueName) -> bool {
-        self.opener.present().is_some_and(|session| session.is_held_up(queue))
+        let sessions = [&self.opener, &self.kept_opener].map(Opener::present);
+        sessions.into_iter().flatten().any(|session| session.is_held_up(queue))
     }
 
     /// Notes that the keeper is as near to its end as this; there is no way back.
     pub(crate) fn reach(&self, stage: Stage) {
         self.opener.shut();
+        self.kept_opener.shut();
         self.stage.send_if_modified(|present| {
             *present < stage && {
                 *present = stage;
@@ -100,17 +111,31 @@ impl Shared {
         });
     }
 
-    /// Whether a request that is not a withdrawal may be sent here: most backends need the caller's runtime for it.
-    pub(crate) fn can_request(&self) -> bool {
-        self.attendant.is_some() || Handle::try_current().is_ok()
+    /// Returns the runtime in which the requests of a hand-off are made, and in which it is watched: that of the caller,
+    /// or the one of kept places. `None` if there is none, or a test polls the watches by hand.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sticky::runtime`].
+    pub(crate) fn runtime_of(&self, is_kept: bool) -> Result<Option<Handle>> {
+        match self.attendant {
+            None if is_kept => sticky::runtime().map(Some),
+            None => Ok(Handle::try_current().ok()),
+            Some(_) => Ok(None),
+        }
     }
 
-    /// Runs a future in the background; without a runtime it does not run.
-    pub(crate) fn attend(&self, watch: BoxFuture<()>) {
-        match (&self.attendant, Handle::try_current()) {
+    /// Whether a test polls the watches of hand-offs by hand; then there need not be a runtime.
+    pub(crate) const fn is_polled_by_hand(&self) -> bool {
+        self.attendant.is_some()
+    }
+
+    /// Watches a hand-off in the background; without a runtime it is not watched.
+    pub(crate) fn attend(&self, is_kept: bool, watch: BoxFuture<()>) {
+        match (&self.attendant, self.runtime_of(is_kept)) {
             (Some(Attendant(run)), _) => run(watch),
-            (None, Ok(runtime)) => drop(runtime.spawn(watch)),
-            (None, Err(_)) => {}
+            (None, Ok(Some(runtime))) => drop(runtime.spawn(watch)),
+            (None, _) => {}
         }
     }
 

@@ -61,8 +61,7 @@ impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let called_at = lock.shared.clock.now();
         let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
-        let wanted =
-            InLine(OnePlace { queue: &lock.queue, mode, caller: calling::caller(&lock.shared, Wait::Forever) });
+        let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
         let place = grant_by(&lock.shared, &wanted, Wait::Forever).await.map(granted)?;
         listed.note(Presence::Idle);
         let (place, listed) = (Some(place), Some(listed));
@@ -116,7 +115,7 @@ impl<Kind> Waiting<Kind> {
     /// only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, limits, .. } = &self.lock;
-        let wanted = OnePlace { queue, mode: self.mode, caller: calling::caller(shared, wait) };
+        let wanted = OnePlace::new(queue, self.mode, calling::caller(shared, wait));
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
         let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
         let asking = Asking::begin(listed);

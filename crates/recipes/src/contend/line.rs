@@ -20,6 +20,8 @@ pub(crate) struct OnePlace<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) mode: Mode,
     pub(crate) caller: Caller,
+    /// Whether it may be kept while no task holds the lock.
+    pub(crate) is_kept: bool,
 }
 
 impl Attempt for OnePlace<'_> {
@@ -31,7 +33,7 @@ impl Attempt for OnePlace<'_> {
 
     /// Joins the queue under the present session and waits there until the place is granted or lost.
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
-        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let session = self.session(shared).await?;
         let joined = self.join(shared, session).await?;
         *progress = Progress::Placed;
         joined.wait(shared).await
@@ -46,18 +48,43 @@ impl Attempt for OnePlace<'_> {
     }
 }
 
+impl<'a> OnePlace<'a> {
+    /// A place that is left when its caller's hold ends.
+    pub(crate) const fn new(queue: &'a QueueName, mode: Mode, caller: Caller) -> Self {
+        Self { queue, mode, caller, is_kept: false }
+    }
+}
+
 impl OnePlace<'_> {
-    /// Looks whether the place would be granted at once, and if so returns the session of that look.
+    /// Returns the session under which it is taken.
+    pub(crate) async fn session(&self, shared: &Shared) -> Result<Arc<dyn Session>> {
+        let session = if self.is_kept { shared.kept_session().await } else { shared.session().await };
+        session.map_err(|error| error.at(self.queue))
+    }
+
+    /// Looks whether the place would be granted at once, and if so returns the session of that look. If all that keeps
+    /// it waiting is a place that may be idle, that one is asked to leave, for the next look.
     pub(crate) async fn look(&self, shared: &Shared) -> Result<Option<Arc<dyn Session>>> {
-        let session = shared.session().await.map_err(|error| error.at(self.queue))?;
+        let session = self.session(shared).await?;
         let view = session
             .view(self.queue, Freshness::Latest, Extent::Around(None))
             .await
             .map_err(|error| error.at(self.queue))?;
         match decide::kind_mismatch(self.mode, &view) {
             Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
-            None => Ok(decide::is_free(self.mode, &view).then_some(session)),
+            None if decide::is_free(self.mode, &view) => Ok(Some(session)),
+            None => {
+                if decide::may_be_idle(&view) {
+                    self.knock(shared, session)?;
+                }
+                Ok(None)
+            }
         }
+    }
+
+    /// Joins and leaves at once, without waiting for either: a process that keeps an idle place gives it up then.
+    fn knock(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<()> {
+        self.send(shared, session).map(drop)
     }
 
     /// Takes a place at the tail.
@@ -68,7 +95,12 @@ impl OnePlace<'_> {
 
     /// Sends the entry.
     pub(crate) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
-        Ok(send(session, self.queue, entry(shared, self.mode, self.caller)?))
+        Ok(send(session, self.queue, self.entry(shared)?))
+    }
+
+    fn entry(&self, shared: &Shared) -> Result<Entry> {
+        let ticket = if self.is_kept { Ticket::mint_kept() } else { Ticket::mint() };
+        Ok(entry_of(ticket?, shared, self.mode, self.caller))
     }
 
     /// Waits for the answer to the join.
@@ -93,7 +125,7 @@ pub(crate) async fn join_beside(
     session: &Arc<dyn Session>,
     (held, token): (&ContenderId, FencingToken),
 ) -> Result<Granted> {
-    let &OnePlace { queue, mode, caller } = wanted;
+    let &OnePlace { queue, mode, caller, .. } = wanted;
     let mut beside = entry(shared, mode, caller)?;
     beside.rank = Rank::With(held.clone());
     let (place, sent) = send(session.clone(), queue, beside);
@@ -116,9 +148,13 @@ fn send(session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
 
 /// Makes an entry for the tail of a queue, of this caller.
 pub(super) fn entry(shared: &Shared, mode: Mode, caller: Caller) -> Result<Entry> {
-    let mut entry = Entry::new(Ticket::mint()?, mode, shared.owner.clone());
+    Ok(entry_of(Ticket::mint()?, shared, mode, caller))
+}
+
+fn entry_of(ticket: Ticket, shared: &Shared, mode: Mode, caller: Caller) -> Entry {
+    let mut entry = Entry::new(ticket, mode, shared.owner.clone());
     entry.caller = caller;
-    Ok(entry)
+    entry
 }
 
 /// A place in a queue, with the view that came with it.

@@ -55,7 +55,7 @@ impl Attempt for SomePermits<'_> {
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
-        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire, caller: self.caller };
+        let waiter = OnePlace::new(&queue, Mode::Acquire, self.caller);
         let sent = waiter.send(shared, session.clone())?;
         let first_look = self.questions(&session);
         let joined = waiter.joined(shared, sent).await?;
@@ -69,7 +69,7 @@ impl Attempt for SomePermits<'_> {
     async fn try_once(&self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
-        let waiter = OnePlace { queue: &queue, mode: Mode::Acquire, caller: self.caller };
+        let waiter = OnePlace::new(&queue, Mode::Acquire, self.caller);
         let waiters = session.view(&queue, Freshness::Latest, Extent::Around(None));
         let permits = self.questions(&session);
         let waiters = waiters.await.map_err(|error| error.at(self.lock))?;

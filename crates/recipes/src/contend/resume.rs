@@ -20,7 +20,7 @@ impl Attempt for InLine<'_> {
     }
 
     async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Joined> {
-        let session = shared.session().await.map_err(|error| error.at(self.0.queue))?;
+        let session = self.0.session(shared).await?;
         self.0.join(shared, session).await
     }
 
@@ -55,7 +55,7 @@ impl Attempt for Resumed<'_> {
         let joined = match place.as_mut() {
             Some(joined) => joined,
             None => {
-                let session = shared.session().await.map_err(|error| error.at(self.wanted.queue))?;
+                let session = self.wanted.session(shared).await?;
                 place.insert(self.wanted.join(shared, session).await?)
             }
         };

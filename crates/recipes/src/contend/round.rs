@@ -138,7 +138,7 @@ impl OneRound<'_> {
     /// Joins the line, and asks for the value after that.
     async fn join(&self, shared: &Shared) -> Result<(Arc<dyn Session>, Joined, BoxFuture<Result<Option<Value>>>)> {
         let session = shared.session().await.map_err(|error| error.at(self.queue))?;
-        let member = OnePlace { queue: self.queue, mode: Mode::Member, caller: self.caller };
+        let member = OnePlace::new(self.queue, Mode::Member, self.caller);
         let sent = member.send(shared, session.clone())?;
         // Sent right after the join, so the member that completes a round needs no second round trip.
         let value = session.value(self.queue);

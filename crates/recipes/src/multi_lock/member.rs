@@ -55,7 +55,7 @@ impl Member {
     /// Tells whether it looks free, without a write.
     pub(super) async fn looks_free(&self) -> Result<bool> {
         let (lock, mode) = self.wanted();
-        let place = OnePlace { queue: &lock.queue, mode, caller: Caller::default() };
+        let place = OnePlace::new(&lock.queue, mode, Caller::default());
         place.look(&lock.shared).await.map(|session| session.is_some())
     }
 }

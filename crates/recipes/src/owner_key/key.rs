@@ -132,7 +132,7 @@ impl OwnerKey {
         }
         let called_at = lock.shared.clock.now();
         let wait = wait.starting(called_at);
-        let wanted = OnePlace { queue: &lock.queue, mode: Kind::MODE, caller: self.caller(lock, wait) };
+        let wanted = OnePlace::new(&lock.queue, Kind::MODE, self.caller(lock, wait));
         let visit = self.places.visit(lock);
         let Some(turn) = visit.turn(&lock.shared, wait).await else {
             let waited = lock.shared.clock.now().saturating_duration_since(called_at);

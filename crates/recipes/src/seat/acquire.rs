@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Caller, ErrorKind, Liveness, Result, Wait};
 use tokio::task::coop;
+use tokio_util::context::TokioContext;
 
 use super::key::{InLine, Key};
 use super::lead::Lead;
@@ -56,7 +57,7 @@ impl Seat {
             Asked::Key(key) => key,
             Asked::Line(slot) => {
                 let line = InLine::new(self.clone(), slot);
-                self.watch(shared);
+                self.watch_if_needed(shared);
                 // Once it stands in line: a keeper that is closed from now on fails the line, an earlier one this.
                 self.refuse(shared)?;
                 match shared.by(wait, line).await {
@@ -137,9 +138,14 @@ impl Seat {
         caller: Caller,
         wait: Wait,
     ) -> Result<Option<Granted<Turn>>> {
-        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller };
+        let is_kept = self.is_kept;
+        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept };
         let lead = Lead::new(wanted, key);
-        let outcome = grant_by(shared, &lead, wait).await;
+        let runtime = shared.runtime_of(is_kept).map_err(|error| error.at(&self.queue))?;
+        let outcome = match runtime.filter(|_| is_kept) {
+            Some(runtime) => TokioContext::new(grant_by(shared, &lead, wait), runtime).await,
+            None => grant_by(shared, &lead, wait).await,
+        };
         let led = match outcome {
             Ok(Some(led)) => led,
             Ok(None) => return Ok(None),
@@ -163,7 +169,7 @@ impl Seat {
         };
         match self.take(key, granted) {
             Ok(granted) => {
-                self.watch(shared);
+                self.watch_if_needed(shared);
                 Ok(Some(granted))
             }
             Err(_) => unreachable!("the key was ours, and the grant is new"),

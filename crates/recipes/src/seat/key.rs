@@ -15,12 +15,12 @@ pub(super) struct Key {
     seat: Arc<Seat>,
     serial: u64,
     /// Whether it is still to be given on.
-    is_kept: bool,
+    is_ours: bool,
 }
 
 impl Key {
     pub(super) const fn new(seat: Arc<Seat>, serial: u64) -> Self {
-        Self { seat, serial, is_kept: true }
+        Self { seat, serial, is_ours: true }
     }
 
     pub(super) const fn seat(&self) -> &Arc<Seat> {
@@ -33,15 +33,16 @@ impl Key {
 
     /// Ends its care: a turn has it now.
     pub(super) fn used(mut self) -> (Arc<Seat>, u64) {
-        self.is_kept = false;
+        self.is_ours = false;
         (self.seat.clone(), self.serial)
     }
 }
 
 impl Drop for Key {
     fn drop(&mut self) {
-        if self.is_kept {
-            self.seat.change(|state| state.give_up(self.serial, None));
+        if self.is_ours {
+            let now = self.seat.clock.now();
+            self.seat.change(|state| state.give_up(self.serial, None, now));
         }
     }
 }

@@ -79,7 +79,7 @@ impl<'a> Lead<'a> {
     /// Waits for the answer to the join that is under way, or to another one.
     async fn place<'p>(&self, shared: &Shared, pending: &'p mut Option<Pending>) -> Result<&'p mut Placed> {
         if pending.is_none() {
-            let session = shared.session().await.map_err(|error| error.at(self.wanted.queue))?;
+            let session = self.wanted.session(shared).await?;
             *pending = Some(Pending::Sent(self.wanted.send(shared, session)?));
         }
         if let Some(Pending::Sent((_, answer))) = pending {
@@ -132,7 +132,8 @@ impl Drop for Lead<'_> {
         if let Some(key) = self.key.take() {
             let pending = self.pending.get_mut().take();
             let (seat, serial) = key.used();
-            seat.change(|state| state.give_up(serial, pending));
+            let now = seat.clock.now();
+            seat.change(|state| state.give_up(serial, pending, now));
         }
     }
 }

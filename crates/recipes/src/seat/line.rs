@@ -80,6 +80,11 @@ impl Line {
         self.first.is_none()
     }
 
+    /// Returns how many tasks wait.
+    pub(super) fn len(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Slot::Waiting(_))).count()
+    }
+
     /// Returns how many tasks have come so far.
     pub(super) const fn arrivals(&self) -> u64 {
         self.arrivals

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::{Error, Mode, QueueName};
 
@@ -23,7 +23,8 @@ pub(crate) struct Seats {
 
 #[derive(Default)]
 struct Known {
-    seats: HashMap<SeatKey, Weak<Seat>>,
+    /// A seat with an idle place is in use though no lock refers to it.
+    seats: HashMap<SeatKey, Arc<Seat>>,
     /// At how many seats those that are used no more are looked for.
     swept_at: usize,
 }
@@ -33,26 +34,32 @@ impl Seats {
     pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: Bound) -> Arc<Seat> {
         let mut known = self.known();
         let key = (queue.clone(), mode, bound);
-        if let Some(seat) = known.seats.get(&key).and_then(Weak::upgrade) {
-            return seat;
+        if let Some(seat) = known.seats.get(&key) {
+            return seat.clone();
         }
         if known.seats.len() >= known.swept_at.max(SWEEP_MIN) {
-            known.seats.retain(|_, seat| seat.strong_count() > 0);
+            known.seats.retain(|_, seat| Arc::strong_count(seat) > 1 || seat.state().has_place());
             known.swept_at = known.seats.len() * 2;
         }
         let seat = Arc::new(Seat::new(shared, queue.clone(), mode, bound));
-        known.seats.insert(key, Arc::downgrade(&seat));
+        known.seats.insert(key, seat.clone());
         seat
     }
 
     /// Fails all tasks that wait in line.
     pub(crate) fn fail(&self, error: &Error) {
-        // A seat that is dropped here for the last time leaves its place, so not while the map is locked.
-        let seats: Vec<_> = self.known().seats.values().filter_map(Weak::upgrade).collect();
+        let seats: Vec<_> = self.known().seats.values().cloned().collect();
         for seat in seats {
             let error = error.clone().at(&seat.queue);
             seat.change(|state| state.fail_before(u64::MAX, &error));
         }
+    }
+
+    /// Returns how many tasks wait in the lines of this lock.
+    pub(crate) fn waiters(&self, queue: &QueueName) -> usize {
+        let known = self.known();
+        let seats = known.seats.iter().filter(|((of, ..), _)| of == queue);
+        seats.map(|(_, seat)| seat.state().line.len()).sum()
     }
 
     /// Nothing panics while it is locked.

@@ -7,18 +7,41 @@ use std::task::Waker;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, ContenderId, Error, QueueView, Session, Standing, Ticket};
+use lockkeeper_core::{Caller, ContenderId, Error, FencingToken, QueueView, Session, Standing, Ticket};
 
 use super::end_of_place::EndOfPlace;
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
+use crate::event::LeftBecause;
+use crate::handoff::Handoff;
 
-/// How much one grant of the service is used for while other contenders wait.
+/// How much one grant of the service is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Bound {
-    pub(crate) turns_max: NonZeroU32,
-    pub(crate) time_max: Duration,
+    /// How many turns it has while other contenders wait.
+    turns_max: NonZeroU32,
+    /// For how long its turns begin while other contenders wait.
+    time_max: Duration,
+    /// For how long it is kept while no task uses it; zero if not at all.
+    idle_max: Duration,
+}
+
+impl Bound {
+    /// `None` if each call is a contender for itself.
+    pub(crate) const fn of(handoff: Handoff) -> Option<Self> {
+        match handoff {
+            Handoff::Strict => None,
+            Handoff::Local { turns_max, time_max } => Some(Self { turns_max, time_max, idle_max: Duration::ZERO }),
+            Handoff::Sticky { idle_max } => {
+                Some(Self { turns_max: NonZeroU32::MIN, time_max: Duration::MAX, idle_max })
+            }
+        }
+    }
+
+    pub(super) const fn is_kept(&self) -> bool {
+        !self.idle_max.is_zero()
+    }
 }
 
 /// A grant of the service, which all of its turns share.
@@ -40,8 +63,9 @@ pub(super) struct Grant {
 }
 
 /// What a seat is in the service's queue, and which of its tasks may act.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
+    bound: Bound,
     /// The serial of the task that has the key; `None` if none has.
     key: Option<u64>,
     /// Whether that task holds; otherwise it leads, or was given the key and has not taken its turn yet.
@@ -62,6 +86,8 @@ pub(super) struct State {
     /// Whether it was asked to give the lock up.
     must_go: bool,
     is_watched: bool,
+    /// Since when no task has used the place; of use while none has the key.
+    idle_since: BootInstant,
 }
 
 /// What is to be done when the seat is not locked any more, in this order.
@@ -71,15 +97,10 @@ pub(super) struct Outside {
     pub(super) left: Option<Place>,
     pub(super) withdrawn: Option<Pending>,
     pub(super) woken: Vec<Waker>,
-}
-
-impl Outside {
-    /// Leaves what is left and wakes what is to be woken.
-    pub(super) fn perform(self) {
-        drop(self.left);
-        drop(self.withdrawn);
-        self.woken.into_iter().for_each(Waker::wake);
-    }
+    /// A grant that is to be watched from now on.
+    pub(super) watched: Option<Arc<Grant>>,
+    /// What observers are told of a place that is left.
+    pub(super) told: Option<(FencingToken, LeftBecause)>,
 }
 
 /// What follows from the end of a turn.
@@ -87,15 +108,34 @@ impl Outside {
 pub(super) enum Ended {
     /// Nothing: it was over before.
     Before,
-    /// The next task has the key.
-    Passed(Outside),
+    /// The next task has the key, or the place is kept for one.
+    Kept(Outside),
     /// The place is left.
     Left(Place, Outside),
     /// The place is left and another one taken at once, for the first task in line; the key is kept for it.
-    Rejoins(Place, u64, Caller),
+    Rejoins(Place, u64, Caller, Outside),
 }
 
 impl State {
+    pub(super) fn new(bound: Bound, now: BootInstant) -> Self {
+        Self {
+            bound,
+            key: None,
+            is_held: false,
+            last_serial: 0,
+            line: Line::default(),
+            standing: None,
+            pending: None,
+            is_placed: false,
+            grants: 0,
+            turns: 0,
+            others: false,
+            must_go: false,
+            is_watched: false,
+            idle_since: now,
+        }
+    }
+
     /// Takes the key if no task has it and none waits; the place, if there is one, is taken by [`State::take`].
     pub(super) fn take_key(&mut self) -> Option<u64> {
         if self.key.is_some() || !self.line.is_empty() {
@@ -152,41 +192,51 @@ impl State {
     }
 
     /// Ends a turn.
-    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, bound: Bound) -> Ended {
+    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant) -> Ended {
         if !self.has_key(serial) || !self.is_held {
             return Ended::Before;
         }
-        let goes = is_lost || self.goes(now, bound);
-        if !goes && !self.line.is_empty() {
-            let mut outside = Outside::default();
-            self.pass_key(&mut outside);
-            return Ended::Passed(outside);
+        let mut outside = Outside::default();
+        let why = self.goes(now);
+        let next = self.line.first_caller();
+        let stays = why.is_none() && (next.is_some() || self.bound.is_kept());
+        if self.standing.is_none() || stays && !is_lost {
+            self.give_on(now, &mut outside);
+            return Ended::Kept(outside);
         }
-        let Some((place, _)) = self.standing.take() else {
-            let mut outside = Outside::default();
-            self.give_on(&mut outside);
-            return Ended::Passed(outside);
-        };
-        match self.line.first_caller().filter(|_| !is_lost) {
-            Some(caller) => {
-                let serial = self.new_key();
-                Ended::Rejoins(place, serial, caller)
-            }
+        if !is_lost {
+            outside.told = self.last_token().zip(why.or(Some(LeftBecause::Idle)));
+        }
+        let Some((place, _)) = self.standing.take() else { unreachable!("there was a place a moment ago") };
+        match next.filter(|_| !is_lost) {
+            Some(caller) => Ended::Rejoins(place, self.new_key(), caller, outside),
             None => {
-                let mut outside = Outside::default();
                 self.pass_key(&mut outside);
                 Ended::Left(place, outside)
             }
         }
     }
 
-    /// Whether the place is left at the end of this turn.
-    fn goes(&self, now: BootInstant, bound: Bound) -> bool {
-        let Some((_, grant)) = &self.standing else { return true };
-        let is_over = |grant: &Grant| {
-            self.turns >= bound.turns_max.get() || now.saturating_duration_since(grant.granted_at) >= bound.time_max
-        };
-        self.must_go || grant.end_of_place.is_noted() || self.turns == u32::MAX || self.others && is_over(grant)
+    /// Returns the token of the last turn.
+    fn last_token(&self) -> Option<FencingToken> {
+        let (_, grant) = self.standing.as_ref()?;
+        FencingToken::new(grant.token, self.turns.checked_sub(1)?)
+    }
+
+    /// Tells why no other turn is taken of this grant, if so.
+    fn goes(&self, now: BootInstant) -> Option<LeftBecause> {
+        let (_, grant) = self.standing.as_ref()?;
+        let Bound { turns_max, time_max, .. } = self.bound;
+        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(grant.granted_at) >= time_max;
+        if self.must_go {
+            Some(LeftBecause::Asked)
+        } else if grant.end_of_place.is_noted() {
+            Some(LeftBecause::EndsPlace)
+        } else if self.turns == u32::MAX || self.others && is_over() {
+            Some(LeftBecause::Bound)
+        } else {
+            None
+        }
     }
 
     /// Gives the key to the first task in line, if any.
@@ -197,31 +247,38 @@ impl State {
         }
     }
 
-    /// Gives the key to the first task in line; if none waits, the place is left and a join withdrawn.
-    fn give_on(&mut self, outside: &mut Outside) {
+    /// Gives the key to the first task in line; if none waits, the place is kept or left, and a join withdrawn.
+    fn give_on(&mut self, now: BootInstant, outside: &mut Outside) {
         self.pass_key(outside);
-        if self.key.is_none() {
-            self.is_placed = false;
-            outside.left = self.standing.take().map(|(place, _)| place);
-            outside.withdrawn = self.pending.take();
+        if self.key.is_some() {
+            return;
+        }
+        self.is_placed = false;
+        outside.withdrawn = self.pending.take();
+        match self.goes(now) {
+            None if self.bound.is_kept() => {
+                self.idle_since = now;
+                outside.watched = self.watch();
+            }
+            why => self.leave(why.unwrap_or(LeftBecause::Idle), outside),
         }
     }
 
+    fn leave(&mut self, why: LeftBecause, outside: &mut Outside) {
+        outside.told = self.last_token().map(|token| (token, why));
+        outside.left = self.standing.take().map(|(place, _)| place);
+    }
+
     /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
-    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Pending>) -> Outside {
+    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Pending>, now: BootInstant) -> Outside {
         let mut outside = Outside::default();
         if self.has_key(serial) {
             self.pending = pending.or_else(|| self.pending.take());
-            self.give_on(&mut outside);
+            self.give_on(now, &mut outside);
         } else {
             outside.withdrawn = pending;
         }
         outside
-    }
-
-    /// Notes the join that was sent for the first task in line, which is given the key.
-    pub(super) fn rejoined(&mut self, serial: u64, pending: Option<Pending>) -> Outside {
-        self.give_up(serial, pending)
     }
 
     /// Forgets a grant that is lost; the task with this key leads then.
@@ -247,28 +304,49 @@ impl State {
         outside
     }
 
-    /// Notes that other contenders wait.
-    pub(super) fn told_of_others(&mut self, grant: u64) {
-        if self.is_of(grant) {
-            self.others = true;
-        }
+    /// Notes that other contenders wait; an idle place is left.
+    pub(super) fn told_of_others(&mut self, grant: u64) -> Outside {
+        self.others |= self.is_of(grant);
+        self.leave_if_idle(grant, LeftBecause::Queued)
     }
 
-    /// Notes that the lock is to be given up after this turn.
-    pub(super) fn asked(&mut self, grant: u64) {
-        if self.is_of(grant) {
-            self.must_go = true;
+    /// Notes that the lock is to be given up after this turn; an idle place is left.
+    pub(super) fn asked(&mut self, grant: u64) -> Outside {
+        self.must_go |= self.is_of(grant);
+        self.leave_if_idle(grant, LeftBecause::Asked)
+    }
+
+    fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Outside {
+        let mut outside = Outside::default();
+        if self.key.is_none() && self.is_of(grant) {
+            self.leave(why, &mut outside);
         }
+        outside
+    }
+
+    /// Leaves a place that has been idle for long enough; otherwise returns when to look again, if the grant is not over.
+    pub(super) fn look_idle(&mut self, grant: u64, now: BootInstant) -> (Option<BootInstant>, Outside) {
+        if !self.is_of(grant) {
+            return (None, Outside::default());
+        }
+        let since = if self.key.is_none() { self.idle_since } else { now };
+        let ends_at = since.saturating_add(self.bound.idle_max);
+        if ends_at > now {
+            return (Some(ends_at), Outside::default());
+        }
+        (None, self.leave_if_idle(grant, LeftBecause::Idle))
     }
 
     fn is_of(&self, grant: u64) -> bool {
         self.standing.as_ref().is_some_and(|(_, present)| present.number == grant)
     }
 
-    /// Returns the grant that is to be watched from now on: a task waits behind one that holds.
+    /// Returns the grant that is to be watched from now on: it has outlived a turn, or a task waits behind one that
+    /// holds.
     pub(super) fn watch(&mut self) -> Option<Arc<Grant>> {
         let (_, grant) = self.standing.as_ref()?;
-        if self.is_watched || self.line.is_empty() {
+        let is_idle = self.key.is_none();
+        if self.is_watched || self.line.is_empty() && !is_idle {
             return None;
         }
         self.is_watched = true;

@@ -2,21 +2,25 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
+use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
+use tokio::runtime::Handle;
 
 use super::end_of_place::EndOfPlace;
 use super::pending::Pending;
 use super::state::{Bound, Ended, Grant, Outside, State};
 use crate::contend::{Granted, OnePlace};
+use crate::event::Event;
 use crate::shared::Shared;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.
 pub(crate) struct Seat {
     pub(super) queue: QueueName,
     pub(super) mode: Mode,
-    bound: Bound,
+    /// Whether the place is kept while no task uses it.
+    pub(super) is_kept: bool,
     /// Weak, so that no place keeps its keeper alive.
     pub(super) shared: Weak<Shared>,
     pub(super) clock: Arc<dyn Clock>,
@@ -25,8 +29,9 @@ pub(crate) struct Seat {
 
 impl Seat {
     pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
-        let (clock, shared) = (shared.clock.clone(), Arc::downgrade(shared));
-        Self { queue, mode, bound, shared, clock, state: Mutex::default() }
+        let clock = shared.clock.clone();
+        let (state, is_kept) = (Mutex::new(State::new(bound, clock.now())), bound.is_kept());
+        Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, state }
     }
 
     /// Nothing panics while it is locked, and nothing of another module is called.
@@ -35,9 +40,27 @@ impl Seat {
     }
 
     /// Changes the state, and does what follows when it is not locked any more.
-    pub(super) fn change(&self, change: impl FnOnce(&mut State) -> Outside) {
+    pub(super) fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Outside) {
         let outside = change(&mut self.state());
-        outside.perform();
+        self.perform(outside);
+    }
+
+    /// Leaves what is left, wakes what is to be woken, and tells observers.
+    fn perform(self: &Arc<Self>, outside: Outside) {
+        let Outside { left, withdrawn, woken, watched, told } = outside;
+        drop(left);
+        drop(withdrawn);
+        woken.into_iter().for_each(Waker::wake);
+        if watched.is_none() && told.is_none() {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        if let Some(grant) = watched {
+            self.watch(&shared, grant);
+        }
+        if let Some((token, why)) = told {
+            shared.observers.emit(&Event::Left { lock: self.queue.clone(), token, why });
+        }
     }
 
     /// Makes what a caller is granted by this turn.
@@ -51,32 +74,38 @@ impl Seat {
     /// Ends a turn: passes the lock on, or leaves the place.
     fn end(self: &Arc<Self>, serial: u64, is_lost: bool) -> Withdrawal {
         let now = self.clock.now();
-        let ended = self.state().end(serial, is_lost, now, self.bound);
+        let ended = self.state().end(serial, is_lost, now);
         match ended {
             Ended::Before => Withdrawal::done(Ok(())),
-            Ended::Passed(outside) => {
-                outside.perform();
+            Ended::Kept(outside) => {
+                self.perform(outside);
                 Withdrawal::done(Ok(()))
             }
             Ended::Left(place, outside) => {
                 let withdrawal = place.leave();
-                outside.perform();
+                self.perform(outside);
                 withdrawal
             }
-            Ended::Rejoins(place, next, caller) => {
+            Ended::Rejoins(place, next, caller, outside) => {
                 let session = place.session().clone();
                 // Left first: the view of the join does not show it, and the next process is served a request earlier.
                 let withdrawal = place.leave();
-                // On a thread without a runtime the first of the line sends the join itself.
-                let pending = self.shared.upgrade().filter(|shared| shared.can_request()).and_then(|shared| {
-                    let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller };
-                    // A failure is found again by the task that leads.
-                    wanted.send(&shared, session).ok().map(Pending::Sent)
-                });
-                self.change(|state| state.rejoined(next, pending));
+                self.perform(outside);
+                let pending = self.send(session, caller);
+                self.change(|state| state.give_up(next, pending, now));
                 withdrawal
             }
         }
+    }
+
+    /// Sends a join for the first of the line, who sends it again if that fails, or if there is no runtime here.
+    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Pending> {
+        let shared = self.shared.upgrade()?;
+        let runtime = shared.runtime_of(self.is_kept).ok()?;
+        let _entered = runtime.as_ref().map(Handle::enter);
+        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept };
+        let can_send = runtime.is_some() || shared.is_polled_by_hand();
+        can_send.then(|| wanted.send(&shared, session).ok().map(Pending::Sent))?
     }
 }
 

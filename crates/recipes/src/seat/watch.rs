@@ -1,4 +1,5 @@
-//! What happens to the place of a seat while turns pass: it is lost, other contenders come, it is asked for.
+//! What happens to the place of a seat while turns pass, or none is taken: it is lost, other contenders come, it is asked
+//! for, it has been idle for long enough.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,11 +16,16 @@ const REVOKED_AFTER: Duration = Duration::from_millis(100);
 
 impl Seat {
     /// Has the place watched, if it is to be watched from now on.
-    pub(super) fn watch(self: &Arc<Self>, shared: &Shared) {
+    pub(super) fn watch_if_needed(self: &Arc<Self>, shared: &Shared) {
         let grant = self.state().watch();
         if let Some(grant) = grant {
-            shared.attend(run(Arc::downgrade(self), grant));
+            self.watch(shared, grant);
         }
+    }
+
+    /// Has the place of this grant watched until the grant is over.
+    pub(super) fn watch(self: &Arc<Self>, shared: &Shared, grant: Arc<Grant>) {
+        shared.attend(self.is_kept, run(Arc::downgrade(self), grant));
     }
 }
 
@@ -31,6 +37,7 @@ fn run(seat: Weak<Seat>, grant: Arc<Grant>) -> BoxFuture<()> {
             _ = grant.standing.lost() => tell(&seat, |seat| seat.change(|state| state.lost(grant.number))),
             () = until_others(&seat, &grant) => {}
             () = until_asked(&seat, &grant) => {}
+            () = until_idle(&seat, &grant) => {}
         }
     })
 }
@@ -40,7 +47,28 @@ async fn until_others(seat: &Weak<Seat>, grant: &Grant) {
     if let Some(alone) = &grant.alone {
         // After an error nothing is known of others, so they may be there. It costs a join too many at most.
         let _ = seen_others(seat, grant, alone.clone()).await;
-        tell(seat, |seat| seat.state().told_of_others(grant.number));
+        tell(seat, |seat| seat.change(|state| state.told_of_others(grant.number)));
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Has the place left once it was idle for long enough; never ends.
+async fn until_idle(seat: &Weak<Seat>, grant: &Grant) {
+    let Some((clock, is_kept)) = seat.upgrade().map(|seat| (seat.clock.clone(), seat.is_kept)) else { return };
+    while is_kept {
+        let look = |seat: &Arc<Seat>| {
+            let mut again_at = None;
+            seat.change(|state| {
+                let outside;
+                (again_at, outside) = state.look_idle(grant.number, clock.now());
+                outside
+            });
+            again_at
+        };
+        match seat.upgrade().as_ref().and_then(look) {
+            Some(again_at) => clock.sleep_until(again_at).await,
+            None => break,
+        }
     }
     std::future::pending::<()>().await;
 }
@@ -60,11 +88,11 @@ async fn until_asked(seat: &Weak<Seat>, grant: &Grant) {
     let Some(clock) = seat.upgrade().map(|seat| seat.clock.clone()) else { return };
     clock.sleep_until(clock.now().saturating_add(REVOKED_AFTER)).await;
     grant.standing.revoked().await;
-    tell(seat, |seat| seat.state().asked(grant.number));
+    tell(seat, |seat| seat.change(|state| state.asked(grant.number)));
     std::future::pending::<()>().await;
 }
 
-fn tell(seat: &Weak<Seat>, what: impl FnOnce(&Seat)) {
+fn tell(seat: &Weak<Seat>, what: impl FnOnce(&Arc<Seat>)) {
     if let Some(seat) = seat.upgrade() {
         what(&seat);
     }

@@ -30,12 +30,13 @@ impl World {
         }
         self.check_nothing_left(&truth);
         let all_told = self.woken_tasks().next().is_none() && self.woken_watches().next().is_none();
-        if all_told && !self.clock.has_sleepers() {
+        // Without a fault no call pauses: those that sleep are the watches.
+        if all_told && (!self.clock.has_sleepers() || !self.has_fault()) {
             self.check_none_waits_in_vain(&truth);
         }
     }
 
-    /// The seat is one contender, and none when no task is there; a reader that was a writer is one for itself.
+    /// The seat is one contender, and none when no task is there and idle places are not kept; a reader that was a writer is one for itself.
     fn check_nothing_left(&self, truth: &Truth) {
         let is_asking = |task: &Task| matches!(task, Task::Asking { .. });
         let of_seat = &self.tasks[..RIVAL];
@@ -44,7 +45,7 @@ impl World {
         let readers = of_seat.iter().filter(readers).count();
         let has_seat = of_seat.iter().any(|task| is_asking(task) || matches!(task, Task::Holding(..)));
         let has_rival = !matches!(self.tasks[RIVAL], Task::Idle);
-        let most = usize::from(has_seat) + readers + usize::from(has_rival);
+        let most = usize::from(has_seat || self.menu.is_sticky) + readers + usize::from(has_rival);
         assert!(truth.line.len() <= most, "left behind: {:?} with {truth:?}", self.history);
     }
 
@@ -58,6 +59,10 @@ impl World {
             assert!(!truth.could_go(Mode::Mutex, rival, false), "a wake-up was lost: {history:?} with {truth:?}");
         }
         let of_seat = &self.tasks[..RIVAL];
+        let is_idle = of_seat.iter().all(|task| matches!(task, Task::Idle));
+        if is_idle && rival.is_some() && is_asking(&self.tasks[RIVAL]) {
+            assert!(truth.line.len() <= 1, "behind an idle place: {history:?} with {truth:?}");
+        }
         let (waits, holds) = (of_seat.iter().any(is_asking), of_seat.iter().any(|task| task.held().is_some()));
         if waits && !holds {
             let is_behind = |first: &ContenderInfo| Some(&first.id) == rival.as_ref() || first.mode == Mode::Read;
@@ -94,7 +99,8 @@ impl World {
             let waits = self.tasks.iter().any(|task| matches!(task, Task::Asking { .. }));
             let goes_on = !waits || self.clock.has_sleepers();
             assert!(goes_on, "a wake-up was lost: {:?} with {:?}", self.history, self.truth());
-            waits.then_some(Action::Advance)
+            // An idle place is left in time.
+            (waits || self.menu.is_sticky && !self.truth().is_empty()).then_some(Action::Advance)
         })
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Menu {
     /// What the tasks of the seat ask for.
     pub(crate) ask: Ask,
     pub(crate) turns_max: u32,
+    /// Whether idle places are kept; then a grant is for one turn while others wait.
+    pub(crate) is_sticky: bool,
     /// How many actions there are before all connections heal.
     pub(crate) depth: usize,
     /// How many of them may be faults.
@@ -78,7 +80,7 @@ pub(crate) struct Side {
 }
 
 pub(crate) struct World {
-    menu: Menu,
+    pub(crate) menu: Menu,
     pub(crate) clock: HandClock,
     onlooker: Arc<dyn Backend>,
     operator: Arc<dyn Session>,
@@ -104,18 +106,26 @@ pub(crate) struct World {
     pub(crate) history: Vec<Action>,
 }
 
+impl Menu {
+    fn handoff(&self) -> Handoff {
+        if self.is_sticky {
+            return Handoff::sticky();
+        }
+        let turns_max = NonZeroU32::new(self.turns_max).unwrap();
+        Handoff::Local { turns_max, time_max: Duration::from_millis(50) }
+    }
+}
+
 impl World {
     pub(crate) fn new(menu: Menu) -> Self {
         let clock = HandClock::new();
         let service = MemoryService::new(Arc::new(clock.clone()));
         let (joined, begun) = (Arc::new(LastJoined::default()), Arc::new(Mutex::new(Vec::new())));
-        let turns_max = NonZeroU32::new(menu.turns_max).unwrap();
         let attendant = Attendant::new({
             let begun = begun.clone();
             move |watch| begun.lock().unwrap().push(watch)
         });
-        let handoff = Handoff::Local { turns_max, time_max: Duration::from_millis(50) };
-        let seated = service.keeper_builder().handoff(handoff).attendant(attendant).build();
+        let seated = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
         let strict = service.keeper_builder().observer(joined.clone()).build();
         let side = |keeper: Keeper| Side { testing: keeper.testing().unwrap().clone(), keeper, cut: false };
         let onlooker = service.client().0;
