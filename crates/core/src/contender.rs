@@ -20,8 +20,8 @@ const KEPT_MASK: u128 = 0xffff_ffff;
 
 /// The name that a contender gets before it is sent, so that it is found again when the reply is lost.
 ///
-/// 128 bits, of which 96 or more are random: two tickets are never equal. On ZooKeeper it is the `_c_<uuid>` of Curator's
-/// protection mode.
+/// 128 bits, of which 96 or more are random: two tickets are never equal. On ZooKeeper it is the `_c_<uuid>` of
+/// Curator's protection mode.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket(u128);
 

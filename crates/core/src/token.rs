@@ -8,8 +8,8 @@ use std::str::FromStr;
 ///
 /// `grant` is the service's growing number and orders processes; `turn` counts hand-offs inside one process within one
 /// grant and is 0 when every grant goes through the service. Tokens compare as the pair. A resource that remembers the
-/// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder. Where locks are handed
-/// off within a process, it must compare the pair: all turns of one grant have the same `grant`.
+/// greatest token it has seen, and refuses smaller ones, cannot be written by an overtaken holder. Where locks are
+/// handed off within a process, it must compare the pair: all turns of one grant have the same `grant`.
 ///
 /// One column keeps the pair as [`FencingToken::to_bytes`], and two as [`FencingToken::as_i64`] and a 64-bit `turn`.
 ///

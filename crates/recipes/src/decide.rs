@@ -61,11 +61,13 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
 }
 
-/// Tells whether all that is in the queue is one place that its process may keep while no task holds the lock.
-pub fn may_be_idle(view: &QueueView) -> bool {
+/// Returns the only contender in the queue, if its process may keep its place while no task holds the lock.
+pub fn may_be_idle(view: &QueueView) -> Option<ContenderId> {
     match &view.contenders[..] {
-        [only] => view.omitted == 0 && view.elsewhere.is_none() && only.ticket.is_some_and(Ticket::is_kept),
-        _ => false,
+        [only] if only.ticket.is_some_and(Ticket::is_kept) && view.omitted == 0 && view.elsewhere.is_none() => {
+            Some(only.id.clone())
+        }
+        _ => None,
     }
 }
 

@@ -10,18 +10,18 @@ const TURNS_MAX: NonZeroU32 = NonZeroU32::new(64).expect("it is not zero");
 /// For how long turns begin within one grant while others wait, unless the caller says otherwise.
 const TIME_MAX: Duration = Duration::from_millis(50);
 
-/// For how long a place is kept that no task uses, unless the caller says otherwise: longer than the pauses of a task that
-/// takes a lock again and again.
+/// For how long a place is kept that no task uses, unless the caller says otherwise: longer than the pauses of a task
+/// that takes a lock again and again.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// How a mutex, or the writing side of a read/write lock, goes from one task of a process to the next.
 ///
 /// With [`Handoff::Strict`] each call is a contender of the service's queue. With [`Handoff::Local`] all calls of a
 /// keeper that wait for the same lock are one contender. The process that was granted the lock passes it from one to
-/// the next: no request, no wait for the service. With [`Handoff::Sticky`] the process also keeps its place when no task
-/// holds the lock, until another contender joins: then a lock that is taken again and again by one process costs the
-/// service nothing. Each is one contender to the service, so locks with different policies, and other programs, exclude
-/// one another as before.
+/// the next: no request, no wait for the service. With [`Handoff::Sticky`] the process also keeps its place when no
+/// task holds the lock, until another contender joins: a lock that one process takes again and again costs the service
+/// nothing. Each is one contender to the service, so locks with different policies, and other programs, exclude one
+/// another as before.
 ///
 /// A lock with a [`min_hold`](crate::Mutex::min_hold) is strict under each policy.
 ///
@@ -30,8 +30,8 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 /// Within a process: first come, first served. Between contenders of the service: first come, first served. A contender
 /// waits for each process ahead of it for at most `turns_max` turns, or those that begin within `time_max` of its
 /// grant, whichever ends first. Behind a process that was alone before, it also waits for the turns that begin until
-/// that process is told, and one more. Behind a sticky process it waits for the turn under way; for none if the place is
-/// idle.
+/// that process is told, and one more. Behind a sticky process it waits for the turn under way; for none if the place
+/// is idle.
 ///
 /// # Tokens
 ///
@@ -42,8 +42,8 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 /// # Idle places
 ///
 /// An idle place counts as held to those that only look (`show`, [`Keeper::until_vacant`](crate::Keeper::until_vacant)),
-/// for `idle_max` at most. A `try_lock` of another process fails once, and has the place given up: the next one
-/// succeeds. Sticky places have a session and a thread of their process for themselves, so that they are also given up
+/// for `idle_max` at most. A `try_lock` of another process fails once, and has the place given up in the background:
+/// a later one succeeds. Sticky places have a session and a thread of their process for themselves, so that they are also given up
 /// while the program's own runtime is busy.
 ///
 /// **End a program with [`Keeper::close`](crate::Keeper::close)**, and await it: the idle places of a process that ends

@@ -111,8 +111,8 @@ impl Shared {
         });
     }
 
-    /// Returns the runtime in which the requests of a hand-off are made, and in which it is watched: that of the caller,
-    /// or the one of kept places. `None` if there is none, or a test polls the watches by hand.
+    /// Returns the runtime in which the requests of a hand-off are made, and in which it is watched: that of the
+    /// caller, or the one of kept places. `None` if there is none, or a test polls the watches by hand.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Shared {
         self.attendant.is_some()
     }
 
-    /// Watches a hand-off in the background; without a runtime it is not watched.
+    /// Runs what belongs to a hand-off in the background; without a runtime it is dropped.
     pub(crate) fn attend(&self, is_kept: bool, watch: BoxFuture<()>) {
         match (&self.attendant, self.runtime_of(is_kept)) {
             (Some(Attendant(run)), _) => run(watch),

@@ -189,13 +189,13 @@ mod tests {
             "contenders": [
                 {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
                  "session": "s1", "label": null, "ticket": null, "process": null, "flow": null, "within": null,
-                 "until": null, "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "revocation": null,
+                 "until": null, "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "kept": false, "revocation": null,
                  "owner": {
                      "host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"
                  }},
                 {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
                  "label": null, "ticket": null, "process": null, "flow": null, "within": null, "until": null,
-                 "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "revocation": null},
+                 "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "kept": false, "revocation": null},
             ],
         });
         assert_eq!(serde_json::to_value(&shown).unwrap(), expected);
@@ -323,6 +323,15 @@ mod tests {
         assert_eq!(json["contenders"][1]["revocation"], serde_json::json!({"why": "urgent", "within_ms": 9_000}));
         let listed = list(&[ListedLock::new("x", &queue[..1], NOW)]);
         assert!(listed.contains("c1 (frozen: new disks\\n)"), "{listed}");
+    }
+
+    #[test]
+    fn a_place_that_may_be_idle_is_shown_as_kept() {
+        let mut holder = contender("c1", Mode::Mutex);
+        holder.ticket = Some(lockkeeper::backend::Ticket::mint_kept().unwrap());
+        let shown = ShownLock::new("x", "file:/x".to_owned(), &[holder], NOW);
+        assert!(shown.text().contains("kept: in use or idle"), "{}", shown.text());
+        assert_eq!(serde_json::to_value(&shown).unwrap()["contenders"][0]["kept"], true);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Who {
     held_ms: Option<u64>,
     /// Why the lock is frozen, if this contender is what freezes it.
     frozen: Option<String>,
+    /// Whether its process may keep its place while no task holds the lock.
+    kept: bool,
     /// That it was asked to give up.
     revocation: Option<Revocation>,
 }
@@ -76,6 +78,7 @@ impl Who {
             age_ms: info.since_unix.map(|since| millis(now_unix.saturating_sub(since))),
             held_ms: info.granted_unix.map(|granted| millis(now_unix.saturating_sub(granted))),
             frozen: info.frozen.clone(),
+            kept: info.is_kept(),
             revocation: info
                 .revocation
                 .as_ref()
@@ -140,7 +143,8 @@ impl Who {
             let why = why.as_ref().map(|why| format!(": {why}"));
             format!("asked to give up{}{}", within.unwrap_or_default(), why.unwrap_or_default())
         });
-        asked.or_else(label)
+        let kept = || self.kept.then(|| "kept: in use or idle".to_owned());
+        asked.or_else(label).or_else(kept)
     }
 
     pub(super) fn as_holder(&self) -> String {

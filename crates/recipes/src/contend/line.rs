@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::knock::knock;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
@@ -74,17 +75,13 @@ impl OnePlace<'_> {
             Some(found) => Err(kind_mismatch(self.queue, self.mode, found)),
             None if decide::is_free(self.mode, &view) => Ok(Some(session)),
             None => {
-                if decide::may_be_idle(&view) {
-                    self.knock(shared, session)?;
+                if let Some(kept) = decide::may_be_idle(&view) {
+                    let (place, answer) = self.send(shared, session)?;
+                    knock(shared, place, answer, kept);
                 }
                 Ok(None)
             }
         }
-    }
-
-    /// Joins and leaves at once, without waiting for either: a process that keeps an idle place gives it up then.
-    fn knock(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<()> {
-        self.send(shared, session).map(drop)
     }
 
     /// Takes a place at the tail.

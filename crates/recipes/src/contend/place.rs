@@ -26,6 +26,10 @@ impl Place {
         self.ticket
     }
 
+    pub(super) const fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
     /// Returns the session under which it was taken.
     pub(crate) fn session(&self) -> &Arc<dyn Session> {
         &self.session

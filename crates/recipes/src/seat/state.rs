@@ -360,6 +360,12 @@ impl State {
         outside
     }
 
+    /// Pretends that so many turns were taken of the grant.
+    #[cfg(test)]
+    pub(super) fn set_turns(&mut self, turns: u32) {
+        self.turns = turns;
+    }
+
     /// Whether it has a place in the service's queue.
     pub(super) const fn has_place(&self) -> bool {
         self.standing.is_some() || self.is_placed || self.pending.is_some()

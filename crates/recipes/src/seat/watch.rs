@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueView, Result};
 
 use super::state::Grant;
@@ -54,23 +55,24 @@ async fn until_others(seat: &Weak<Seat>, grant: &Grant) {
 
 /// Has the place left once it was idle for long enough; never ends.
 async fn until_idle(seat: &Weak<Seat>, grant: &Grant) {
-    let Some((clock, is_kept)) = seat.upgrade().map(|seat| (seat.clock.clone(), seat.is_kept)) else { return };
-    while is_kept {
-        let look = |seat: &Arc<Seat>| {
-            let mut again_at = None;
-            seat.change(|state| {
-                let outside;
-                (again_at, outside) = state.look_idle(grant.number, clock.now());
-                outside
-            });
-            again_at
-        };
-        match seat.upgrade().as_ref().and_then(look) {
-            Some(again_at) => clock.sleep_until(again_at).await,
-            None => break,
-        }
+    while let Some((clock, again_at)) = seat.upgrade().filter(|seat| seat.is_kept).and_then(|seat| {
+        let again_at = look_idle(&seat, grant.number)?;
+        Some((seat.clock.clone(), again_at))
+    }) {
+        clock.sleep_until(again_at).await;
     }
     std::future::pending::<()>().await;
+}
+
+/// Leaves a place that was idle for long enough; otherwise returns when to look again, if the grant is not over.
+fn look_idle(seat: &Arc<Seat>, grant: u64) -> Option<BootInstant> {
+    let mut again_at = None;
+    seat.change(|state| {
+        let (next_at, outside) = state.look_idle(grant, seat.clock.now());
+        again_at = next_at;
+        outside
+    });
+    again_at
 }
 
 async fn seen_others(seat: &Weak<Seat>, grant: &Grant, mut seen: QueueView) -> Result<()> {

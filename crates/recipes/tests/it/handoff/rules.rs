@@ -36,7 +36,8 @@ impl World {
         }
     }
 
-    /// The seat is one contender, and none when no task is there and idle places are not kept; a reader that was a writer is one for itself.
+    /// The seat is one contender, and none when no task is there and idle places are not kept; a reader that was a
+    /// writer is one for itself.
     fn check_nothing_left(&self, truth: &Truth) {
         let is_asking = |task: &Task| matches!(task, Task::Asking { .. });
         let of_seat = &self.tasks[..RIVAL];

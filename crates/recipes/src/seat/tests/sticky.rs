@@ -1,0 +1,262 @@
+//! Places that are kept while no task holds the lock, as callers see them, on the memory service.
+
+use std::sync::{Arc, Mutex as StdMutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use lockkeeper_core::clock::SystemClock;
+use lockkeeper_core::{LossReason, Mode, QueueName, Revocation, Wait};
+use tokio::runtime::Builder;
+
+use super::{SECOND, waiting};
+use crate::memory::MemoryService;
+use crate::paused::{at_once, service, yield_often};
+use crate::seat::Bound;
+use crate::{Attendant, Event, Handoff, Keeper, KeeperBuilder, LeftBecause, Observer};
+
+/// Has the places watched in the test's own runtime, under its paused time.
+fn sticky_builder(service: &MemoryService) -> KeeperBuilder {
+    let attendant = Attendant::new(|watch| drop(tokio::spawn(watch)));
+    service.keeper_builder().handoff(Handoff::sticky()).attendant(attendant)
+}
+
+fn sticky(service: &MemoryService) -> Keeper {
+    sticky_builder(service).build()
+}
+
+/// Notes why places were left.
+#[derive(Debug, Default)]
+struct Reasons(StdMutex<Vec<LeftBecause>>);
+
+impl Observer for Reasons {
+    fn on_event(&self, event: &Event) {
+        if let Event::Left { why, .. } = event {
+            self.0.lock().unwrap().push(*why);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_no_other_wants_is_taken_again_without_a_request() {
+    let service = service();
+    let (keeper, onlooker) = (sticky(&service), service.keeper());
+    let first = keeper.mutex("door").unwrap().lock().await.unwrap().fencing_token();
+    let kept = onlooker.contenders("door").await.unwrap();
+    assert!(kept.len() == 1 && kept[0].is_kept());
+    keeper.testing().unwrap().pause();
+    let again = at_once("a turn", keeper.mutex("door").unwrap().lock()).await.unwrap();
+    assert_eq!((again.fencing_token().as_u64(), again.fencing_token().turn()), (first.as_u64(), 1));
+    drop(again);
+    let tried = at_once("a turn", keeper.mutex("door").unwrap().try_lock()).await.unwrap();
+    assert_eq!(tried.expect("it is idle").fencing_token().turn(), 2);
+    keeper.testing().unwrap().resume();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_place_is_given_up_when_another_contender_joins() {
+    let service = service();
+    let (keeper, rival) = (sticky(&service), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    drop(mutex.lock().await.unwrap());
+    let first = mutex.lock().await.unwrap().fencing_token();
+    let rivals = at_once("the lock", rival.mutex("door").unwrap().lock()).await.unwrap();
+    assert!(rivals.hold().is_held() && rivals.fencing_token() > first);
+    assert!(mutex.try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_of_a_kept_place_has_one_turn_while_others_wait() {
+    let service = service();
+    let (keeper, rival) = (sticky(&service), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    drop(mutex.lock().await.unwrap());
+    let guard = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await;
+    let rivals = waiting(&rival.mutex("door").unwrap()).await;
+    drop(guard);
+    let rivals = at_once("the lock", rivals).await.unwrap().unwrap();
+    assert!(!next.is_finished());
+    drop(rivals);
+    assert_eq!(at_once("the lock", next).await.unwrap().unwrap().fencing_token().turn(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_wait_fails_once_at_an_idle_place_and_has_it_given_up() {
+    let service = service();
+    let (keeper, rival) = (sticky(&service), service.keeper());
+    drop(keeper.mutex("door").unwrap().lock().await.unwrap());
+    let mutex = rival.mutex("door").unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    yield_often().await;
+    assert!(mutex.try_lock().await.unwrap().is_some());
+}
+
+/// Each join has a token, so a join that was not needed would leave a gap.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_wait_joins_no_queue_whose_holder_keeps_no_places() {
+    let service = service();
+    let (holder, rival) = (service.keeper().mutex("door").unwrap(), service.keeper().mutex("door").unwrap());
+    let guard = holder.lock().await.unwrap();
+    for _ in 0..3 {
+        assert!(rival.try_lock().await.unwrap().is_none());
+    }
+    yield_often().await;
+    let token = guard.fencing_token().as_u64();
+    guard.release().await.unwrap();
+    assert_eq!(rival.lock().await.unwrap().fencing_token().as_u64(), token + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_place_is_kept_for_its_time_and_no_longer() {
+    let service = service();
+    let (reasons, onlooker) = (Arc::new(Reasons::default()), service.keeper());
+    let keeper = sticky_builder(&service).observer(reasons.clone()).build();
+    let mutex = keeper.mutex("door").unwrap();
+    for _ in 0..5 {
+        drop(mutex.lock().await.unwrap());
+        tokio::time::sleep(SECOND * 9 / 10).await;
+        assert_eq!(onlooker.contenders("door").await.unwrap().len(), 1);
+    }
+    tokio::time::sleep(SECOND / 5).await;
+    assert!(onlooker.contenders("door").await.unwrap().is_empty());
+    assert_eq!(*reasons.0.lock().unwrap(), [LeftBecause::Idle]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_are_told_why_a_place_is_left() {
+    let service = service();
+    let (reasons, other) = (Arc::new(Reasons::default()), service.keeper());
+    let keeper = sticky_builder(&service).observer(reasons.clone()).build();
+    let mutex = keeper.mutex("door").unwrap();
+    drop(mutex.lock().await.unwrap());
+    drop(other.mutex("door").unwrap().lock().await.unwrap());
+    drop(mutex.lock().await.unwrap());
+    // It is listened for requests after a while.
+    tokio::time::sleep(SECOND / 2).await;
+    at_once("the end", other.revoke("door", Revocation::default(), Wait::Forever)).await.unwrap();
+    let guard = mutex.lock().await.unwrap();
+    assert!(guard.hold().standing().is_some());
+    drop(guard);
+    assert!(other.contenders("door").await.unwrap().is_empty(), "what was handed out outlasts the turn");
+    let guard = mutex.lock().await.unwrap();
+    let next = waiting(&mutex).await;
+    let others = waiting(&other.mutex("door").unwrap()).await;
+    drop(guard);
+    drop(others.await.unwrap().unwrap());
+    drop(next.await.unwrap().unwrap());
+    let expected = [LeftBecause::Queued, LeftBecause::Asked, LeftBecause::EndsPlace, LeftBecause::Bound];
+    assert_eq!(reasons.0.lock().unwrap()[..4], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_is_dropped_or_closed_gives_its_idle_places_back() {
+    let service = service();
+    let rival = service.keeper().mutex("door").unwrap();
+    for is_closed in [false, true] {
+        let keeper = sticky(&service);
+        drop(keeper.mutex("door").unwrap().lock().await.unwrap());
+        if is_closed {
+            keeper.close().await.unwrap();
+        }
+        drop(keeper);
+        drop(at_once("the lock", rival.lock()).await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_place_that_is_lost_with_its_session_is_taken_anew() {
+    let service = service();
+    let keeper = sticky(&service);
+    let mutex = keeper.mutex("door").unwrap();
+    let first = mutex.lock().await.unwrap().fencing_token();
+    keeper.testing().unwrap().expire_session();
+    let guard = mutex.lock().await.unwrap();
+    assert!(guard.fencing_token().as_u64() > first.as_u64() && guard.hold().is_held());
+    keeper.testing().unwrap().expire_session();
+    assert_eq!(guard.hold().lost().await, LossReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_whose_turns_are_used_up_is_left_though_no_other_waits() {
+    let keeper = sticky(&service());
+    let mutex = keeper.mutex("door").unwrap();
+    let first = mutex.lock().await.unwrap().fencing_token();
+    let bound = Bound::of(Handoff::sticky()).unwrap();
+    let seat = keeper.seats.of(&keeper.shared, &QueueName::new("door").unwrap(), Mode::Mutex, bound);
+    seat.state().set_turns(u32::MAX - 1);
+    let last = mutex.lock().await.unwrap().fencing_token();
+    assert_eq!((last.as_u64(), last.turn()), (first.as_u64(), u32::MAX - 1));
+    let next = mutex.lock().await.unwrap().fencing_token();
+    assert!(next > last && next.turn() == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_wait_within_the_process_are_counted() {
+    let service = service();
+    let (keeper, onlooker) = (sticky(&service), service.keeper());
+    let mutex = keeper.mutex("door").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let line = [waiting(&mutex).await, waiting(&mutex).await];
+    assert_eq!((keeper.local_waiters("door").unwrap(), keeper.local_waiters("gate").unwrap()), (2, 0));
+    assert_eq!(onlooker.contenders("door").await.unwrap().len(), 1);
+    drop(guard);
+    for waiting in line {
+        drop(waiting.await.unwrap().unwrap());
+    }
+    assert_eq!(keeper.local_waiters("door").unwrap(), 0);
+    assert!(keeper.local_waiters("").is_err());
+}
+
+/// Longer than all that is awaited, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn on_a_thread_for_itself(service: &MemoryService) -> Keeper {
+    service.keeper_builder().handoff(Handoff::Sticky { idle_max: 600 * SECOND }).build()
+}
+
+#[test]
+fn an_idle_place_is_given_up_while_the_holders_own_runtime_is_blocked() {
+    let service = MemoryService::new(Arc::new(SystemClock));
+    let keeper = on_a_thread_for_itself(&service);
+    let (blocked, is_blocked) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            drop(keeper.mutex("door").unwrap().lock().await.unwrap());
+            blocked.send(()).unwrap();
+            may_go_on.recv_timeout(PATIENCE).unwrap();
+        });
+    });
+    is_blocked.recv_timeout(PATIENCE).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let rival = service.keeper().mutex("door").unwrap();
+    let granted = runtime.block_on(rival.lock_timeout(PATIENCE)).unwrap();
+    assert!(granted.is_some(), "the place stands though no task uses it");
+    go_on.send(()).unwrap();
+    holder.join().unwrap();
+}
+
+#[test]
+fn a_task_that_loops_on_the_only_thread_starves_no_other_client() {
+    const GRANTS: usize = 500;
+    let service = MemoryService::new(Arc::new(SystemClock));
+    let keeper = on_a_thread_for_itself(&service);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mutex = keeper.mutex("door").unwrap();
+        let looping = tokio::spawn(async move {
+            loop {
+                drop(mutex.lock().await.unwrap());
+            }
+        });
+        let rival = service.keeper().mutex("door").unwrap();
+        let granted = tokio::time::timeout(PATIENCE, async {
+            for _ in 0..GRANTS {
+                drop(rival.lock().await.unwrap());
+            }
+        });
+        granted.await.expect("the other client is granted the lock as often");
+        looping.abort();
+    });
+}
