@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lockkeeper_core::{Capabilities, Modes};
+use lockkeeper_recipes::Handoff;
 
 use crate::fixture::{FaultKind, Fixture};
 
@@ -17,8 +18,17 @@ pub struct Case {
     needs: &'static [FaultKind],
     uses: Modes,
     promised: fn(&Capabilities) -> bool,
+    handoffs: Handoffs,
     runtime: Runtime,
     start: Arc<dyn Fn(Arc<dyn Fixture>) -> Running + Send + Sync>,
+}
+
+/// Under which policies a case holds.
+#[derive(Clone, Copy, Debug)]
+enum Handoffs {
+    Any,
+    GivenBack,
+    Strict,
 }
 
 /// The runtime that a case runs in.
@@ -43,6 +53,7 @@ impl Case {
             needs: &[],
             uses: Modes::NONE,
             promised: |_| true,
+            handoffs: Handoffs::Any,
             runtime: Runtime::TwoWorkers,
             start: Arc::new(start),
         }
@@ -70,6 +81,22 @@ impl Case {
         self
     }
 
+    /// Limits the case to parties whose calls are each a contender: it counts several of one keeper, or is about what is
+    /// asked of a service for each.
+    #[must_use]
+    pub const fn strict(mut self) -> Self {
+        self.handoffs = Handoffs::Strict;
+        self
+    }
+
+    /// Limits the case to parties that give a lock back as soon as no task of theirs wants it: it looks whether the
+    /// service knows.
+    #[must_use]
+    pub const fn given_back(mut self) -> Self {
+        self.handoffs = Handoffs::GivenBack;
+        self
+    }
+
     /// Makes the case run in this runtime.
     #[must_use]
     pub const fn runtime(mut self, runtime: Runtime) -> Self {
@@ -91,8 +118,19 @@ impl Case {
     /// uses and promises what it shows, and to which can happen, or can be done, what the case needs.
     pub fn applies_to(&self, fixture: &dyn Fixture, capabilities: &Capabilities) -> bool {
         let is_possible = |&need: &FaultKind| fixture.can_inflict(need) || need.can_happen(capabilities);
-        let is_carried = capabilities.modes.has_all(self.uses);
+        let is_carried = capabilities.modes.has_all(self.uses) && self.applies_under(fixture.handoff());
         is_carried && (self.promised)(capabilities) && self.needs.iter().all(is_possible)
+    }
+
+    /// Tells whether it is about locks that go from task to task in this way. What no hand-off takes part in is shown
+    /// under `Strict` alone.
+    fn applies_under(&self, handoff: Handoff) -> bool {
+        let has_handoff = self.uses.has_all(Modes::MUTEX) || self.uses.has_all(Modes::READ_WRITE);
+        match (self.handoffs, handoff) {
+            (_, Handoff::Strict) => true,
+            (Handoffs::Strict, _) | (Handoffs::GivenBack, Handoff::Sticky { .. }) => false,
+            (Handoffs::GivenBack | Handoffs::Any, _) => has_handoff,
+        }
     }
 
     /// Says why it cannot run on this fixture, if it cannot.

@@ -10,6 +10,7 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderId, Fencing, Operation, QueueName, Removal, Result, StoppedHolder,
 };
+use lockkeeper_recipes::Handoff;
 
 /// A service under test; each case gets a fresh one, without queues.
 pub trait Fixture: Debug + Send + Sync + 'static {
@@ -35,6 +36,12 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     /// Returns the clock that the clients read: the system's, if the fixture gives them no other.
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(SystemClock)
+    }
+
+    /// Returns how the parties' mutexes and writing sides go from task to task: `Strict`, unless the suite is run
+    /// [under others](crate::run_under) too.
+    fn handoff(&self) -> Handoff {
+        Handoff::Strict
     }
 
     /// Tells whether this kind of harm can be done here. If not, a case that needs it is left out if by the service's

@@ -49,7 +49,7 @@ impl Party {
     pub(crate) async fn enter_at(fixture: &dyn Fixture, pace: Pace) -> Self {
         let client = fixture.client().await.expect("the fixture opens a client");
         let backend = client.backend();
-        Self::with(Some(client), backend, pace, |builder| builder.clock(fixture.clock()))
+        Self::with(Some(client), backend, pace, |builder| builder.clock(fixture.clock()).handoff(fixture.handoff()))
     }
 
     fn with(

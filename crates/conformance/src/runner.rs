@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use lockkeeper_core::{BoxFuture, Error, Result};
+use lockkeeper_recipes::Handoff;
 
 use crate::case::{Case, Runtime};
 use crate::cases::cases;
 use crate::fixture::Fixture;
+use crate::under::Under;
 
 /// How long a case may run, so that a lost wake-up is a failure and not a hang: the longest one takes a few seconds on
 /// a slow machine, and a service with session timeouts adds some of them.
@@ -38,29 +40,47 @@ type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
 /// ignored, with the reason. Cases about what the service does not promise, about kinds of lock that it does not carry,
 /// or about harm that cannot happen to it, all by its capabilities, are left out and counted on standard error.
 pub fn run(arguments: &Arguments, start: Start) -> ExitCode {
-    let (all, applying) = match applying(start) {
-        Ok(cases) => cases,
-        Err(why) => {
-            eprintln!("{why}");
-            return ExitCode::FAILURE;
+    run_under(arguments, start, &[Handoff::Strict])
+}
+
+/// As [`run`], once under each of these policies. Under another one than [`Handoff::Strict`], the cases of mutexes and
+/// read/write locks are run that do not count the contenders of one keeper.
+pub fn run_under(arguments: &Arguments, start: Start, handoffs: &[Handoff]) -> ExitCode {
+    let mut trials = Vec::new();
+    for &handoff in handoffs {
+        let (all, applying) = match applying(start, handoff) {
+            Ok(cases) => cases,
+            Err(why) => {
+                eprintln!("{why}");
+                return ExitCode::FAILURE;
+            }
+        };
+        if all > applying.len() {
+            let left_out = all - applying.len();
+            eprintln!(
+                "{left_out} cases are about what this service{} does not promise or carry, or what cannot happen to it",
+                name_of(handoff)
+            );
         }
-    };
-    if all > applying.len() {
-        let left_out = all - applying.len();
-        eprintln!(
-            "{left_out} cases are about what this service does not promise or carry, or what cannot happen to it"
-        );
+        trials.extend(applying.into_iter().map(|case| trial(case, start, handoff)));
     }
-    let trials = applying.into_iter().map(|case| trial(case, start)).collect();
     libtest_mimic::run(arguments, trials).exit_code()
 }
 
+fn name_of(handoff: Handoff) -> &'static str {
+    match handoff {
+        Handoff::Strict => "",
+        Handoff::Local { .. } => ", with local hand-off,",
+        _ => ", with sticky hand-off,",
+    }
+}
+
 /// Returns how many cases there are, and those that apply to this service.
-fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
+fn applying(start: Start, handoff: Handoff) -> Result<(usize, Vec<Case>), String> {
     let runtime = build(Runtime::CurrentThread).map_err(|error| format!("no runtime: {error}"))?;
     let (fixture, client) = runtime
         .block_on(async {
-            let fixture = start().await?;
+            let fixture = start_under(start, handoff).await?;
             let client = fixture.client().await?;
             Ok::<_, Error>((fixture, client))
         })
@@ -72,11 +92,20 @@ fn applying(start: Start) -> Result<(usize, Vec<Case>), String> {
     Ok((all, cases))
 }
 
-fn trial(case: Case, start: Start) -> Trial {
-    Trial::ignorable_test(case.name(), move || {
+/// Starts a service whose parties hand their locks off in this way.
+fn start_under(start: Start, handoff: Handoff) -> BoxFuture<Result<Arc<dyn Fixture>>> {
+    Box::pin(async move {
+        let fixture = start().await?;
+        Ok(if handoff == fixture.handoff() { fixture } else { Arc::new(Under { fixture, handoff }) })
+    })
+}
+
+fn trial(case: Case, start: Start, handoff: Handoff) -> Trial {
+    let name = format!("{}{}", case.name(), name_of(handoff).trim_end_matches(','));
+    Trial::ignorable_test(name, move || {
         let alone = case.runs_alone().then(|| TURN.write().unwrap_or_else(PoisonError::into_inner));
         let together = alone.is_none().then(|| TURN.read().unwrap_or_else(PoisonError::into_inner));
-        let outcome = run_case(&case, start, CASE_TIME_MAX);
+        let outcome = run_case(&case, || start_under(start, handoff), CASE_TIME_MAX);
         drop((alone, together));
         match outcome.map_err(Failed::from)? {
             Outcome::Passed => Ok(Completion::Completed),

@@ -7,6 +7,7 @@
 //! before another client is granted the lock, at whichever point the breaker dies.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
-use crate::shared_files::{self, TEMPORARY_PREFIX};
+use crate::shared_files::{self, Identity, TEMPORARY_PREFIX};
 use crate::site::Site;
 use crate::vitality::Vitality;
 use crate::{frozen, locked};
@@ -44,8 +45,12 @@ const BROKEN: u8 = 2;
 pub(crate) struct Pipe {
     site: Arc<Site>,
     name: EntryName,
+    /// Where it was made.
+    path: PathBuf,
     /// The write end, or the file of one that outlives us; `None` once we left.
     writer: Mutex<Option<OwnedFd>>,
+    /// What the write end is: no other file is the same while it is open.
+    identity: Identity,
 }
 
 impl Pipe {
@@ -57,7 +62,10 @@ impl Pipe {
             Lifetime::Session => make(within, &name),
             Lifetime::Persistent { reason } => frozen::enter(within, &name, reason),
         };
-        Ok(Self { site: within.site().clone(), name, writer: Mutex::new(Some(file?)) })
+        let (file, site) = (file?, within.site().clone());
+        let path = site.path().join(name.as_str());
+        let identity = Identity::of(&rustix::fs::fstat(&file)?);
+        Ok(Self { site, name, path, writer: Mutex::new(Some(file)), identity })
     }
 
     /// Returns its name.
@@ -107,7 +115,7 @@ impl Pipe {
         let Some(writer) = writer.as_ref() else {
             return Footing::Removed;
         };
-        let looked = shared_files::leads_to(&self.site.path().join(self.name.as_str()), writer);
+        let looked = shared_files::leads_to_this(&self.path, self.identity, writer);
         let has_name = || rustix::fs::fstat(writer).is_ok_and(|ours| ours.st_nlink > 0);
         footing(looked, has_name, || self.site.is_replaced())
     }

@@ -24,9 +24,10 @@ use crate::shared::{Attendant, Shared, Stage, closed};
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
 /// It opens a session when the first lock is asked for, and a new one when that was lost: the loss ends the holds made
-/// under it and nothing else. [Sticky](Handoff::Sticky) places have a second one. The opening is a task in the runtime of the first caller. It goes on when that caller has
-/// given up, and all callers that wait for it share its outcome. The session ends when the keeper, its clones and all
-/// that they made (locks and guards) are dropped, or on [`Keeper::close`].
+/// under it and nothing else. [Sticky](Handoff::Sticky) places have a second one. The opening is a task in the runtime
+/// of the first caller. It goes on when that caller has given up, and all callers that wait for it share its outcome.
+/// The session ends when the keeper, its clones and all that they made (locks and guards) are dropped, or on
+/// [`Keeper::close`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

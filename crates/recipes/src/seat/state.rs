@@ -324,7 +324,8 @@ impl State {
         outside
     }
 
-    /// Leaves a place that has been idle for long enough; otherwise returns when to look again, if the grant is not over.
+    /// Leaves a place that has been idle for long enough; otherwise returns when to look again, if the grant is not
+    /// over.
     pub(super) fn look_idle(&mut self, grant: u64, now: BootInstant) -> (Option<BootInstant>, Outside) {
         if !self.is_of(grant) {
             return (None, Outside::default());

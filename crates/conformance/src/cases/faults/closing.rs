@@ -14,7 +14,7 @@ use crate::waiting::{SOON, soon};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("closing a keeper ends its holds for good", ends_holds),
-        Case::new("closing a keeper refuses its waiters", refuses_waiters),
+        Case::new("closing a keeper refuses its waiters", refuses_waiters).strict(),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
         Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
@@ -24,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
             drained,
         )
         .uses(Modes::READ_WRITE),
-        Case::new("dropping a keeper and all that came of it ends its session", dropped),
+        Case::new("dropping a keeper and all that came of it ends its session", dropped).strict(),
     ]
 }
 

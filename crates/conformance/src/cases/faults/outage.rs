@@ -32,8 +32,11 @@ pub(super) fn cases() -> Vec<Case> {
         cutting(Case::new("a guard dropped while cut off is released after healing", dropped_while_cut)),
         cutting(Case::new("lock() dropped while cut off leaves nothing after healing", cancelled_while_cut)),
         pausing(Case::new("what is asked of a standing service is answered when it goes on", paused)),
-        pausing(Case::new("lock() dropped while the service stands leaves nothing", cancelled_while_paused)),
+        pausing(
+            Case::new("lock() dropped while the service stands leaves nothing", cancelled_while_paused).given_back(),
+        ),
         Case::new("lock() dropped in a pause, with a cut and a healing between, leaves nothing", cancelled_in_both)
+            .given_back()
             .needs(&[FaultKind::Pause, FaultKind::Cut]),
         Case::new("after a restart of the service the lock can be had and tokens go on growing", restarted)
             .needs(&[FaultKind::Restart]),

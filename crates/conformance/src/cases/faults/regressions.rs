@@ -18,10 +18,11 @@ pub(super) fn cases() -> Vec<Case> {
     let expiring_after_a_lost_reply = &[FaultKind::LoseReply, FaultKind::ExpireSession];
     vec![
         Case::new("a place whose reply is lost with its session is never taken for one of the next", never_adopted)
+            .given_back()
             .needs(expiring_after_a_lost_reply),
         Case::new("a keeper that gave a lock back while cut off does not wait behind its own ghost", no_ghost_of_ours)
             .needs(&[FaultKind::Cut]),
-        Case::new("32 tasks on one mutex of one keeper cost one join and one wake-up each", woken_once_each),
+        Case::new("32 tasks on one mutex of one keeper cost one join and one wake-up each", woken_once_each).strict(),
         Case::new("a guard given back just before its session ends leaves the lock free", ends_after_release)
             .needs(&[FaultKind::ExpireSession]),
         Case::new("a keeper whose hold was lost locks again through the same mutex", locks_again)

@@ -22,14 +22,18 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         one_thread(Case::new("lock() dropped at every await point leaves a free lock free", lock_free)),
         one_thread(Case::new("lock() dropped at every await point leaves no waiter", lock_taken)),
-        one_thread(Case::new("lock() dropped at every await point of a second in line leaves no waiter", lock_second)),
+        one_thread(
+            Case::new("lock() dropped at every await point of a second in line leaves no waiter", lock_second).strict(),
+        ),
         one_thread(Case::new("try_lock() dropped at every await point leaves a free lock free", try_free)),
         one_thread(Case::new("try_lock() dropped at every await point leaves no waiter", try_taken)),
         one_thread(Case::new("lock_timeout() dropped at every await point leaves a free lock free", timeout_free)),
         one_thread(Case::new("lock_timeout() dropped at every await point leaves no waiter", timeout_taken)),
-        one_thread(Case::new("run() dropped at every await point leaves a free lock free", run_free)),
+        one_thread(Case::new("run() dropped at every await point leaves a free lock free", run_free).given_back()),
         one_thread(Case::new("run() dropped at every await point leaves no waiter", run_taken)),
-        one_thread(Case::new("release() dropped at every await point releases all the same", release_dropped)),
+        one_thread(
+            Case::new("release() dropped at every await point releases all the same", release_dropped).given_back(),
+        ),
         Case::new("a runtime that ends under a waiter leaves no waiter", runtime_ends),
     ]
 }

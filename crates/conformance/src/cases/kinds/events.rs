@@ -12,8 +12,8 @@ use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("an observer hears of the join, the grant and the release, in order", in_order),
-        Case::new("an observer hears how many stood ahead", how_many_ahead),
+        Case::new("an observer hears of the join, the grant and the release, in order", in_order).strict(),
+        Case::new("an observer hears how many stood ahead", how_many_ahead).strict(),
         Case::new("an observer hears of a lock that was not acquired", not_acquired),
         Case::new("an observer hears once that a session was opened, and that it was closed", session_closed),
         Case::new("an observer hears once of each hold that ends with a session, though no holder asks", session_lost)

@@ -22,18 +22,18 @@ const LATE_MAX: Duration = Duration::from_millis(150);
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     vec![
-        Case::new("a multi-lock has all its locks or none", all_or_none),
-        Case::new("a multi-lock waits for each of its locks, and others wait for it", waits_for_each),
+        Case::new("a multi-lock has all its locks or none", all_or_none).given_back(),
+        Case::new("a multi-lock waits for each of its locks, and others wait for it", waits_for_each).strict(),
         Case::new("one deadline covers all locks of a multi-lock, and nothing is left when it passes", one_deadline),
         Case::new("multi-locks that overlap, in any order, never wait for each other without end", overlapping),
         Case::new("when a later lock of a multi-lock fails, the earlier ones are given back", later_fails)
             .uses(Modes::SEMAPHORE),
-        expiring(Case::new("a release that fails keeps none of a multi-lock's others", release_fails)),
+        expiring(Case::new("a release that fails keeps none of a multi-lock's others", release_fails).given_back()),
         expiring(Case::new("a multi-lock whose session expires frees all its locks", holder_expires)),
         Case::new("a multi-lock of no locks, or of the same lock twice, is refused when it is made", bad_members)
             .uses(Modes::READ_WRITE),
         Case::new("a multi-lock shares what it only reads", shares).uses(Modes::READ_WRITE),
-        Case::new("an owner locks again what it has of a multi-lock", again),
+        Case::new("an owner locks again what it has of a multi-lock", again).given_back(),
         Case::new("a multi-lock dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
     ]
 }

@@ -12,7 +12,8 @@ const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a mutex excludes the writer and the readers of its name, and they exclude it", exclude_one_another),
+        Case::new("a mutex excludes the writer and the readers of its name, and they exclude it", exclude_one_another)
+            .given_back(),
         Case::new("a mutex, writers and readers of one name are served in the order they joined", in_order),
         Case::new("a mutex, a writer and a reader in one line are each woken once", woken_once),
         Case::new("a downgrade beside a waiting mutex keeps it out until the share is given back", downgrade),

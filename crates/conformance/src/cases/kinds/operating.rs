@@ -23,6 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a holder that does not listen keeps the lock, and waiters are not asked", not_listening)
             .uses(Modes::MUTEX),
         Case::new("a lock is broken with its holder's token and no other, and the next is granted it", break_lock)
+            .given_back()
             .uses(Modes::MUTEX),
         Case::new("one permit of many is broken by its token", break_permit).uses(Modes::SEMAPHORE),
         Case::new("a frozen lock of any kind keeps all clients out until any client thaws it", freeze),

@@ -12,14 +12,17 @@ const WAITERS: usize = 10;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("20 contenders are served in the order they joined", in_order),
-        Case::new("a release wakes the next waiter and no other", wakes_the_next),
-        Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
+        Case::new("20 contenders are served in the order they joined", in_order).strict(),
+        Case::new("a release wakes the next waiter and no other", wakes_the_next).strict(),
+        Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look)
+            .strict(),
         Case::new("readers behind a writer of the same client share without a look", shared_without_a_look)
+            .strict()
             .uses(Modes::READ_WRITE),
-        Case::new("a waiter cancelled in the middle disturbs no other", cancelled_in_the_middle),
-        Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes),
-        Case::new("every other waiter goes and the rest are served in order", every_other_goes),
+        Case::new("a waiter cancelled in the middle disturbs no other", cancelled_in_the_middle).strict(),
+        Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes)
+            .strict(),
+        Case::new("every other waiter goes and the rest are served in order", every_other_goes).strict(),
     ]
 }
 

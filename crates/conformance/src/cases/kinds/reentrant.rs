@@ -20,15 +20,20 @@ pub(super) fn cases() -> Vec<Case> {
     let one_thread = |case: Case| case.runtime(Runtime::CurrentThread);
     vec![
         Case::new("an owner locks again what it has, and the lock is free with the last of its guards", three_deep)
+            .given_back()
             .uses(Modes::MUTEX),
-        Case::new("another owner waits for all guards of the one that has the lock", others_wait).uses(Modes::MUTEX),
+        Case::new("another owner waits for all guards of the one that has the lock", others_wait)
+            .strict()
+            .uses(Modes::MUTEX),
         Case::new("locking again as the same owner costs the service nothing", costs_nothing).uses(Modes::MUTEX),
         Case::new("owners that lock twice exclude one another", owners_exclude).uses(Modes::MUTEX),
         Case::new("an owner that writes may read, and its share keeps queued writers out", reads_inside_a_write)
             .uses(Modes::READ_WRITE),
         Case::new("an owner that reads and asks to write is refused at once", would_deadlock).uses(Modes::READ_WRITE),
         Case::new("an owner that reads may read again while a writer waits", reads_again).uses(Modes::READ_WRITE),
-        Case::new("nested run() closures count on one hold", nested_runs).uses(Modes::MUTEX.with(Modes::READ_WRITE)),
+        Case::new("nested run() closures count on one hold", nested_runs)
+            .given_back()
+            .uses(Modes::MUTEX.with(Modes::READ_WRITE)),
         Case::new("an owner whose hold was lost is told so, and locks anew once its guards are gone", lost)
             .uses(Modes::MUTEX)
             .needs(&[FaultKind::ExpireSession]),

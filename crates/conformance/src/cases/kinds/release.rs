@@ -19,16 +19,17 @@ const LOOKS: usize = 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("after a release was answered the lock is free for others at once", free_at_once),
+        Case::new("after a release was answered the lock is free for others at once", free_at_once).given_back(),
         Case::new("a guard that is dropped gives the lock to the next", dropped),
         Case::new("a release that is never polled is done all the same", never_polled),
         Case::new("a guard dropped on a thread without a runtime is released", on_a_plain_thread),
         Case::new("a guard dropped after its runtime ended is released", after_the_runtime),
         Case::new("a guard dropped by a panicking task is released", in_a_panicking_task),
         Case::new("a guard dropped by a caught panic is released", in_a_caught_panic),
-        Case::new("a guard outlives its keeper", outlives_its_keeper),
+        Case::new("a guard outlives its keeper", outlives_its_keeper).given_back(),
         Case::new("a hold's clone never releases and knows of the release", hold_clones),
         Case::new("a release answers only when the service has heard of it", heard_by_the_service)
+            .given_back()
             .needs(&[FaultKind::Pause]),
     ]
 }

@@ -20,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("run() drops the work when the lock is lost", drops_the_work).needs(&[FaultKind::ExpireSession]),
         Case::new("run() does not start the work when the lock is not granted", does_not_start),
         Case::new("run_timeout() and its sisters give up in time, without the work, and run it when they can", in_time)
+            .given_back()
             .uses(Modes::READ_WRITE),
     ]
 }

@@ -33,12 +33,14 @@ const HOLD: Duration = Duration::from_millis(10);
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a timeout is met within 50 ms", met),
-        Case::new("a timeout is met while the holder changes", met_while_the_holder_changes),
-        Case::new("a timeout is met while the service stands still", met_while_paused).needs(&[FaultKind::Pause]),
+        Case::new("a timeout is met while the holder changes", met_while_the_holder_changes).strict(),
+        Case::new("a timeout is met while the service stands still", met_while_paused)
+            .given_back()
+            .needs(&[FaultKind::Pause]),
         Case::new("a timeout is met while the connection is cut", met_while_cut).needs(&[FaultKind::Cut]),
         Case::new("a timeout is met by a waiter that is then cut off", met_by_a_waiter_cut_off)
             .needs(&[FaultKind::Cut]),
-        Case::new("a timeout of zero is try_lock", zero_is_try_lock),
+        Case::new("a timeout of zero is try_lock", zero_is_try_lock).given_back(),
         Case::new("a lock that comes free in time is granted", granted_in_time),
         Case::new("a waiter whose time is up makes way for those behind it", makes_way),
     ]

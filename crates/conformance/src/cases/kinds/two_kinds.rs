@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused)
+            .given_back()
             .uses(Modes::MUTEX.with(Modes::ELECTION).with(Modes::BARRIER)),
         Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind)
             .uses(Modes::MUTEX.with(Modes::BARRIER)),

@@ -15,8 +15,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("contenders() shows the process, and tells tasks from one another", shows_tasks),
-        Case::new("contenders() shows until when a waiter with a limit waits", shows_the_end_of_a_wait),
+        Case::new("contenders() shows the process, and tells tasks from one another", shows_tasks).strict(),
+        Case::new("contenders() shows until when a waiter with a limit waits", shows_the_end_of_a_wait).strict(),
         Case::new("an owner key is one flow of control on all its locks", shows_an_owner_key),
         Case::new("what is asked for within run() is shown as nested in it", shows_nesting),
         Case::new("a contender that tells nothing of its caller is shown without one", shows_no_caller),

@@ -11,7 +11,8 @@ use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("names that look alike are separate locks and are shown as they were given", separate_locks),
+        Case::new("names that look alike are separate locks and are shown as they were given", separate_locks)
+            .given_back(),
         Case::new("a name that is not valid is refused", refused),
     ]
 }

@@ -20,10 +20,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a request to give up is told to the contender that it is for and to no other", told_to_one),
         Case::new("a request to give up made while the holder was cut off is told after healing", told_after_healing)
             .needs(&[FaultKind::Cut]),
-        Case::new("asking something of a contender that is not there says so", not_there),
+        Case::new("asking something of a contender that is not there says so", not_there).given_back(),
         Case::new("a contender is broken by its token, says so, and the next is granted the lock", broken),
-        Case::new("breaking with another token changes nothing", stale_token),
-        Case::new("a waiter that is broken is refused and disturbs no other", waiter_broken),
+        Case::new("breaking with another token changes nothing", stale_token).given_back(),
+        Case::new("a waiter that is broken is refused and disturbs no other", waiter_broken).strict(),
     ]
 }
 
