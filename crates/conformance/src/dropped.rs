@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::Result;
+use lockkeeper_recipes::Handoff;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::fixture::Fixture;
@@ -65,6 +66,8 @@ pub(crate) async fn drop_at_every_await_point<Held, Granted>(
         if completed {
             let await_points = polls_max.saturating_sub(1);
             eprintln!("{what}, lock {before:?}: {await_points} await points");
+            // A place that is kept is opened on another thread, in fewer polls of ours if that one is quick.
+            let least = if matches!(fixture.handoff(), Handoff::Sticky { .. }) { 0 } else { least };
             assert!(await_points >= least, "{await_points} await points, {least} expected at least");
             return;
         }

@@ -61,6 +61,6 @@ pub use memory::MemoryFixture;
 pub use party::{Party, Waiting, granted};
 pub use polls::at_most;
 pub use random::{Random, SEED_VARIABLE, seed};
-pub use runner::{CASE_TIME_MAX, Outcome, run, run_case, run_under};
+pub use runner::{CASE_TIME_MAX, HANDOFFS, Outcome, run, run_case, run_under};
 pub use tap::{Pace, Tap};
 pub use waiting::{SOON, soon, until};

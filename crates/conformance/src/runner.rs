@@ -31,6 +31,11 @@ const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(200);
 /// Shared by the cases that run together, and had alone by one that runs alone.
 static TURN: RwLock<()> = RwLock::new(());
 
+/// The policies of hand-off, the usual one first. Idle places are kept for a short time, since many cases wait until
+/// nothing is left.
+pub const HANDOFFS: [Handoff; 3] =
+    [Handoff::Strict, Handoff::local(), Handoff::Sticky { idle_max: Duration::from_millis(50) }];
+
 /// Starts a fresh service for a case.
 type Start = fn() -> BoxFuture<Result<Arc<dyn Fixture>>>;
 

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, run};
+use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, HANDOFFS, run_under};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, Error, ErrorKind, Operation, Result};
 use lockkeeper_file::FileBackend;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    run(&Arguments::from_args(), || {
-        Box::pin(async {
-            let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
-            let fixture: Arc<dyn Fixture> = Arc::new(FileFixture { directory });
-            Ok(fixture)
-        })
+    run_under(&Arguments::from_args(), start, &HANDOFFS)
+}
+
+fn start() -> BoxFuture<Result<Arc<dyn Fixture>>> {
+    Box::pin(async {
+        let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let fixture: Arc<dyn Fixture> = Arc::new(FileFixture { directory });
+        Ok(fixture)
     })
 }
 

@@ -2,16 +2,12 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockkeeper_conformance::{Arguments, Fixture, Handoff, MemoryFixture, run_under};
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS, MemoryFixture, run_under};
 use lockkeeper_core::{BoxFuture, Result};
 
-/// Short, since many cases wait until nothing is left.
-const STICKY: Handoff = Handoff::Sticky { idle_max: Duration::from_millis(50) };
-
 fn main() -> ExitCode {
-    run_under(&Arguments::from_args(), fixture, &[Handoff::Strict, Handoff::local(), STICKY])
+    run_under(&Arguments::from_args(), fixture, &HANDOFFS)
 }
 
 fn fixture() -> BoxFuture<Result<Arc<dyn Fixture>>> {

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fixture::{Service, TICK, ZooKeeperFixture};
-use lockkeeper_conformance::{Arguments, Fixture};
-use lockkeeper_faults::Result;
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::{Result, long};
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::sync::Mutex;
 
@@ -30,11 +31,13 @@ impl Service for EmbeddedServer {
 }
 
 fn main() -> ExitCode {
-    lockkeeper_conformance::run(&Arguments::from_args(), || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         Box::pin(async {
             let server = EmbeddedServer::builder().tick(TICK).start().await.expect("a server");
             let fixture = ZooKeeperFixture::start(Arc::new(Mutex::new(server))).await?;
             Ok(Arc::new(fixture) as Arc<dyn Fixture>)
         })
-    })
+    };
+    let handoffs = if long::is_asked_for() { &HANDOFFS } else { &HANDOFFS[..1] };
+    lockkeeper_conformance::run_under(&Arguments::from_args(), start, handoffs)
 }

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Arguments, Fixture};
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
+use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::etcd::{Release, Server};
+use lockkeeper_faults::long;
 use tokio::sync::Mutex;
 
 use crate::fixture::{CASES_AT_ONCE, EtcdFixture, Naming};
@@ -16,7 +18,7 @@ pub(crate) fn run(mut arguments: Arguments, release: Release, naming: Naming) ->
     static HOW: OnceLock<(Release, Naming)> = OnceLock::new();
     HOW.set((release, naming)).expect("set once");
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         Box::pin(async {
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
@@ -26,5 +28,7 @@ pub(crate) fn run(mut arguments: Arguments, release: Release, naming: Naming) ->
             let service = Arc::new(Mutex::new(server));
             Ok(Arc::new(EtcdFixture::new(service, false, "/lockkeeper".to_owned(), naming).await) as Arc<dyn Fixture>)
         })
-    })
+    };
+    let handoffs = if !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+    suite::run_under(&arguments, start, handoffs)
 }

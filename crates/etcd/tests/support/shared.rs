@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Arguments, Fixture};
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::long;
 use tokio::sync::Mutex;
 
 use crate::fixture::{CASES_AT_ONCE, EtcdFixture, Naming, Service};
@@ -21,11 +23,13 @@ pub(crate) fn run<Servers: Service + 'static>(
     let service = runtime.block_on(start());
     SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         let service = SERVICE.get().expect("just set").clone();
         Box::pin(async {
             let base = format!("/case-{}", CASES.fetch_add(1, Ordering::Relaxed));
             Ok(Arc::new(EtcdFixture::new(service, true, base, Naming::Ours).await) as Arc<dyn Fixture>)
         })
-    })
+    };
+    let handoffs = if !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+    suite::run_under(&arguments, start, handoffs)
 }

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Arguments, Fixture};
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::long;
 use lockkeeper_faults::redis::{Flush, Release, Setup};
 
 use crate::fixture::{RedisFixture, failed};
@@ -18,7 +20,7 @@ pub(crate) fn run(mut arguments: Arguments, release: Release, log: Option<Flush>
     static HOW: OnceLock<(Release, Option<Flush>, bool)> = OnceLock::new();
     HOW.set((release, log, is_setnx)).expect("set once");
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         Box::pin(async {
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
@@ -31,5 +33,7 @@ pub(crate) fn run(mut arguments: Arguments, release: Release, log: Option<Flush>
             let server = starting.await.expect("no panic").map_err(failed)?;
             Ok(Arc::new(RedisFixture::new(server, log.is_some(), is_setnx)) as Arc<dyn Fixture>)
         })
-    })
+    };
+    let handoffs = if is_setnx || !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+    suite::run_under(&arguments, start, handoffs)
 }

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Arguments, Fixture};
+use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
 
 use crate::fixture::SqlFixture;
 use crate::server::{Kind, Server, failed};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::long;
 
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 const CASES_AT_ONCE: usize = 4;
@@ -30,7 +32,7 @@ pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
         arguments.filter.get_or_insert_with(|| only.to_owned());
     }
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         Box::pin(async {
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
@@ -39,5 +41,7 @@ pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
             let server = starting.await.expect("no panic").map_err(failed)?;
             Ok(Arc::new(SqlFixture::new(kind, server)) as Arc<dyn Fixture>)
         })
-    })
+    };
+    let handoffs = if !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+    suite::run_under(&arguments, start, handoffs)
 }

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::Fixture;
+use lockkeeper_conformance::{Fixture, HANDOFFS};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::long;
 use lockkeeper_faults::zookeeper;
 use tokio::sync::Mutex;
 
@@ -24,8 +26,10 @@ pub(crate) fn run<Servers: Service + 'static>(test: &str, start: impl AsyncFnOnc
     SERVICE.set(Arc::new(Mutex::new(service))).expect("set once");
     let mut arguments = suite::Arguments::from_args();
     arguments.test_threads.get_or_insert(CASES_AT_ONCE);
-    suite::run(&arguments, || {
+    let start = || -> BoxFuture<lockkeeper_core::Result<Arc<dyn Fixture>>> {
         let service = SERVICE.get().expect("just set").clone();
         Box::pin(async { Ok(Arc::new(ZooKeeperFixture::start(service).await?) as Arc<dyn Fixture>) })
-    })
+    };
+    let handoffs = if !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+    suite::run_under(&arguments, start, handoffs)
 }

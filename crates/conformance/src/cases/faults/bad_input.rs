@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("asking for no permit, or for more than there are, is refused at once", can_never_fit)
             .uses(Modes::SEMAPHORE),
         Case::new("guards of every kind used after their session's end say that they are lost", used_after_loss)
+            .given_back()
             .uses(Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::SEMAPHORE))
             .needs(&[FaultKind::ExpireSession]),
     ]

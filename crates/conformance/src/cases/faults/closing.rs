@@ -18,7 +18,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
         Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
-        Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach).needs(&[FaultKind::Cut]),
+        Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach)
+            .given_back()
+            .needs(&[FaultKind::Cut]),
         Case::new(
             "a drained keeper refuses its waiters, grants nothing more and waits for what is given back",
             drained,

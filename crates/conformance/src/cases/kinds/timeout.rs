@@ -37,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a timeout is met while the service stands still", met_while_paused)
             .given_back()
             .needs(&[FaultKind::Pause]),
-        Case::new("a timeout is met while the connection is cut", met_while_cut).needs(&[FaultKind::Cut]),
+        Case::new("a timeout is met while the connection is cut", met_while_cut).given_back().needs(&[FaultKind::Cut]),
         Case::new("a timeout is met by a waiter that is then cut off", met_by_a_waiter_cut_off)
             .needs(&[FaultKind::Cut]),
         Case::new("a timeout of zero is try_lock", zero_is_try_lock).given_back(),
