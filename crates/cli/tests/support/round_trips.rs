@@ -56,7 +56,7 @@ pub(crate) async fn assert_few(proxy: &Proxy, url: &str, who: &str) {
         let found = measure(proxy, &site, &format!("job-{attempt}"));
         let Needed { login, until_start, until_end, .. } = found;
         figures::tell(&format!(
-            "{who}: round trips of the login: {login}; until the command's start: {until_start}; from its end: {until_end}"
+            "{who}: round trips: login {login}, until the command's start {until_start}, from its end {until_end}"
         ));
         if until_start <= UNTIL_START_MAX && until_end <= UNTIL_END_MAX {
             return;

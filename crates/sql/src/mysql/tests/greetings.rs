@@ -1,9 +1,16 @@
 //! Greetings: what a server says of itself, and which users are refused and why.
 
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
 use crate::engine::{Engine, Waking};
 use crate::failure::FailureKind;
-use crate::mysql::greeting::grants;
-use crate::mysql::tests::support::{Client, can_run, deadline, engine, refused, server, soon, url, url_of_user};
+use crate::mysql::greeting::{Schema, grants};
+use crate::mysql::open::{access, begin, greet, greet_in_steps};
+use crate::mysql::tests::support::{
+    Client, can_run, connect, deadline, engine, refused, server, soon, url, url_of_user,
+};
+use crate::url::Config;
 
 #[tokio::test]
 async fn a_server_is_the_same_instance_to_each_client_and_its_waiters_wait_at_doors() {
@@ -47,4 +54,34 @@ async fn a_wrong_password_is_refused_in_one_line() {
     let server = server().await;
     url_of_user(&server, "app").await;
     refused(&server.url_as("app", Some("guess"), ""), FailureKind::Refused, &["app", "password"]).await;
+}
+
+/// What a connection's settings are, as far as the greeting changes them.
+async fn settings_of(connection: &mut Conn) -> (u64, u64, f64) {
+    let asked = "SELECT @@SESSION.lock_wait_timeout, @@SESSION.wait_timeout, @@SESSION.max_statement_time";
+    connection.query_first(asked).await.expect("an answer").expect("a row")
+}
+
+#[tokio::test]
+async fn a_greeting_in_one_message_and_one_in_steps_find_the_same() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    let url = url(&server);
+    drop(soon("a connection", connect(&url)).await.expect("the schema is made"));
+    let config = Config::from_url(&url.parse().expect("a URL")).expect("a good URL");
+    let access = access(&config, &config.servers[0]).expect("a way");
+    let settings = "SET SESSION lock_wait_timeout = 7, wait_timeout = 77 /*M! , max_statement_time = 1.5 */";
+    let (mut first, mut second) = (begin(&access).await.expect("it is open"), begin(&access).await.expect("so too"));
+    let at_once = greet(&config, &mut first, settings).await.expect("a greeting");
+    let in_steps = greet_in_steps(&config, &mut second, settings).await.expect("a greeting");
+    assert_eq!(at_once.0.greeting(&config), in_steps.0.greeting(&config));
+    assert_eq!(at_once.0.user, in_steps.0.user);
+    for (_, found) in [&at_once, &in_steps] {
+        assert_eq!(found.check(&config.schema).expect("it is ours"), Schema::Ready);
+    }
+    for connection in [&mut first, &mut second] {
+        assert_eq!(settings_of(connection).await, (7, 77, 1.5));
+    }
 }
