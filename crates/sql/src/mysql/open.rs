@@ -159,7 +159,8 @@ async fn answers(connection: &mut Conn, statements: &str) -> Result<Vec<Vec<Row>
     loop {
         answers.push(result.collect().await?);
         if result.columns().is_none() {
-            return Ok(answers);
+            // The refusal of a later one lies there.
+            return result.drop_result().await.map(|()| answers);
         }
     }
 }
@@ -200,7 +201,8 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
                 return Err(failure);
             }
             // Its making was broken off, or goes on.
-            set_up(config, connection, intent).await.map_err(|_| failure)
+            let made = set_up(config, connection, intent).await;
+            made.map_err(|trouble| if trouble.is_passing() { trouble } else { failure })
         }
     }
 }
