@@ -13,6 +13,6 @@ async fn a_command_on_a_free_lock_starts_within_four_round_trips() {
     }
     let server = Server::standalone().await.expect("a server");
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
-    let most = Most { until_start: 4, until_end: 1 };
+    let most = Most { until_start: 3, until_end: 1 };
     assert_at_most(most, &proxy, &format!("redis://{}", proxy.address()), "Redis").await;
 }
