@@ -172,7 +172,7 @@ fn read<T: FromRow>(row: Row) -> Result<T, Failure> {
 }
 
 /// Reads the first row of an answer, if it has one.
-fn first<T: FromRow>(answer: Vec<Row>) -> Result<Option<T>, Failure> {
+pub(super) fn first<T: FromRow>(answer: Vec<Row>) -> Result<Option<T>, Failure> {
     answer.into_iter().next().map(read).transpose()
 }
 

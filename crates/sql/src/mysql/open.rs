@@ -57,9 +57,9 @@ pub(super) async fn connect(
     let mut connection = begin(&access).await?;
     let timeout = config.session_timeout();
     let settings_of_calls = settings(timeout, timeout / 6);
-    let (greeted, found) = greet(config, &mut connection, &settings_of_calls).await?;
-    if intent == Intent::SetUp || found.check(&config.schema)? != Schema::Ready {
-        patiently(&mut connection, UNLIMITED).await?;
+    let Greeted { server: greeted, found, version } = greet(config, &mut connection, &settings_of_calls).await?;
+    if intent == Intent::SetUp || found.check(&config.schema)? != Schema::Ready || version.is_none() {
+        patiently(&mut connection, UNLIMITED, 1).await?;
         ready_schema(config, &mut connection, &greeted.user, intent).await?;
         connection.query_drop(settings_of_calls).await.map_err(refusal::of_greeting)?;
     }
@@ -105,62 +105,83 @@ pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
     Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
 }
 
+/// What is known of a server and our schema there.
+pub(super) struct Greeted {
+    pub(super) server: Server,
+    pub(super) found: Found,
+    /// The version of the schema; none while it is being made.
+    pub(super) version: Option<i64>,
+}
+
 /// Asks what a server is and has, and gives the connection its settings, all in one message.
-pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<(Server, Found), Failure> {
+pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
     let [variables, who, started] = Server::QUESTIONS;
     let [procedures, strange] = Found::questions(&config.schema);
-    let questions = [UNLIMITED, variables, who, started, &procedures, &strange, settings].join("; ");
-    let answers = match patiently(connection, &questions).await {
-        Ok(answers) => answers,
+    let questions = [UNLIMITED, variables, who, started, &procedures, &strange, settings];
+    // That comes last, since it is refused where there is no schema.
+    let message = format!("{}; {}", questions.join("; "), call_version(&config.schema));
+    let mut answers = match patiently(connection, &message, questions.len()).await {
+        Ok(answers) => answers.into_iter(),
         Err(failure) if failure.kind == FailureKind::Broken => return Err(failure),
         Err(_) => return greet_in_steps(config, connection, settings).await,
     };
-    let [_, variables, who, started, procedures, strange, _] = answers.try_into().map_err(|_| Failure::unexpected())?;
-    let greeted = Server::read(connection, [variables, who, started]).await?;
-    greeted.check(config)?;
-    Ok((greeted, Found::read([procedures, strange])?))
+    let mut next = || answers.next().unwrap_or_default();
+    let [_, variables, who, started, procedures, strange, _, version] = std::array::from_fn(|_| next());
+    let server = Server::read(connection, [variables, who, started]).await?;
+    server.check(config)?;
+    let version = greeting::first::<Option<i64>>(version)?.flatten();
+    Ok(Greeted { server, found: Found::read([procedures, strange])?, version })
 }
 
 /// The same, one after the other: a proxy may refuse several statements in one message. A look-alike that does not know
 /// some of them is refused by its name.
-pub(super) async fn greet_in_steps(
-    config: &Config,
-    connection: &mut Conn,
-    settings: &str,
-) -> Result<(Server, Found), Failure> {
-    let unlimited = patiently(connection, UNLIMITED).await;
+pub(super) async fn greet_in_steps(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
+    let unlimited = patiently(connection, UNLIMITED, 1).await;
     let [variables, who, _] = Server::QUESTIONS;
     let variables = connection.query(variables).await.map_err(refusal::of_greeting)?;
     let who = connection.query(who).await.map_err(refusal::of_greeting)?;
-    let greeted = Server::read(connection, [variables, who, Vec::new()]).await?;
-    greeted.check(config)?;
+    let server = Server::read(connection, [variables, who, Vec::new()]).await?;
+    server.check(config)?;
     unlimited?;
     let found = Found::ask(connection, config).await?;
+    let version = version(config, connection).await;
     connection.query_drop(settings).await.map_err(refusal::of_greeting)?;
-    Ok((greeted, found))
+    Ok(Greeted { server, found, version })
 }
 
-/// Sends statements in one message, and returns the rows that each is answered. They are sent again if a limit ended
-/// them that a server or a user has by default: the first is to lift it, and is limited itself.
-async fn patiently(connection: &mut Conn, statements: &str) -> Result<Vec<Vec<Row>>, Failure> {
+/// Sends statements in one message, and returns the rows that each is answered; none of those behind a refusal, which
+/// is told only if it is one of the first `needed`. They are sent again if a limit ended them that a server or a user
+/// has by default: the first is to lift it, and is limited itself.
+async fn patiently(connection: &mut Conn, statements: &str, needed: usize) -> Result<Vec<Vec<Row>>, Failure> {
     let mut left = ATTEMPTS_MAX;
     loop {
-        match answers(connection, statements).await.map_err(refusal::of_greeting) {
-            Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
-            outcome => return outcome,
+        let mut answers = Vec::new();
+        let refused = read_answers(connection, statements, &mut answers).await.map_err(refusal::of_greeting);
+        match refused {
+            Err(failure) if failure.kind == FailureKind::Broken || answers.len() < needed => {
+                if failure.kind != FailureKind::Busy || left == 0 {
+                    return Err(failure);
+                }
+                left -= 1;
+            }
+            Ok(()) if answers.len() < needed => return Err(Failure::unexpected()),
+            _ => return Ok(answers),
         }
     }
 }
 
-async fn answers(connection: &mut Conn, statements: &str) -> Result<Vec<Vec<Row>>, mysql_async::Error> {
+async fn read_answers(
+    connection: &mut Conn,
+    statements: &str,
+    answers: &mut Vec<Vec<Row>>,
+) -> Result<(), mysql_async::Error> {
     let mut result = connection.query_iter(statements).await?;
-    let mut answers = Vec::new();
     // One without rows has no columns either, which looks like the end if it is the last.
     loop {
         answers.push(result.collect().await?);
         if result.columns().is_none() {
             // The refusal of a later one lies there.
-            return result.drop_result().await.map(|()| answers);
+            return result.drop_result().await;
         }
     }
 }
@@ -184,13 +205,13 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
     }
     let schema = &config.schema;
     match Found::ask(connection, config).await?.check(schema)? {
-        Schema::Ready => Ok(()),
         Schema::Missing if config.sets_up => match set_up(config, connection, intent).await {
             Err(failure) if failure.kind == FailureKind::Refused => Err(greeting::missing(schema, user, failure.kind)),
             outcome => outcome,
         },
         Schema::Missing => Err(greeting::missing(schema, user, FailureKind::Settings)),
-        Schema::Incomplete => {
+        // Its version is written last.
+        Schema::Ready | Schema::Incomplete => {
             let version = version(config, connection).await;
             // Another client may have finished its making since we looked.
             if version.is_some() && Found::ask(connection, config).await?.check(schema)? == Schema::Ready {
@@ -246,5 +267,9 @@ async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<
 
 /// Asks which version a schema has; `None` if its making was not finished.
 async fn version(config: &Config, connection: &mut Conn) -> Option<i64> {
-    connection.query_first(format!("CALL {}.schema_version()", config.schema)).await.ok().flatten()
+    connection.query_first(call_version(&config.schema)).await.ok().flatten()
+}
+
+fn call_version(schema: &str) -> String {
+    format!("CALL {schema}.schema_version()")
 }

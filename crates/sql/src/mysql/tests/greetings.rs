@@ -10,6 +10,7 @@ use crate::mysql::open::{access, begin, greet, greet_in_steps};
 use crate::mysql::tests::support::{
     Client, can_run, connect, deadline, engine, refused, server, soon, url, url_of_user,
 };
+use crate::mysql::text::VERSION;
 use crate::url::Config;
 
 #[tokio::test]
@@ -76,12 +77,29 @@ async fn a_greeting_in_one_message_and_one_in_steps_find_the_same() {
     let (mut first, mut second) = (begin(&access).await.expect("it is open"), begin(&access).await.expect("so too"));
     let at_once = greet(&config, &mut first, settings).await.expect("a greeting");
     let in_steps = greet_in_steps(&config, &mut second, settings).await.expect("a greeting");
-    assert_eq!(at_once.0.greeting(&config), in_steps.0.greeting(&config));
-    assert_eq!(at_once.0.user, in_steps.0.user);
-    for (_, found) in [&at_once, &in_steps] {
-        assert_eq!(found.check(&config.schema).expect("it is ours"), Schema::Ready);
+    assert_eq!(at_once.server.greeting(&config), in_steps.server.greeting(&config));
+    assert_eq!(at_once.server.user, in_steps.server.user);
+    for greeted in [&at_once, &in_steps] {
+        assert_eq!(greeted.found.check(&config.schema).expect("it is ours"), Schema::Ready);
+        assert_eq!(greeted.version, Some(VERSION));
     }
     for connection in [&mut first, &mut second] {
         assert_eq!(settings_of(connection).await, (7, 77, 1.5));
     }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_before_a_schema_is_complete_waits_for_its_making() {
+    if !can_run() {
+        return;
+    }
+    let server = server().await;
+    drop(soon("a connection", connect(&url(&server))).await.expect("the schema is made"));
+    // All procedures are there, and what comes last is not.
+    server.ask("DELETE FROM lockkeeper.meta").await.expect("no version");
+    let never = format!("{}&setup=never", url(&server));
+    refused(&never, FailureKind::Unsupported, &["incomplete", "lockkeeper setup"]).await;
+    let client = Client::open(&url(&server), 1).await;
+    client.join("door", 10).await;
+    assert_eq!(client.leave("door", 10).await, "left");
 }
