@@ -96,6 +96,32 @@ async fn a_delay_applies_to_both_ways_and_leaves_the_stream_a_pipeline() {
 }
 
 #[tokio::test]
+async fn requests_that_are_sent_at_once_share_a_round_trip_and_those_that_wait_for_an_answer_do_not() {
+    const ONE_WAY: Duration = Duration::from_millis(50);
+    let (proxy, mut client, _) = connected().await;
+    let session = 1;
+    assert_eq!(proxy.bursts().last().map(|burst| burst.round_trips), Some(session));
+    proxy.set_delay(ONE_WAY);
+    for xids in [[1, 2], [3, 4]] {
+        for xid in xids {
+            client.send(xid, Operation::EXISTS, &raw::exists("/")).await.expect("sent");
+        }
+        for xid in xids {
+            assert_eq!(client.reply().await.expect("a reply"), (xid, 0));
+        }
+    }
+    let round_trips = |direction| {
+        let log = proxy.log().into_iter().filter(move |frame| frame.direction == direction);
+        log.map(|frame| frame.round_trips).collect::<Vec<_>>()
+    };
+    assert_eq!(round_trips(Direction::ToServer), [0, 1, 1, 2, 2]);
+    assert_eq!(round_trips(Direction::ToClient), [1, 2, 2, 3, 3]);
+    assert!(proxy.since_first_connection() >= 4 * ONE_WAY);
+    proxy.forget();
+    assert!(proxy.bursts().is_empty());
+}
+
+#[tokio::test]
 async fn frames_are_counted_by_operation_and_direction_and_logged_with_their_times() {
     let (proxy, mut client, _) = connected().await;
     for (xid, operation) in [(1, Operation::CREATE2), (2, Operation::GET_CHILDREN2), (3, Operation::CREATE2)] {

@@ -293,14 +293,17 @@ impl Run {
         ]
     }
 
-    /// Gives the lock back, within the bound, and closes the session if it was the last turn.
+    /// Gives the lock back, within the bound, and closes the session if it was the last turn. The end of the session is
+    /// sent behind the release, and does not wait for its answer: over a slow way both take one round trip.
     async fn release(&self, holding: Holding, is_loss_told: bool) {
         let mut released = None;
+        let releasing = holding.release();
+        let closing = (!self.args.restart).then(|| self.keeper.close());
         let releasing = async {
-            released = Some(holding.release().await);
-            if !self.args.restart {
+            released = Some(releasing.await);
+            if let Some(closing) = closing {
                 // A session that cannot be closed ends by itself, and nothing of ours is left in it.
-                let _ = self.keeper.close().await;
+                let _ = closing.await;
             }
         };
         let _ = timeout(CLOSE_MAX, releasing).await;

@@ -6,6 +6,7 @@
 //! | `access` | many commands of a user with the least rights, and commands of users without access |
 //! | `tls` | many commands over TLS, with a certificate |
 //! | `death` | runners that are killed, alone or with the leader, and one that is stopped |
+//! | `round_trips` | how many round trips a command costs |
 //! | `site` | a cluster |
 //!
 //! Each test needs Debian's packages, and skips by name without them.
@@ -14,9 +15,12 @@
 
 mod access;
 mod death;
+#[path = "../support/round_trips.rs"]
+mod few_round_trips;
 mod fleet;
 #[path = "../support/machine.rs"]
 mod machine;
+mod round_trips;
 mod site;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]

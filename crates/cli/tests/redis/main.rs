@@ -9,6 +9,7 @@
 //! | `examining` | what `doctor` and `capabilities` say of a server |
 //! | `setnx` | commands beside plain locks of other clients |
 //! | `services` | many commands while sentinels replace the master, and while the slot of a cluster moves |
+//! | `round_trips` | how many round trips a command costs |
 //! | `site` | many commands that count |
 //!
 //! Each test needs Debian's packages, and skips by name without them.
@@ -18,9 +19,12 @@
 mod access;
 mod death;
 mod examining;
+#[path = "../support/round_trips.rs"]
+mod few_round_trips;
 mod fleet;
 #[path = "../support/machine.rs"]
 mod machine;
+mod round_trips;
 mod services;
 mod setnx;
 mod site;

@@ -6,6 +6,7 @@
 //! | `examining` | what `doctor` and `capabilities` say of a server |
 //! | `fleet` | many commands at once, many in order |
 //! | `refusals` | what `run` says of a server that is not as it should be, or is not believed |
+//! | `round_trips` | how many round trips a command costs |
 //! | `setup` | what `setup` makes and prints |
 //!
 //! Each test needs Debian's packages, and skips by name without them.
@@ -14,12 +15,14 @@
 
 mod death;
 mod examining;
+#[path = "../support/round_trips.rs"]
+mod few_round_trips;
 mod fleet;
 #[path = "../support/machine.rs"]
-#[expect(dead_code, reason = "the tests on a server use a part of it")]
 mod machine;
 #[cfg(feature = "tls")]
 mod refusals;
+mod round_trips;
 mod setup;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]

@@ -10,12 +10,15 @@
 //! | `looking` | `ls`, `show`, `wait`, `capabilities`, `check` |
 //! | `peers` | one queue with Curator |
 //! | `refusal` | servers that cannot be reached or used |
+//! | `round_trips` | how many round trips a command costs |
 //! | `site` | a service and a machine that uses it |
 //!
 //! Each test needs Java and Debian's packages, and skips by name without them.
 
 mod death;
 mod examining;
+#[path = "../support/round_trips.rs"]
+mod few_round_trips;
 mod fleet;
 mod grace;
 mod looking;
@@ -23,6 +26,7 @@ mod looking;
 mod machine;
 mod peers;
 mod refusal;
+mod round_trips;
 mod site;
 #[expect(dead_code, reason = "the tests on a server use a part of it")]
 #[path = "../support/mod.rs"]

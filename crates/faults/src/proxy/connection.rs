@@ -6,7 +6,7 @@
 
 use std::future;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
+use super::burst::Burst;
 use super::frames::Piece;
 use super::record::{Direction, Fate, FrameRecord};
 use super::state::{AfterDrop, Armed, Flow, Plan, Shared};
@@ -44,6 +45,7 @@ enum Ending {
 #[derive(Debug)]
 struct Parcel {
     due: Instant,
+    round_trips: u32,
     bytes: Vec<u8>,
     frames: Vec<FrameRecord>,
     /// What becomes of the connection once this has left.
@@ -65,6 +67,8 @@ struct Connection {
     /// The plan when it began: what grew since then applies to it.
     born: Plan,
     talk: Mutex<Box<dyn Talk>>,
+    /// The round trips of the latest request that has reached the server.
+    asked: AtomicU32,
     /// It lost frames, so its stream is broken.
     torn: AtomicBool,
     /// It carries nothing more.
@@ -73,9 +77,13 @@ struct Connection {
 
 /// Carries one connection until it ends.
 pub(super) async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
-    let number = shared.record().opened();
+    let (number, answered) = {
+        let mut record = shared.record();
+        (record.opened(), record.answered)
+    };
     let connection = Connection {
         number,
+        asked: AtomicU32::new(answered),
         born: shared.now(),
         talk: Mutex::new(shared.protocol.talk()),
         torn: AtomicBool::new(false),
@@ -199,7 +207,8 @@ impl Connection {
             self.talk().add(direction, &bytes[..length]);
             // A delay that was shortened must not let later frames overtake.
             due = due.max(Instant::now() + self.shared.now().delay[direction.index()]);
-            let mut parcel = Parcel { due, bytes: Vec::new(), frames: Vec::new(), ending: None };
+            let round_trips = self.round_trips(direction);
+            let mut parcel = Parcel { due, round_trips, bytes: Vec::new(), frames: Vec::new(), ending: None };
             loop {
                 let piece = self.talk().next(direction);
                 let Some(piece) = piece else { break };
@@ -241,6 +250,7 @@ impl Connection {
             xid: meaning.xid,
             error: meaning.error,
             text: meaning.text,
+            round_trips: parcel.round_trips,
             bytes: bytes.len(),
             seen: record.since_start(),
             fate: Fate::Lost,
@@ -307,6 +317,8 @@ impl Connection {
             }
             let passes = self.passes(direction).await && open;
             if passes {
+                // Counted first: its receiver may be quicker than we are.
+                self.count(direction, &parcel);
                 sink.write_all(&parcel.bytes).await.map_err(reset)?;
             }
             self.log(parcel.frames, passes);
@@ -330,6 +342,25 @@ impl Connection {
             self.torn.store(true, Ordering::Relaxed);
         }
         !swallowed && !self.silent.load(Ordering::Relaxed)
+    }
+
+    /// How many round trips there were with what comes in now.
+    fn round_trips(&self, direction: Direction) -> u32 {
+        match direction {
+            Direction::ToServer => self.shared.record().answered,
+            Direction::ToClient => self.asked.load(Ordering::Relaxed) + 1,
+        }
+    }
+
+    /// Notes what is just being passed on.
+    fn count(&self, direction: Direction, parcel: &Parcel) {
+        if direction == Direction::ToServer {
+            self.asked.fetch_max(parcel.round_trips, Ordering::Relaxed);
+        }
+        let mut record = self.shared.record();
+        let delivered = record.since_first_opened();
+        let (connection, round_trips, bytes) = (self.number, parcel.round_trips, parcel.bytes.len());
+        record.push_burst(Burst { connection, direction, round_trips, bytes, delivered });
     }
 
     fn log(&self, frames: Vec<FrameRecord>, delivered: bool) {

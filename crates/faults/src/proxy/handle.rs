@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time;
 
 use super::accept::accept;
+use super::burst::Burst;
 use super::frames::Operation;
 use super::record::{Direction, FrameRecord};
 use super::state::{AfterDrop, Flow, Protocol, Shared, Wanted};
@@ -204,7 +205,17 @@ impl Proxy {
         self.shared.record().log()
     }
 
-    /// Sets all counters to zero and empties the log.
+    /// What was passed on, whatever it was, in that order; at most the first hundred thousand.
+    pub fn bursts(&self) -> Vec<Burst> {
+        self.shared.record().bursts()
+    }
+
+    /// How long ago the first connection was accepted; zero before.
+    pub fn since_first_connection(&self) -> Duration {
+        self.shared.record().since_first_opened()
+    }
+
+    /// Sets all counters to zero and empties the logs.
     pub fn forget(&self) {
         self.shared.record().clear();
     }

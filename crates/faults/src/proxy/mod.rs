@@ -2,6 +2,7 @@
 //!
 //! - [`Proxy`] is the handle: behaviour is changed at run time, for connections under way too.
 //! - [`Operation`], [`FrameRecord`]: what passed, per operation and direction, with its time.
+//! - [`Burst`]: what passed, whatever it was, and how many round trips lay before it.
 //! - `accept` owns the port, `connection` moves the bytes, `state` is the plan that all follow.
 //! - `talk` is what must be known of a protocol; `conversation` knows ZooKeeper's, `postgres` and `mysql` those of
 //!   their names. `frames` takes the byte stream apart.
@@ -11,6 +12,7 @@
 //! counted.
 
 mod accept;
+mod burst;
 mod connection;
 mod conversation;
 mod frames;
@@ -21,6 +23,7 @@ mod record;
 mod state;
 mod talk;
 
+pub use burst::Burst;
 pub use frames::Operation;
 pub use handle::{Proxy, ReplyDrop};
 pub use record::{Direction, Fate, FrameRecord};

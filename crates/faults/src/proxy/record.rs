@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::burst::Burst;
 use super::frames::Operation;
 
-/// The longest log: a hundred thousand frames are some ten MB. Counters go on.
+/// The longest log, of frames and of bursts: a hundred thousand frames are some ten MB. Counters go on.
 const LOG_FRAMES_MAX: usize = 100_000;
 
 /// Which way a frame goes.
@@ -52,6 +53,8 @@ pub struct FrameRecord {
     pub error: Option<i32>,
     /// The statement that it asks for, or the code of the error that it reports; empty for ZooKeeper.
     pub text: String,
+    /// Of a request, how many round trips lay before it; of an answer, how many there were with it.
+    pub round_trips: u32,
     /// Its length with the length field.
     pub bytes: usize,
     /// When the whole of it had come in, since the proxy started.
@@ -66,17 +69,32 @@ pub(super) struct Record {
     start: Instant,
     counts: BTreeMap<(Direction, Operation), u64>,
     log: Vec<FrameRecord>,
+    bursts: Vec<Burst>,
+    /// The round trips of the latest answer that has reached a client.
+    pub(super) answered: u32,
+    first_opened: Option<Duration>,
     pub(super) connections: usize,
     connections_ever: u64,
 }
 
 impl Record {
     pub(super) fn new() -> Self {
-        Self { start: Instant::now(), counts: BTreeMap::new(), log: Vec::new(), connections: 0, connections_ever: 0 }
+        Self {
+            start: Instant::now(),
+            counts: BTreeMap::new(),
+            log: Vec::new(),
+            bursts: Vec::new(),
+            answered: 0,
+            first_opened: None,
+            connections: 0,
+            connections_ever: 0,
+        }
     }
 
     /// Counts a new connection and answers its number.
     pub(super) fn opened(&mut self) -> u64 {
+        let now = self.since_start();
+        self.first_opened.get_or_insert(now);
         self.connections += 1;
         self.connections_ever += 1;
         self.connections_ever - 1
@@ -88,6 +106,25 @@ impl Record {
 
     pub(super) fn since_start(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    /// How long ago the first connection was accepted; zero before.
+    pub(super) fn since_first_opened(&self) -> Duration {
+        self.first_opened.map_or(Duration::ZERO, |first| self.since_start().saturating_sub(first))
+    }
+
+    /// Notes a burst that was written to its receiver.
+    pub(super) fn push_burst(&mut self, burst: Burst) {
+        if burst.direction == Direction::ToClient {
+            self.answered = self.answered.max(burst.round_trips);
+        }
+        if self.bursts.len() < LOG_FRAMES_MAX {
+            self.bursts.push(burst);
+        }
+    }
+
+    pub(super) fn bursts(&self) -> Vec<Burst> {
+        self.bursts.clone()
     }
 
     pub(super) fn count(&mut self, direction: Direction, operation: Operation) {
@@ -112,5 +149,8 @@ impl Record {
     pub(super) fn clear(&mut self) {
         self.counts.clear();
         self.log.clear();
+        self.bursts.clear();
+        self.answered = 0;
+        self.first_opened = None;
     }
 }

@@ -21,5 +21,6 @@ pub(crate) use failure::{Effect, Failure, FailureKind};
 pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::Version;
+pub(crate) use open::Opened;
 pub(crate) use tracking::{Told, Wake};
 pub(crate) use wire::{Connection, late};

@@ -4,8 +4,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::Asking;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, pipe};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -13,14 +14,24 @@ use tokio::sync::watch;
 
 use crate::connection::answer::{HELLO, answer, refusal, refusal_of_hello};
 use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::flight::Flight;
 use crate::connection::greeting::Greeting;
 use crate::connection::tap::{Meter, Tap};
 use crate::connection::tracking::Registry;
-use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over};
+use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, sorted};
 use crate::url::{Access, Credentials, Server};
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";
+
+/// A connection whose server was asked more with what asks who it is.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    /// When that was sent, or before.
+    pub(crate) sent_at: BootInstant,
+    /// What the first flight was answered, as [`flight`](Connection::flight) would have it.
+    pub(crate) answers: Result<Vec<Value>, Failure>,
+}
 
 impl Connection {
     /// Connects to a server, and makes sure that it is a master and has what locks need.
@@ -32,22 +43,35 @@ impl Connection {
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
+        Self::open_with(Flight::new(), server, access, clock, deadline).await.map(|opened| opened.connection)
+    }
+
+    /// Connects, and sends a first flight with what asks who the server is, so that it takes no round trip more.
+    ///
+    /// It may take effect although this fails: on a server that is refused for what it is, or when time is up.
+    pub(crate) async fn open_with(
+        first: Flight,
+        server: &Server,
+        access: &Access,
+        clock: &Arc<dyn Clock>,
+        deadline: BootInstant,
+    ) -> Result<Opened, Failure> {
         tokio::select! {
             biased;
-            opened = connect(server, access, clock) => opened.map_err(|failure| failure.at(server)),
+            opened = connect(first, server, access, clock) => opened.map_err(|failure| failure.at(server)),
             () = clock.sleep_until(deadline) => Err(silent(access).at(server)),
         }
     }
 }
 
-async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Connection, Failure> {
+async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
     let stream = socket(server).await?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &access.tls {
         let stream = crate::tls::connect(tls, server, stream).await?;
-        return greet(server, access, clock, stream).await;
+        return greet(first, server, access, clock, stream).await;
     }
-    greet(server, access, clock, stream).await
+    greet(first, server, access, clock, stream).await
 }
 
 /// Says that a server did not answer. A Redis without TLS waits for the end of what it takes for a command.
@@ -65,11 +89,12 @@ pub(super) async fn socket(server: &Server) -> Result<TcpStream, Failure> {
 }
 
 async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    first: Flight,
     server: &Server,
     access: &Access,
     clock: &Arc<dyn Clock>,
     stream: S,
-) -> Result<Connection, Failure> {
+) -> Result<Opened, Failure> {
     let (meter, waits) = (Arc::<Meter>::default(), Arc::<Registry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -77,7 +102,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         .set_pipeline_buffer_size(FLIGHTS_MAX)
         .set_push_sender(push_sender(&meter, &waits));
     let begun = MultiplexedConnection::new_with_config(&info(access), Tap::new(stream, meter.clone()), config).await;
-    let (mut connection, driver) = begun.map_err(|error| of_first_answers(error, &meter, access))?;
+    let (connection, driver) = begun.map_err(|error| of_first_answers(error, &meter, access))?;
     let (is_over, over) = watch::channel(false);
     let ending = Over { is_over, waits: waits.clone() };
     let runtime = Handle::current();
@@ -86,8 +111,13 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         drop(ending);
     });
     let driver = Driver(driving.abort_handle());
-    let greeting = introduce(&mut connection, &meter, access).await?;
-    Ok(Connection {
+    let sent_at = clock.now();
+    let introduced = Asking::begin(introduce(connection.clone()), runtime.clone());
+    let answered = Asking::begin(ask(connection.clone(), first), runtime.clone());
+    // A server that is refused is not waited for until it has answered all.
+    let greeting = greeting(introduced.await.map_err(|error| of_transport(error, &meter, access))?)?;
+    let answers = answered.await;
+    let connection = Connection {
         server: server.clone(),
         greeting,
         line: Mutex::new(Line { connection, queued_bytes: meter.written() }),
@@ -98,7 +128,8 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         clock: clock.clone(),
         runtime,
         flights: Arc::new(AtomicUsize::new(0)),
-    })
+    };
+    Ok(Opened { connection, sent_at, answers })
 }
 
 /// Takes in what the server tells unasked.
@@ -130,25 +161,34 @@ fn info(access: &Access) -> RedisConnectionInfo {
 /// Gives the connection its name, has the server tell of changes of what is read, and asks what it is.
 ///
 /// Without NOLOOP: a script of this very connection may remove the contender that another of our own waits for.
-async fn introduce(
-    connection: &mut MultiplexedConnection,
-    meter: &Meter,
-    access: &Access,
-) -> Result<Greeting, Failure> {
+async fn introduce(mut connection: MultiplexedConnection) -> Result<Vec<Value>, RedisError> {
     let mut introduction = pipe();
     introduction.cmd("CLIENT").arg("SETNAME").arg(NAME);
     introduction.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     // A user may lack the right to this alone, and would then wait in vain.
     introduction.cmd("CLIENT").arg("CACHING").arg("YES");
     introduction.cmd(HELLO);
-    let answers = connection.send_packed_commands(&introduction, 0, introduction.len()).await;
-    let answers = answers.map_err(|error| hinted(Failure::of_transport(error, Effect::None), meter, access))?;
+    connection.send_packed_commands(&introduction, 0, introduction.len()).await
+}
+
+/// Reads the answers to that.
+fn greeting(answers: Vec<Value>) -> Result<Greeting, Failure> {
     let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let greeting = Greeting::of(&answer(greeted, HELLO)?)?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;
     answer(cached, "CLIENT CACHING")?;
     Ok(greeting)
+}
+
+/// Sends the first flight, if there is one.
+async fn ask(mut connection: MultiplexedConnection, first: Flight) -> Result<Vec<Value>, Failure> {
+    let Flight { pipeline, parts } = first;
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answers = connection.send_packed_commands(&pipeline, 0, parts.len()).await;
+    sorted(&parts, answers.map_err(|error| Failure::of_transport(error, Effect::Unknown))?)
 }
 
 /// Judges why there was no greeting.
@@ -164,8 +204,13 @@ fn of_first_answers(error: RedisError, meter: &Meter, access: &Access) -> Failur
             let message = format!("the database {number} cannot be used: {detail}");
             Failure::new(FailureKind::Settings, Effect::None, message)
         }
-        _ => hinted(Failure::of_transport(error, Effect::None), meter, access),
+        _ => of_transport(error, meter, access),
     }
+}
+
+/// Judges why the connection ended before there was one.
+fn of_transport(error: RedisError, meter: &Meter, access: &Access) -> Failure {
+    hinted(Failure::of_transport(error, Effect::None), meter, access)
 }
 
 /// Adds what may be wrong if there was no answer, or none of a Redis.

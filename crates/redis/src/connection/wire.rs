@@ -134,7 +134,7 @@ impl Connection {
 }
 
 /// Gives each command its answer. The preparation of a tracked read has none, but a refusal of it is the read's.
-fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
+pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
     if parts.len() != answers.len() {
         return Err(Failure::unexpected());
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
+use redis::Value;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::answers::{list, text};
-use crate::connection::{Connection, Failure, Finder, Flight};
+use crate::connection::{Connection, Effect, Failure, Finder, Flight, Opened};
 use crate::layout::{Layout, SessionId};
 use crate::script::Script;
 use crate::session::belief::Timing;
@@ -19,7 +21,7 @@ use crate::session::replicas::{check, copied};
 use crate::session::restore::{taught, teach};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
-use crate::url::{ClockGuard, Config};
+use crate::url::{ClockGuard, Config, Server};
 
 /// The number of a session's first connection.
 const FIRST_CONNECTION: u64 = 1;
@@ -47,15 +49,10 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
     let mut finder = Finder::new(opening.config.clone(), opening.clock.clone());
     while let Some((server, attempt_ends)) = finder.next(deadline).await {
-        let opened = Connection::open(&server, &opening.config.access, &opening.clock, attempt_ends).await;
         // Each attempt opens another session: the end of one that failed may come late, and under another name of the
         // same server.
         let id = SessionId::from_random(Ticket::mint()?.bits());
-        let attempt = match opened {
-            Ok(connection) => attempt(&opening, id, connection, attempt_ends, &runtime).await,
-            Err(failure) => Err(failure),
-        };
-        match attempt {
+        match attempt(&opening, id, server, attempt_ends, &runtime).await {
             Ok((core, link)) => {
                 runtime.spawn(Driver::new(core.clone(), finder, FIRST_CONNECTION + 1).run(link));
                 return Ok(core);
@@ -69,14 +66,12 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
 async fn attempt(
     opening: &Opening,
     id: SessionId,
-    connection: Connection,
+    server: Server,
     deadline: BootInstant,
     runtime: &Handle,
 ) -> Result<(Arc<Core>, Arc<Link>), Failure> {
     let Opening { config, clock, .. } = opening;
-    config.check(&connection)?;
     let layout = config.layout();
-    let opened_at = clock.now();
     let timing = Timing { timeout: config.session_timeout() };
     let guard_ms = match config.clock_guard {
         ClockGuard::Guarded => timing.guard().as_millis(),
@@ -85,9 +80,16 @@ async fn attempt(
     let owner = Owner::this_process().to_string();
     let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
     let flight = teach(&layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
-    let asking = connection.flight_until(copied(flight, config), deadline);
-    let unclaimed = Unclaimed { connection: Some(connection), id, layout: &layout, clock, runtime };
-    let mut answers = asking.await?;
+    let (first, way) = (copied(flight, config), (config.clone(), clock.clone()));
+    // It goes on if the caller gives up, so that the session can be ended then.
+    let connecting = runtime.spawn(async move {
+        let (config, clock) = way;
+        Connection::open_with(first, &server, &config.access, &clock, deadline).await
+    });
+    let mut unclaimed = Unclaimed { way: Some(Way::Opening(connecting)), id, layout: &layout, clock, runtime };
+    let (opened_at, answers) = unclaimed.opened().await?;
+    config.check(unclaimed.connection())?;
+    let mut answers = answers?;
     let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, "open")?)?.into_iter();
     check(config, &mut copies.into_iter())?;
@@ -106,9 +108,15 @@ async fn attempt(
     Ok((core, Arc::new(Link::new(unclaimed.claim(), FIRST_CONNECTION))))
 }
 
+/// How far the way to a session is.
+enum Way {
+    Opening(JoinHandle<Result<Opened, Failure>>),
+    Open(Box<Connection>),
+}
+
 /// A session that is not taken over yet: it is ended if it never is.
 struct Unclaimed<'a> {
-    connection: Option<Connection>,
+    way: Option<Way>,
     id: SessionId,
     layout: &'a Layout,
     clock: &'a Arc<dyn Clock>,
@@ -116,23 +124,53 @@ struct Unclaimed<'a> {
 }
 
 impl Unclaimed<'_> {
+    /// Waits until it is open; returns when it was asked for, and the answers.
+    async fn opened(&mut self) -> Result<(BootInstant, Result<Vec<Value>, Failure>), Failure> {
+        let Some(Way::Opening(connecting)) = &mut self.way else {
+            return Err(Failure::unexpected());
+        };
+        // The task ends in no other way but with the runtime.
+        let opened = connecting.await.map_err(|_| Failure::broken(Effect::None));
+        self.way = None;
+        let Opened { connection, sent_at, answers } = opened??;
+        self.way = Some(Way::Open(Box::new(connection)));
+        Ok((sent_at, answers))
+    }
+
+    fn connection(&self) -> &Connection {
+        match &self.way {
+            Some(Way::Open(connection)) => connection,
+            _ => unreachable!("it is asked for when it is open, and before it is claimed"),
+        }
+    }
+
     fn claim(mut self) -> Connection {
-        self.connection.take().expect("it is claimed once")
+        match self.way.take() {
+            Some(Way::Open(connection)) => *connection,
+            _ => unreachable!("it is claimed once, when it is open"),
+        }
     }
 }
 
 impl Drop for Unclaimed<'_> {
     fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else {
+        let Some(way) = self.way.take() else {
             return;
         };
         let flight =
             Flight::new().script(self.layout.script(Script::Close), &[self.layout.base()], self.id.to_string());
-        let closing = connection.flight_until(flight, self.clock.now().saturating_add(CLOSED_WITHIN));
+        let clock = self.clock.clone();
         self.runtime.spawn(async move {
+            let connection = match way {
+                Way::Open(connection) => *connection,
+                Way::Opening(connecting) => match connecting.await {
+                    Ok(Ok(opened)) => opened.connection,
+                    // There is no way to the session, if there is one. It runs out.
+                    _ => return,
+                },
+            };
             // What could not be ended runs out.
-            let _ = closing.await;
-            drop(connection);
+            let _ = connection.flight_until(flight, clock.now().saturating_add(CLOSED_WITHIN)).await;
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
-use lockkeeper_core::{Extent, Freshness};
+use lockkeeper_core::{Backend as _, Extent, Freshness};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
@@ -57,4 +57,25 @@ async fn a_join_that_was_given_up_for_want_of_a_connection_never_stands_in_the_q
     until("a view", async || ours.view(&door(), Freshness::Latest, Extent::Whole).await.is_ok()).await;
     assert!(tickets(&*ours).await.is_empty(), "it was sent when its caller knew that it had failed");
     soon("the end", ours.close()).await.expect("the end");
+}
+
+/// The sessions that the server knows.
+const SESSIONS: [&str; 2] = ["ZCARD", "{lockkeeper}:ss"];
+
+#[tokio::test]
+async fn an_opening_that_is_given_up_before_its_answer_ends_the_session_that_it_made() {
+    const ONE_WAY: Duration = Duration::from_millis(200);
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let backend = backend(proxy.address(), "?session_timeout=10m");
+    proxy.set_delay(ONE_WAY);
+    let opening = tokio::spawn(async move { backend.session().await.map(drop) });
+    let count = async || server.ask::<u64>(&SESSIONS).await.expect("a count");
+    until("the session", async || count().await == 1).await;
+    // Its answer is under way.
+    opening.abort();
+    until("its end", async || count().await == 0).await;
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
+use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::{Conn, Row, from_row_opt};
 
 use crate::engine::{Greeting, Waking};
 use crate::failure::{Effect, Failure, FailureKind};
@@ -39,10 +39,13 @@ const VARIABLES: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'vers
      'innodb_flush_log_at_trx_commit', 'sync_binlog', 'group_replication_single_primary_mode', \
      'group_replication_group_name', 'max_statement_time', 'lower_case_table_names', 'aurora_version')";
 
+/// The number of the thread that answers, and the user that we are.
+const WHO: &str = "SELECT CONNECTION_ID(), CURRENT_USER()";
+
 /// When the server started, by its own clock: both numbers are those of one moment, so that it is the same each time,
-/// and also after the clock was set.
-const STARTED_MARIADB: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
-     FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME'";
+/// and also after the clock was set. MariaDB alone reads the comment; MySQL is asked only if it matters.
+const STARTED_MARIADB: &str = "SELECT COALESCE(NULL /*M! , (SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
+     FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME') */)";
 const STARTED_MYSQL: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
      FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'";
 
@@ -71,15 +74,23 @@ pub(super) enum Schema {
 }
 
 impl Server {
-    pub(super) async fn ask(connection: &mut Conn) -> Result<Self, Failure> {
-        let variables: Vec<(String, String)> = connection.query(VARIABLES).await.map_err(refusal::of_greeting)?;
-        let who: Option<(u64, String)> =
-            connection.query_first("SELECT CONNECTION_ID(), CURRENT_USER()").await.map_err(refusal::of_greeting)?;
-        let (thread, user) = who.ok_or_else(Failure::unexpected)?;
-        let variables = variables.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+    /// What is asked of every server.
+    pub(super) const QUESTIONS: [&str; 3] = [VARIABLES, WHO, STARTED_MARIADB];
+
+    /// Reads the answers to [`QUESTIONS`](Self::QUESTIONS). When it started is asked again if that matters and is not
+    /// told.
+    pub(super) async fn read(connection: &mut Conn, answers: [Vec<Row>; 3]) -> Result<Self, Failure> {
+        let [variables, who, started] = answers;
+        let (thread, user) = first::<(u64, String)>(who)?.ok_or_else(Failure::unexpected)?;
+        let variables = variables.into_iter().map(read::<(String, String)>);
+        let variables = variables.map(|variable| variable.map(|(name, value)| (name.to_lowercase(), value)));
         let named_thread = u64::from(connection.id());
-        let mut this = Self { variables, named_thread, thread, user, started: None };
+        let mut this =
+            Self { variables: variables.collect::<Result<_, _>>()?, named_thread, thread, user, started: None };
         if this.is_forgetful() {
+            this.started = first::<Option<i64>>(started)?.flatten();
+        }
+        if this.is_forgetful() && this.started.is_none() {
             let started = if this.is_mariadb() { STARTED_MARIADB } else { STARTED_MYSQL };
             this.started = connection.query_first(started).await.map_err(refusal::of_greeting)?;
         }
@@ -96,11 +107,6 @@ impl Server {
 
     pub(super) fn is_mariadb(&self) -> bool {
         self.variable("version").contains("MariaDB")
-    }
-
-    /// Whether it can end a statement that takes too long.
-    pub(super) fn limits_statements(&self) -> bool {
-        self.variables.contains_key("max_statement_time")
     }
 
     /// Whether a crash of its machine may lose what it has acknowledged.
@@ -160,6 +166,16 @@ impl Server {
     }
 }
 
+/// Reads a row.
+fn read<T: FromRow>(row: Row) -> Result<T, Failure> {
+    from_row_opt(row).map_err(|_| Failure::unexpected())
+}
+
+/// Reads the first row of an answer, if it has one.
+pub(super) fn first<T: FromRow>(answer: Vec<Row>) -> Result<Option<T>, Failure> {
+    answer.into_iter().next().map(read).transpose()
+}
+
 /// `10.11` of `10.11.19-MariaDB-0+deb12u1`, also behind the prefix for old replicas.
 fn release(version: &str) -> Option<(u32, u32)> {
     let version = version.strip_prefix("5.5.5-").unwrap_or(version);
@@ -177,17 +193,28 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// What is asked about our schema.
+    pub(super) fn questions(schema: &str) -> [String; 2] {
+        [
+            format!("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '{schema}'"),
+            format!(
+                "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME NOT IN \
+                 ('meta', 'session', 'queue', 'contender', 'value', 'watch', 'broken', 'number')"
+            ),
+        ]
+    }
+
+    /// Reads the answers to [`questions`](Self::questions).
+    pub(super) fn read([procedures, strange_tables]: [Vec<Row>; 2]) -> Result<Self, Failure> {
+        let procedures = procedures.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { procedures, strange_tables: first(strange_tables)?.unwrap_or_default() })
+    }
+
     pub(super) async fn ask(connection: &mut Conn, config: &Config) -> Result<Self, Failure> {
-        let schema = &config.schema;
-        let procedures =
-            format!("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '{schema}'");
+        let [procedures, strange] = Self::questions(&config.schema);
         let procedures = connection.query(procedures).await.map_err(refusal::of_greeting)?;
-        let strange = format!(
-            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME NOT IN \
-             ('meta', 'session', 'queue', 'contender', 'value', 'watch', 'broken', 'number')"
-        );
-        let strange_tables: Option<i64> = connection.query_first(strange).await.map_err(refusal::of_greeting)?;
-        Ok(Self { procedures, strange_tables: strange_tables.unwrap_or_default() })
+        let strange_tables = connection.query(strange).await.map_err(refusal::of_greeting)?;
+        Self::read([procedures, strange_tables])
     }
 
     /// Judges our schema.

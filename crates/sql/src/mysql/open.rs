@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder, Row};
 use tokio::sync::mpsc;
 
 use crate::engine::Connected;
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::mysql::greeting::{self, Found, Schema, grants};
+use crate::mysql::greeting::{self, Found, Schema, Server, grants};
 #[cfg(feature = "tls")]
 use crate::mysql::secure;
 use crate::mysql::wire::{Parts, Wire};
 use crate::mysql::{refusal, text};
-use crate::url::{Config, Server};
+use crate::url::{self, Config};
 
 /// How long a statement of ours waits for a row at most, in seconds; the server counts whole ones.
 const LOCK_WAIT_MAX_S: u64 = 2;
@@ -23,8 +23,10 @@ const LOCK_WAIT_MAX_S: u64 = 2;
 /// The least time after which the server ends a connection that says nothing.
 const SILENCE_MIN: Duration = Duration::from_secs(60);
 
-/// Ends the limit that each statement has by default. Only MariaDB has it for all statements, and reads this comment.
-const UNLIMITED: &str = "SET NAMES utf8mb4 /*M! , SESSION max_statement_time = 0 */";
+/// Ends the limits that each statement has by default, or that [`settings`] has set. Only MariaDB has one for all
+/// statements, and reads this comment.
+const UNLIMITED: &str = "SET NAMES utf8mb4, SESSION innodb_lock_wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT \
+     /*M! , max_statement_time = 0 */";
 
 /// How often that is asked again: a limit that is shorter than this takes is found at once.
 const ATTEMPTS_MAX: u32 = 10;
@@ -47,28 +49,27 @@ pub(super) enum Intent {
 /// Connects, and makes sure that locks can be had.
 pub(super) async fn connect(
     config: &Arc<Config>,
-    server: &Server,
+    server: &url::Server,
     clock: &Arc<dyn Clock>,
     intent: Intent,
 ) -> Result<Connected, Failure> {
     let access = access(config, server)?;
     let mut connection = begin(&access).await?;
-    // A look-alike that does not know it is refused by its name.
-    let unlimited = unlimit(&mut connection).await;
-    let greeted = greeting::Server::ask(&mut connection).await?;
-    greeted.check(config)?;
-    unlimited?;
-    ready_schema(config, &mut connection, &greeted.user, intent).await?;
     let timeout = config.session_timeout();
-    let limited = |limit| greeted.limits_statements().then_some(limit);
-    connection.query_drop(settings(timeout, limited(timeout / 6))).await.map_err(refusal::of_greeting)?;
+    let settings_of_calls = settings(timeout, timeout / 6);
+    let Greeted { server: greeted, found, version } = greet(config, &mut connection, &settings_of_calls).await?;
+    if intent == Intent::SetUp || found.check(&config.schema)? != Schema::Ready || version.is_none() {
+        patiently(&mut connection, UNLIMITED, 1).await?;
+        ready_schema(config, &mut connection, &greeted.user, intent).await?;
+        connection.query_drop(settings_of_calls).await.map_err(refusal::of_greeting)?;
+    }
     let greeting = greeted.greeting(config);
     let parts = Parts {
         config: config.clone(),
         clock: clock.clone(),
         access,
         // A wait at a door has an end by itself.
-        ear_settings: settings(timeout, limited(Duration::ZERO)),
+        ear_settings: settings(timeout, Duration::ZERO),
         grants: grants(&config.schema, &greeted.user),
         waking: greeting.waking,
     };
@@ -78,7 +79,7 @@ pub(super) async fn connect(
 }
 
 /// How a server is connected to.
-fn access(config: &Config, server: &Server) -> Result<Opts, Failure> {
+pub(super) fn access(config: &Config, server: &url::Server) -> Result<Opts, Failure> {
     let access = OptsBuilder::default()
         .ip_or_hostname(server.name.as_str())
         .tcp_port(server.port)
@@ -104,27 +105,96 @@ pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
     Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
 }
 
-/// Lets the first statements take their time, under any limit that a server or a user has by default. The first of them
-/// is limited itself, and is asked again if it does not come through.
-async fn unlimit(connection: &mut Conn) -> Result<(), Failure> {
+/// What is known of a server and our schema there.
+pub(super) struct Greeted {
+    pub(super) server: Server,
+    pub(super) found: Found,
+    /// The version of the schema; none while it is being made.
+    pub(super) version: Option<i64>,
+}
+
+/// Asks what a server is and has, and gives the connection its settings, all in one message.
+pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
+    let [variables, who, started] = Server::QUESTIONS;
+    let [procedures, strange] = Found::questions(&config.schema);
+    let questions = [UNLIMITED, variables, who, started, &procedures, &strange, settings];
+    // That comes last, since it is refused where there is no schema.
+    let message = format!("{}; {}", questions.join("; "), call_version(&config.schema));
+    let mut answers = match patiently(connection, &message, questions.len()).await {
+        Ok(answers) => answers.into_iter(),
+        Err(failure) if failure.kind == FailureKind::Broken => return Err(failure),
+        Err(_) => return greet_in_steps(config, connection, settings).await,
+    };
+    let mut next = || answers.next().unwrap_or_default();
+    let [_, variables, who, started, procedures, strange, _, version] = std::array::from_fn(|_| next());
+    let server = Server::read(connection, [variables, who, started]).await?;
+    server.check(config)?;
+    let version = greeting::first::<Option<i64>>(version)?.flatten();
+    Ok(Greeted { server, found: Found::read([procedures, strange])?, version })
+}
+
+/// The same, one after the other: a proxy may refuse several statements in one message. A look-alike that does not know
+/// some of them is refused by its name.
+pub(super) async fn greet_in_steps(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
+    let unlimited = patiently(connection, UNLIMITED, 1).await;
+    let [variables, who, _] = Server::QUESTIONS;
+    let variables = connection.query(variables).await.map_err(refusal::of_greeting)?;
+    let who = connection.query(who).await.map_err(refusal::of_greeting)?;
+    let server = Server::read(connection, [variables, who, Vec::new()]).await?;
+    server.check(config)?;
+    unlimited?;
+    let found = Found::ask(connection, config).await?;
+    let version = version(config, connection).await;
+    connection.query_drop(settings).await.map_err(refusal::of_greeting)?;
+    Ok(Greeted { server, found, version })
+}
+
+/// Sends statements in one message, and returns the rows that each is answered; none of those behind a refusal, which
+/// is told only if it is one of the first `needed`. They are sent again if a limit ended them that a server or a user
+/// has by default: the first is to lift it, and is limited itself.
+async fn patiently(connection: &mut Conn, statements: &str, needed: usize) -> Result<Vec<Vec<Row>>, Failure> {
     let mut left = ATTEMPTS_MAX;
     loop {
-        match connection.query_drop(UNLIMITED).await.map_err(refusal::of_greeting) {
-            Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
-            outcome => return outcome,
+        let mut answers = Vec::new();
+        let refused = read_answers(connection, statements, &mut answers).await.map_err(refusal::of_greeting);
+        match refused {
+            Err(failure) if failure.kind == FailureKind::Broken || answers.len() < needed => {
+                if failure.kind != FailureKind::Busy || left == 0 {
+                    return Err(failure);
+                }
+                left -= 1;
+            }
+            Ok(()) if answers.len() < needed => return Err(Failure::unexpected()),
+            _ => return Ok(answers),
+        }
+    }
+}
+
+async fn read_answers(
+    connection: &mut Conn,
+    statements: &str,
+    answers: &mut Vec<Vec<Row>>,
+) -> Result<(), mysql_async::Error> {
+    let mut result = connection.query_iter(statements).await?;
+    // One without rows has no columns either, which looks like the end if it is the last.
+    loop {
+        answers.push(result.collect().await?);
+        if result.columns().is_none() {
+            // The refusal of a later one lies there.
+            return result.drop_result().await;
         }
     }
 }
 
 /// The settings of a connection: what a server or a user has by default may do harm. A server that has lost its client
-/// lets go of it.
-fn settings(timeout: Duration, limit: Option<Duration>) -> String {
+/// lets go of it. Only MariaDB has the limit for all statements, and reads the comment.
+fn settings(timeout: Duration, limit: Duration) -> String {
     let silence_s = (timeout * 2).max(SILENCE_MIN).as_secs();
     let lock_s = LOCK_WAIT_MAX_S.min((timeout / 6).as_secs()).max(1);
-    let limit = limit.map(|limit| format!(", max_statement_time = {}", limit.as_secs_f64())).unwrap_or_default();
     format!(
         "SET NAMES utf8mb4, SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_s}, lock_wait_timeout = {lock_s}, \
-         wait_timeout = {silence_s}{limit}"
+         wait_timeout = {silence_s} /*M! , max_statement_time = {} */",
+        limit.as_secs_f64()
     )
 }
 
@@ -135,13 +205,13 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
     }
     let schema = &config.schema;
     match Found::ask(connection, config).await?.check(schema)? {
-        Schema::Ready => Ok(()),
         Schema::Missing if config.sets_up => match set_up(config, connection, intent).await {
             Err(failure) if failure.kind == FailureKind::Refused => Err(greeting::missing(schema, user, failure.kind)),
             outcome => outcome,
         },
         Schema::Missing => Err(greeting::missing(schema, user, FailureKind::Settings)),
-        Schema::Incomplete => {
+        // Its version is written last.
+        Schema::Ready | Schema::Incomplete => {
             let version = version(config, connection).await;
             // Another client may have finished its making since we looked.
             if version.is_some() && Found::ask(connection, config).await?.check(schema)? == Schema::Ready {
@@ -152,7 +222,8 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
                 return Err(failure);
             }
             // Its making was broken off, or goes on.
-            set_up(config, connection, intent).await.map_err(|_| failure)
+            let made = set_up(config, connection, intent).await;
+            made.map_err(|trouble| if trouble.is_passing() { trouble } else { failure })
         }
     }
 }
@@ -196,5 +267,9 @@ async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<
 
 /// Asks which version a schema has; `None` if its making was not finished.
 async fn version(config: &Config, connection: &mut Conn) -> Option<i64> {
-    connection.query_first(format!("CALL {}.schema_version()", config.schema)).await.ok().flatten()
+    connection.query_first(call_version(&config.schema)).await.ok().flatten()
+}
+
+fn call_version(schema: &str) -> String {
+    format!("CALL {schema}.schema_version()")
 }

@@ -1,8 +1,10 @@
 //! The connection: one task has it, and executes statements in the order of the calls, each when the one before is
-//! answered. Each failure says whether it may have had an effect.
+//! answered, or in one message with it. Each failure says whether it may have had an effect.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,13 @@ const ATTEMPTS_MAX: u32 = 10;
 
 /// The longest pause before that; the shortest is a millisecond.
 const PAUSE_MAX_MS: u64 = 20;
+
+/// What goes in one message with the statement before it: the beginning of a session behind the question that comes
+/// first, and its end behind the last release. No beat is due meanwhile, which would be late behind a longer message.
+const COMPANIONS: [&str; 2] = ["open", "close"];
+
+/// What the end of a session is often asked for behind.
+const LAST: &str = "leave";
 
 /// What a connection is made of.
 pub(super) struct Parts {
@@ -66,6 +75,7 @@ struct Line {
 /// A statement that waits for its answer. One that never will be answered is told so.
 struct Asked {
     text: String,
+    function: &'static str,
     is_sent: bool,
     tell: Option<oneshot::Sender<Result<Vec<Row>, Failure>>>,
 }
@@ -90,10 +100,11 @@ impl Drop for Asked {
 
 impl Line {
     /// Puts a statement into the line, and returns what waits for its answer.
-    fn ask(&self, text: String, is_urgent: bool) -> BoxFuture<Result<Vec<Row>, Failure>> {
+    fn ask(&self, text: String, function: &'static str) -> BoxFuture<Result<Vec<Row>, Failure>> {
         let (tell, told) = oneshot::channel();
-        let lane = if is_urgent { &self.urgent } else { &self.usual };
-        if let Err(error) = lane.try_send(Asked { text, is_sent: false, tell: Some(tell) }) {
+        // A beat says nothing that another statement changes, but that the session lives.
+        let lane = if function == "beat" { &self.urgent } else { &self.usual };
+        if let Err(error) = lane.try_send(Asked { text, function, is_sent: false, tell: Some(tell) }) {
             let full = matches!(error, TrySendError::Full(_)).then(|| {
                 let message = format!("one connection waits for at most {STATEMENTS_MAX} answers at a time");
                 Failure::new(FailureKind::Limit, Effect::None, message)
@@ -117,7 +128,7 @@ impl Interruption {
         if let Some(urgent) = self.0.upgrade() {
             let text = format!("KILL QUERY {thread}");
             // Where there is no room, the wait that is to be ended goes on until its time is up.
-            let _ = urgent.try_send(Asked { text, is_sent: false, tell: None });
+            let _ = urgent.try_send(Asked { text, function: "", is_sent: false, tell: None });
         }
     }
 }
@@ -129,6 +140,8 @@ struct Server {
     grants: String,
     usual: mpsc::Receiver<Asked>,
     urgent: mpsc::Receiver<Asked>,
+    /// What was taken out of the line and is not sent yet.
+    next: Option<Asked>,
     /// Tells that the connection is over, also if the task was ended.
     _over: Over,
 }
@@ -136,17 +149,15 @@ struct Server {
 impl Server {
     /// Executes one statement after the other until the connection is over or of no use to any caller.
     async fn serve(mut self) {
-        while let Some(mut asked) = self.next().await {
-            asked.is_sent = true;
-            match self.execute(&asked.text).await {
-                Ok(rows) => asked.answer(rows),
-                Err(error) => {
-                    let is_last = refusal::is_last(&error);
-                    asked.answer(Err(refusal::of_statement(error, &self.grants)));
-                    if is_last {
-                        return;
-                    }
-                }
+        while let Some(asked) = self.next().await {
+            if asked.function == LAST {
+                // The session's own task asks for its end, and runs now if it is told to.
+                tokio::task::yield_now().await;
+            }
+            let mut message = VecDeque::from([asked]);
+            message.extend(self.companion());
+            if self.execute(message).await.is_break() {
+                return;
             }
         }
         // What it holds at the server ends before the next connection may begin.
@@ -154,6 +165,12 @@ impl Server {
     }
 
     async fn next(&mut self) -> Option<Asked> {
+        if let Ok(urgent) = self.urgent.try_recv() {
+            return Some(urgent);
+        }
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
         tokio::select! {
             biased;
             Some(asked) = self.urgent.recv() => Some(asked),
@@ -161,32 +178,63 @@ impl Server {
         }
     }
 
-    /// Executes a statement; again if the server gave it up for another transaction's sake. What comes behind it waits,
-    /// so that none ever goes past another.
-    async fn execute(&mut self, text: &str) -> Result<Result<Vec<Row>, Failure>, Error> {
-        let mut left = ATTEMPTS_MAX;
-        loop {
-            match rows(&mut self.connection, text).await {
-                Err(error) if refusal::is_given_up(&error) && left > 0 => {
-                    left -= 1;
-                    self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
-                }
-                outcome => return outcome,
-            }
+    /// Takes what goes in one message with the statement before it, if that is next in the line.
+    fn companion(&mut self) -> Option<Asked> {
+        if self.next.is_none() {
+            self.next = self.usual.try_recv().ok();
         }
+        self.next.take_if(|next| COMPANIONS.contains(&next.function))
+    }
+
+    /// Executes the statements of a message; one again if the server gave it up for another transaction's sake. What
+    /// comes behind it waits, so that none ever goes past another. The server executes none behind one that failed:
+    /// that is sent anew.
+    async fn execute(&mut self, mut message: VecDeque<Asked>) -> ControlFlow<()> {
+        let mut left = ATTEMPTS_MAX;
+        while !message.is_empty() {
+            let Err(error) = answer_all(&mut self.connection, &mut message).await else {
+                // An answer less than there were calls is of no server of ours.
+                return if message.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            };
+            if refusal::is_given_up(&error) && left > 0 {
+                left -= 1;
+                self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
+                continue;
+            }
+            left = ATTEMPTS_MAX;
+            let is_last = refusal::is_last(&error);
+            if let Some(failed) = message.pop_front() {
+                failed.answer(Err(refusal::of_statement(error, &self.grants)));
+            }
+            if is_last {
+                return ControlFlow::Break(());
+            }
+            message.iter_mut().for_each(|behind| behind.is_sent = false);
+        }
+        ControlFlow::Continue(())
     }
 }
 
-/// Executes a statement, and reads all of its answer: its transaction is committed only after the last row.
-pub(super) async fn rows(connection: &mut Conn, text: &str) -> Result<Result<Vec<Row>, Failure>, Error> {
+/// Sends statements in one message, and answers each when all of its answer is read: its transaction is committed only
+/// after the last row. If one fails, it stands first in the message then.
+async fn answer_all(connection: &mut Conn, message: &mut VecDeque<Asked>) -> Result<(), Error> {
+    let text = message.iter().map(|asked| asked.text.as_str()).collect::<Vec<_>>().join("; ");
+    message.iter_mut().for_each(|asked| asked.is_sent = true);
+    let mut result = connection.query_iter(text).await?;
     let mut rows = Vec::new();
-    let mut answer = connection.query_iter(text).await?;
-    while !answer.is_empty() {
-        let set: Vec<mysql_async::Row> = answer.collect().await?;
+    while let Some(columns) = result.columns() {
+        let set: Vec<mysql_async::Row> = result.collect().await?;
         rows.extend(set);
+        // The end of a call has no columns, and what else is asked has no other answer.
+        if columns.is_empty()
+            && let Some(asked) = message.pop_front()
+        {
+            let rows = std::mem::take(&mut rows);
+            asked.answer(rows.into_iter().map(answer::row).collect());
+        }
     }
-    answer.drop_result().await?;
-    Ok(rows.into_iter().map(answer::row).collect())
+    // The refusal of a later one lies there.
+    result.drop_result().await
 }
 
 /// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
@@ -208,6 +256,7 @@ impl Wire {
             grants,
             usual: usual_asked,
             urgent: urgent_asked,
+            next: None,
             _over: Over(over),
         };
         let task = tokio::spawn(server.serve()).abort_handle();
@@ -220,9 +269,7 @@ impl Wire {
 
 impl engine::Wire for Wire {
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
-        // A beat says nothing that another statement changes, but that the session lives.
-        let is_urgent = statement.function == "beat";
-        self.line.ask(call::call(&self.config.schema, &statement), is_urgent)
+        self.line.ask(call::call(&self.config.schema, &statement), statement.function)
     }
 
     fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {

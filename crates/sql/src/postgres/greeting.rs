@@ -12,10 +12,10 @@ use crate::url::Config;
 /// The oldest release that has all that our functions use, as `server_version_num` has it.
 const RELEASE_MIN: i32 = 140_000;
 
-/// Asked first: it tells who it is before anything is asked that only PostgreSQL has.
+/// Asked of a server that refuses what only PostgreSQL has.
 const WHO: &str = "SELECT pg_backend_pid(), version()";
 
-/// What else is asked. It reads the catalogs only, as each role may.
+/// What is asked first. It reads the catalogs only, as each role may.
 const WHAT: &str = "
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
   current_setting('server_version_num')::int,
@@ -28,7 +28,7 @@ SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', cur
   (SELECT count(*) FROM pg_proc p WHERE p.pronamespace = s.oid),
   (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY (s.functions)),
   (SELECT count(DISTINCT p.proname) FROM pg_proc p WHERE p.pronamespace = s.oid AND p.proname = ANY (s.functions)
-    AND has_function_privilege(p.oid, 'EXECUTE')), s.is_aurora
+    AND has_function_privilege(p.oid, 'EXECUTE')), s.is_aurora, pg_backend_pid(), version(), :settings
 FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = :schema) AS oid,
   CAST(:functions AS name[]) AS functions,
   EXISTS (SELECT FROM pg_proc p WHERE p.proname = 'aurora_version') AS is_aurora) s";
@@ -41,7 +41,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    pub(super) async fn ask(client: &Client) -> Result<Self, Failure> {
+    async fn ask(client: &Client) -> Result<Self, Failure> {
         let answer = patiently(client, WHO).await?;
         let row = plain::only_row(&answer)?;
         Ok(Self { process: plain::value(row, 0)?, version: plain::value(row, 1)? })
@@ -53,7 +53,7 @@ impl Who {
     }
 
     /// Refuses what speaks PostgreSQL's language, and does not lock rows as PostgreSQL does or was not tried.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), Failure> {
         const OTHERS: [(&str, &str); 9] = [
             ("CockroachDB", "CockroachDB"),
             ("-YB-", "YugabyteDB"),
@@ -79,6 +79,7 @@ impl Who {
 /// What a server says of itself and of our schema.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
+    pub(super) who: Who,
     is_in_recovery: bool,
     is_read_only: bool,
     encoding: String,
@@ -109,17 +110,45 @@ pub(super) enum Schema {
 }
 
 impl Found {
+    /// Asks all at once, and gives the connection these settings if the process that answers is the one that was named.
+    /// One of a pooler's would have them for others too.
+    pub(super) async fn greet(
+        client: &Client,
+        config: &Config,
+        named: Option<i32>,
+        settings: &[(&str, String)],
+    ) -> Result<Self, Failure> {
+        let setting = |(name, value): &(&str, String)| format!("set_config('{name}', '{value}', false)");
+        let settings = settings.iter().map(setting).collect::<Vec<_>>().join(" || ");
+        let settings = named.map(|named| format!("CASE WHEN pg_backend_pid() = {named} THEN {settings} END"));
+        match Self::ask_and(client, config, settings.as_deref().unwrap_or("NULL")).await {
+            Ok(found) => found.who.check().map(|()| found),
+            Err(failure) if failure.kind == FailureKind::Broken => Err(failure),
+            Err(failure) => {
+                // What is not PostgreSQL is refused by its name, and not for what it does not know.
+                Who::ask(client).await?.check()?;
+                Err(failure)
+            }
+        }
+    }
+
     pub(super) async fn ask(client: &Client, config: &Config) -> Result<Self, Failure> {
+        Self::ask_and(client, config, "NULL").await
+    }
+
+    async fn ask_and(client: &Client, config: &Config, settings: &str) -> Result<Self, Failure> {
         let functions: Vec<_> = FUNCTIONS.iter().map(|function| format!("{function}_v1")).collect();
         // Plain identifiers.
         let what = WHAT
             .replace(":schema", &format!("'{}'", config.schema))
-            .replace(":functions", &format!("'{{{}}}'", functions.join(",")));
+            .replace(":functions", &format!("'{{{}}}'", functions.join(",")))
+            .replace(":settings", settings);
         // One message: behind a pooler the limits are those of its transaction alone.
-        let text = format!("{}; {what}", limits("LOCAL", config.session_timeout()));
+        let text = format!("{}; {what}", limits(config.session_timeout()));
         let answer = patiently(client, &text).await?;
         let row = plain::only_row(&answer)?;
         Ok(Self {
+            who: Who { process: plain::value(row, 16)?, version: plain::value(row, 17)? },
             is_in_recovery: plain::flag(row, 0)?,
             is_read_only: plain::flag(row, 1)?,
             encoding: plain::value(row, 2)?,
@@ -258,6 +287,7 @@ mod tests {
     fn found() -> Found {
         let functions = i64::try_from(FUNCTIONS.len()).unwrap();
         Found {
+            who: who("PostgreSQL 15"),
             is_in_recovery: false,
             is_read_only: false,
             encoding: "UTF8".to_owned(),

@@ -13,7 +13,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage
 
 use crate::engine::{Connected, Hint};
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::postgres::greeting::{Found, Schema, Who, grants};
+use crate::postgres::greeting::{Found, Schema, grants};
 #[cfg(feature = "tls")]
 use crate::postgres::secure::secure;
 use crate::postgres::tap::{Meter, Tap};
@@ -64,18 +64,13 @@ pub(super) async fn connect(
 ) -> Result<Connected, Failure> {
     let opened = begin_at(config, server).await?;
     let client = &opened.client;
-    let who = Who::ask(client).await?;
-    who.check()?;
-    let is_pooled = who.is_behind_pooler(opened.meter.process());
-    if !is_pooled {
-        // A pooler would give these settings to others.
-        patiently(client, &settings(config.session_timeout())).await?;
-    }
-    let found = Found::ask(client, config).await?;
+    let named = opened.meter.process();
+    let found = Found::greet(client, config, named, &settings(config.session_timeout())).await?;
+    let is_pooled = found.who.is_behind_pooler(named);
     found.check_server()?;
     ready_schema(config, client, &found, intent).await?;
     let transactions = if is_pooled { Transactions::lent() } else { Transactions::Single };
-    let prepared = if is_pooled { Prepared::default() } else { Prepared::of(client, &config.schema).await? };
+    let prepared = if is_pooled { Prepared::default() } else { Prepared::begin(client, &config.schema) };
     let wakes = !is_pooled && !config.only_looks;
     let shared = Shared {
         config: config.clone(),
@@ -168,28 +163,33 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// The settings of a connection that is ours alone. A server that has lost its client for a session's timeout lets go
 /// of it; a statement ends early enough for the beat after it.
-fn settings(timeout: Duration) -> String {
-    let limits = limits("SESSION", timeout);
-    let keepalive_s = (timeout / 4).as_secs().max(1);
-    format!(
-        "{limits}; SET tcp_user_timeout = {}; \
-         SET tcp_keepalives_idle = {keepalive_s}; SET tcp_keepalives_interval = {keepalive_s}; \
-         SET tcp_keepalives_count = 3; SET idle_session_timeout = 0; \
-         SET default_transaction_isolation = 'read committed'; SET jit = off",
-        timeout.as_millis(),
-    )
+fn settings(timeout: Duration) -> [(&'static str, String); 9] {
+    let (statement_ms, lock_ms) = limits_ms(timeout);
+    let keepalive_s = (timeout / 4).as_secs().max(1).to_string();
+    [
+        ("statement_timeout", statement_ms.to_string()),
+        ("lock_timeout", lock_ms.to_string()),
+        ("tcp_user_timeout", timeout.as_millis().to_string()),
+        ("tcp_keepalives_idle", keepalive_s.clone()),
+        ("tcp_keepalives_interval", keepalive_s),
+        ("tcp_keepalives_count", "3".to_owned()),
+        ("idle_session_timeout", "0".to_owned()),
+        ("default_transaction_isolation", "read committed".to_owned()),
+        ("jit", "off".to_owned()),
+    ]
 }
 
-/// The statements that limit how long statements take and wait for locks, of a connection (`SESSION`) or of a
-/// transaction (`LOCAL`): what a server or a role has by default may do harm.
-pub(super) fn limits(scope: &str, timeout: Duration) -> String {
+/// The statements that limit how long statements of a transaction take and wait for locks.
+pub(super) fn limits(timeout: Duration) -> String {
+    let (statement_ms, lock_ms) = limits_ms(timeout);
+    format!("SET LOCAL statement_timeout = {statement_ms}; SET LOCAL lock_timeout = {lock_ms}")
+}
+
+/// How long a statement takes and waits for a lock at most, in milliseconds: what a server or a role has by default may
+/// do harm.
+fn limits_ms(timeout: Duration) -> (u128, u128) {
     let statement = timeout / 6;
-    let lock = LOCK_WAIT_MAX.min(statement);
-    format!(
-        "SET {scope} statement_timeout = {}; SET {scope} lock_timeout = {}",
-        statement.as_millis(),
-        lock.as_millis()
-    )
+    (statement.as_millis(), LOCK_WAIT_MAX.min(statement).as_millis())
 }
 
 /// Asks for what takes no time, and asks again if a limit that a server or a role has by default ended it: that of

@@ -23,7 +23,7 @@ const COLUMNS: &str = "what, ticket, session, number, encode(float8send(place), 
 
 /// The message that calls a function.
 pub(super) fn call(config: &Config, statement: &Statement) -> String {
-    let (schema, limits) = (&config.schema, limits("LOCAL", config.session_timeout()));
+    let (schema, limits) = (&config.schema, limits(config.session_timeout()));
     let arguments: Vec<_> = statement.arguments.iter().map(literal).collect();
     let function = statement.function;
     format!("{READ_COMMITTED}; {limits}; SELECT {COLUMNS} FROM {schema}.{function}_v1({})", arguments.join(", "))

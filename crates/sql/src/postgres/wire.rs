@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -57,15 +57,15 @@ impl Transactions {
     }
 }
 
-/// The statements that the server has parsed and planned before.
+/// The statements that the server has parsed and planned before, once it has. Until then, and without them, each is
+/// sent as it is.
 #[derive(Default)]
-pub(super) struct Prepared(HashMap<&'static str, tokio_postgres::Statement>);
+pub(super) struct Prepared(Arc<OnceLock<HashMap<&'static str, tokio_postgres::Statement>>>);
 
 impl Prepared {
-    /// Prepares what is asked most often.
-    pub(super) async fn of(client: &Arc<Client>, schema: &str) -> Result<Self, Failure> {
+    /// Has what is asked most often prepared. It is sent now, and what is asked next does not wait for the answer.
+    pub(super) fn begin(client: &Arc<Client>, schema: &str) -> Self {
         let runtime = Handle::current();
-        // All are sent before the first is answered.
         let preparing: Vec<_> = OFTEN
             .iter()
             .map(|(function, types)| {
@@ -74,11 +74,24 @@ impl Prepared {
                 Asking::begin(async move { client.prepare_typed(&text, types).await }, runtime.clone())
             })
             .collect();
-        let mut prepared = HashMap::new();
-        for ((function, _), statement) in OFTEN.iter().zip(preparing) {
-            prepared.insert(*function, statement.await.map_err(refusal::of_greeting)?);
-        }
-        Ok(Self(prepared))
+        let this = Self::default();
+        let slot = this.0.clone();
+        runtime.spawn(async move {
+            let mut prepared = HashMap::new();
+            for ((function, _), statement) in OFTEN.iter().zip(preparing) {
+                // Why one could not be prepared, it says when it is executed.
+                if let Ok(statement) = statement.await {
+                    prepared.insert(*function, statement);
+                }
+            }
+            // It is set once.
+            let _ = slot.set(prepared);
+        });
+        this
+    }
+
+    fn get(&self, function: &str) -> Option<tokio_postgres::Statement> {
+        self.0.get()?.get(function).cloned()
     }
 }
 
@@ -140,7 +153,7 @@ impl Shared {
         let (client, runtime) = (self.client.clone(), self.runtime.clone());
         match &self.transactions {
             Transactions::Single => {
-                let prepared = self.prepared.0.get(statement.function).cloned();
+                let prepared = self.prepared.get(statement.function);
                 let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
                 let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
                 Asking::begin(execute(client, prepared, text, parameters), runtime)

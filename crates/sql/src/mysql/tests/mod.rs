@@ -10,3 +10,4 @@ mod places;
 mod secured;
 mod support;
 mod views;
+mod wires;

@@ -1,0 +1,117 @@
+//! How many round trips a `run` needs over a slow way to its service: until its command starts, and until it has
+//! ended.
+//!
+//! Both are counted from what passed through the proxy, and checked against the clock: a count cannot be too small, and
+//! neither can a time, so the smaller one holds, and a busy machine changes nothing.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use lockkeeper_faults::figures;
+use lockkeeper_faults::proxy::{Burst, Direction, FrameRecord, Operation, Proxy};
+
+use crate::machine::Site;
+use crate::support::{TestChild, ended, in_time, now};
+
+/// How long anything is on its way, in each direction.
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+/// There and back.
+const ROUND_TRIP: Duration = ONE_WAY.saturating_mul(2);
+
+/// How many round trips a `run` may need on a service, as `docs/round-trips.md` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    /// From the connection to the command's start, the login not counted. On no service it is more than four.
+    pub(crate) until_start: u32,
+    /// From the command's end to the runner's.
+    pub(crate) until_end: u32,
+}
+
+/// How often it is tried at most: at a busy moment a client sends late what it could have sent at once.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// PostgreSQL's message with a password, or a part of the proof that the client knows it.
+const PASSWORD: Operation = Operation(b'p' as i32);
+
+/// What one `run` needed.
+struct Needed {
+    /// Round trips until the service knew who we are.
+    login: u32,
+    /// From the login to the command's start.
+    until_start: u32,
+    /// From the command's end to the runner's.
+    until_end: u32,
+    /// What passed, for the reader of a failure.
+    passed: Vec<Burst>,
+}
+
+/// Asserts that a `run` on a free lock starts its command, and ends after it, within so many round trips.
+pub(crate) async fn assert_at_most(most: Most, proxy: &Proxy, url: &str, who: &str) {
+    // What every lock needs is there from now on.
+    let site = Site::of(url);
+    assert_eq!(site.place.run(&["run", "-q", "before", "--", "true"]).code, Some(0));
+    proxy.set_delay(ONE_WAY);
+    let mut passed = Vec::new();
+    for attempt in 0..ATTEMPTS_MAX {
+        wait_until_closed(proxy).await;
+        let found = measure(proxy, &site, &format!("job-{attempt}"));
+        let Needed { login, until_start, until_end, .. } = found;
+        figures::tell(&format!(
+            "{who}: round trips: login {login}, until the command's start {until_start}, from its end {until_end}"
+        ));
+        if until_start <= most.until_start && until_end <= most.until_end {
+            return;
+        }
+        passed = found.passed;
+    }
+    panic!("{who}: too many round trips; in the end this passed: {passed:#?}");
+}
+
+async fn wait_until_closed(proxy: &Proxy) {
+    let closed = async || (proxy.connections() == 0).then_some(());
+    lockkeeper_faults::wait::until("the end of all connections", crate::machine::SOON, closed).await.unwrap();
+}
+
+fn measure(proxy: &Proxy, site: &Site, name: &str) -> Needed {
+    proxy.forget();
+    let script = "echo started; read line";
+    let mut command = site.place.command(&["run", "-q", name, "--", "sh", "-c", script]);
+    let mut process = TestChild(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let stdin = process.0.stdin.take();
+    let mut stdout = BufReader::new(process.0.stdout.take().unwrap());
+    let line = in_time("the command starts", move || {
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(line, "started\n");
+    let (started, before) = (proxy.since_first_connection(), proxy.bursts());
+    let ending = now();
+    drop(stdin);
+    ended(&mut process.0);
+    let (took, after) = (ending.elapsed(), proxy.bursts());
+    let login = login(&proxy.log());
+    let until_start = counted(&before).min(in_round_trips(started)).saturating_sub(login);
+    let until_end = (counted(&after) - counted(&before)).min(in_round_trips(took));
+    Needed { login, until_start, until_end, passed: after }
+}
+
+/// The longest chain of requests and answers.
+fn counted(bursts: &[Burst]) -> u32 {
+    let answers = bursts.iter().filter(|burst| burst.direction == Direction::ToClient);
+    answers.map(|answer| answer.round_trips).max().unwrap_or(0)
+}
+
+/// How many round trips there can have been in this time.
+fn in_round_trips(time: Duration) -> u32 {
+    u32::try_from(time.as_millis() / ROUND_TRIP.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// How many round trips lay before the first request that is not about who we are.
+fn login(log: &[FrameRecord]) -> u32 {
+    let is_login = |frame: &FrameRecord| [Operation::CONNECT, PASSWORD].contains(&frame.operation);
+    let mut requests = log.iter().filter(|frame| frame.direction == Direction::ToServer);
+    requests.find(|frame| !is_login(frame)).map_or(0, |first| first.round_trips)
+}

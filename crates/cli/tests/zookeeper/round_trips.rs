@@ -1,0 +1,17 @@
+//! How many round trips a command costs.
+
+use lockkeeper_faults::proxy::Proxy;
+
+use crate::few_round_trips::{Most, assert_at_most};
+use crate::site::{can_start, server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_on_a_free_lock_starts_within_four_round_trips() {
+    if !can_start("round_trips::a_command_on_a_free_lock_starts_within_four_round_trips") {
+        return;
+    }
+    let server = server().await;
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let most = Most { until_start: 2, until_end: 1 };
+    assert_at_most(most, &proxy, &format!("zk://{}", proxy.address()), "ZooKeeper").await;
+}
