@@ -81,8 +81,8 @@ impl Case {
         self
     }
 
-    /// Limits the case to parties whose calls are each a contender: it counts several of one keeper, or is about what is
-    /// asked of a service for each.
+    /// Limits the case to parties whose calls are each a contender: it counts several of one keeper, or is about what
+    /// is asked of a service for each.
     #[must_use]
     pub const fn strict(mut self) -> Self {
         self.handoffs = Handoffs::Strict;
