@@ -42,10 +42,10 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 /// # Idle places
 ///
 /// An idle place counts as held to those that only look (`lockkeeper show`,
-/// [`Keeper::until_vacant`](crate::Keeper::until_vacant)), for `idle_max` at most. A `try_lock` of another process fails
-/// once, and has the place given up in the background: a later one succeeds. Sticky places have a session and a thread
-/// of their process for themselves, so that they are also given up while the program's own runtime is busy. A runtime
-/// whose time a test has paused does not pause that thread.
+/// [`Keeper::until_vacant`](crate::Keeper::until_vacant)), for `idle_max` at most. A `try_lock` of another process
+/// fails once, and has the place given up in the background: a later one succeeds. Sticky places have a session and a
+/// thread of their process for themselves, so that they are also given up while the program's own runtime is busy. A
+/// runtime whose time a test has paused does not pause that thread.
 ///
 /// **End a program with [`Keeper::close`](crate::Keeper::close)**, and await it: the idle places of a process that ends
 /// without it stand until their session times out, like the holds of a process that was killed.
