@@ -29,6 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
         .promised(|promised| !keeps_its_lock(promised))
         .needs(&[FaultKind::Cut]),
         Case::new("where tokens outlive the process, they grow over a restart of the service", grows_over_restart)
+            .given_back()
             .uses(Modes::MUTEX)
             .promised(|promised| promised.fencing != Fencing::Process)
             .needs(&[FaultKind::Restart]),
