@@ -15,6 +15,7 @@ pub(crate) struct LongTest {
 pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crash", krate: "zk-server" },
     LongTest { name: "differential", krate: "zk-server" },
+    LongTest { name: "handoff_rounds", krate: "lockkeeper" },
     LongTest { name: "fence_rounds", krate: "cli" },
     LongTest { name: "fence_rounds", krate: "lockkeeper" },
     LongTest { name: "fence_resources", krate: "lockkeeper" },
