@@ -33,7 +33,7 @@ const WAITER_BYTES_MAX: usize = 20_000;
 const LEFT_BYTES_MAX: usize = 1_000_000;
 
 /// How often each crowd is measured; the median of the times counts, and that of the peaks.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// One at a time, since each measures.
 static TURN: Mutex<()> = Mutex::new(());
@@ -76,14 +76,14 @@ async fn measured(kind: Kind, load: Load) -> Result<(Figures, Figures), Failed> 
     // Warm: code that is loaded, tables that have grown.
     crowd.queue_up(count).await?;
     let _load = load.begin();
-    let small = median(&crowd, count).await?;
-    let large = median(&crowd, 10 * count).await?;
+    let small = measure(&crowd, count).await?;
+    let large = measure(&crowd, 10 * count).await?;
     crowd.close().await?;
     Ok((small, large))
 }
 
 /// Measures crowds of one size, and checks what each of them did.
-async fn median(crowd: &Crowd, count: usize) -> Result<Figures, Failed> {
+async fn measure(crowd: &Crowd, count: usize) -> Result<Figures, Failed> {
     let mut measured = Vec::new();
     for _ in 0..ROUNDS {
         measured.push(crowd.queue_up(count).await?.checked()?);
