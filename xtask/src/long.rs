@@ -35,10 +35,12 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "conformance_distro", krate: "etcd" },
     LongTest { name: "conformance_embedded", krate: "zookeeper" },
     LongTest { name: "conformance_ensemble", krate: "zookeeper" },
+    LongTest { name: "conformance_etcdctl", krate: "etcd" },
     LongTest { name: "conformance_mariadb", krate: "sql" },
     LongTest { name: "conformance_pgbouncer", krate: "sql" },
     LongTest { name: "conformance_postgres", krate: "sql" },
     LongTest { name: "conformance_redis6", krate: "redis" },
+    LongTest { name: "conformance_setnx", krate: "redis" },
     LongTest { name: "conformance_valkey", krate: "redis" },
     LongTest { name: "crowd", krate: "etcd" },
     LongTest { name: "crowd", krate: "redis" },
@@ -63,7 +65,7 @@ pub(crate) fn stages() -> impl Iterator<Item = &'static str> {
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::cargo::root;
@@ -79,19 +81,38 @@ mod tests {
         "lockkeeper_trials::waits",
     ];
 
-    /// Every test binary that asks for its long rounds, with the folder of its crate.
-    fn asking(krate: &str, path: &Path, found: &mut BTreeSet<(String, String)>) {
+    /// The files of a test folder with their texts.
+    fn texts(path: &Path, texts: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(path).into_iter().flatten() {
             let path = entry.expect("an entry of the tree can be read").path();
             if path.is_dir() {
-                asking(krate, &path, found);
-            } else if fs::read_to_string(&path).is_ok_and(|text| ASKS.iter().any(|ask| text.contains(ask))) {
-                let tests = root().join("crates").join(krate).join("tests");
-                let name = path.strip_prefix(tests).expect("it lies there").iter().next().expect("it has a name");
-                let name = Path::new(name).file_stem().expect("it has a name");
-                found.insert((krate.to_owned(), name.to_string_lossy().into_owned()));
+                self::texts(&path, texts);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                texts.push((path, text));
             }
         }
+    }
+
+    /// Every test binary of a crate that asks for its long rounds, itself or by a file of `support` that it shares.
+    fn asking(krate: &str) -> impl Iterator<Item = (String, String)> {
+        let tests = root().join("crates").join(krate).join("tests");
+        let mut texts = Vec::new();
+        self::texts(&tests, &mut texts);
+        let asks = |text: &str| ASKS.iter().any(|ask| text.contains(ask));
+        let (shared, own): (Vec<_>, Vec<_>) =
+            texts.into_iter().partition(|(path, _)| path.starts_with(tests.join("support")));
+        let shared = shared.into_iter().filter(move |(_, text)| asks(text));
+        let shared = shared.map(|(path, _)| path.strip_prefix(&tests).expect("it lies there").display().to_string());
+        let shared: Vec<_> = shared.collect();
+        let tests = root().join("crates").join(krate).join("tests");
+        let krate = krate.to_owned();
+        own.into_iter().filter(move |(_, text)| asks(text) || shared.iter().any(|path| text.contains(path))).map(
+            move |(path, _)| {
+                let name = path.strip_prefix(&tests).expect("it lies there").iter().next().expect("it has a name");
+                let name = Path::new(name).file_stem().expect("it has a name");
+                (krate.clone(), name.to_string_lossy().into_owned())
+            },
+        )
     }
 
     #[test]
@@ -99,7 +120,7 @@ mod tests {
         let mut found = BTreeSet::new();
         for krate in fs::read_dir(root().join("crates")).expect("the crates can be listed") {
             let krate = krate.expect("a crate").file_name().to_string_lossy().into_owned();
-            asking(&krate, &root().join("crates").join(&krate).join("tests"), &mut found);
+            found.extend(asking(&krate));
         }
         let listed = TESTS.iter().map(|test| (test.krate.to_owned(), test.name.to_owned())).collect();
         assert_eq!(found, listed, "found in crates/*/tests, and listed in xtask/src/long.rs");

@@ -160,20 +160,18 @@ impl Seat {
             }
         };
         let key = lead.into_key();
-        let granted = {
+        let (grant, turn) = {
             let mut state = self.state();
             let (place, grant) = led.into_grant(state.next_grant(), shared);
             let grant = Arc::new(grant);
             state.granted(place, grant.clone());
-            grant
+            // In the same step: a watch that a new waiter starts may end this grant if it is lost already.
+            let turn = state.take(key.serial(), grant.number).expect("the key was ours, and the grant is new");
+            (grant, turn)
         };
-        match self.take(key, granted) {
-            Ok(granted) => {
-                self.watch_if_needed(shared);
-                Ok(Some(granted))
-            }
-            Err(_) => unreachable!("the key was ours, and the grant is new"),
-        }
+        let granted = self.granted(grant, key.used().1, turn);
+        self.watch_if_needed(shared);
+        Ok(Some(granted))
     }
 }
 
