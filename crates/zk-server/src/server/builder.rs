@@ -66,6 +66,7 @@ impl ServerBuilder {
     }
 
     /// Keeps everything in `directory`, which is created if it does not exist, and flushes it before answers are sent.
+    /// Other users have no rights on it: those found at the start are taken, with a warning.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
         self

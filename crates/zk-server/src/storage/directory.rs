@@ -1,16 +1,20 @@
 //! The files of a data directory, and the lock on it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::storage::apache;
 use crate::storage::error::StorageError;
+use crate::storage::rights;
 
 const LOCK_NAME: &str = "lock";
 const LOG_PREFIX: &str = "log.";
 const SNAPSHOT_PREFIX: &str = "snapshot.";
 /// The end of the name of a file that is not yet whole.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
+/// What the system puts into the root of a file system.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// A locked data directory. The lock ends with it, or with the process.
 #[derive(Debug)]
@@ -27,25 +31,64 @@ pub(super) struct Files {
 }
 
 impl Directory {
-    /// Creates the directory if it does not exist, and locks it.
+    /// Creates the directory if it does not exist, and locks it. Other users lose the rights that they have on it.
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be created, or another server has it.
+    /// Fails if it cannot be created, has data of another product, or another server has it.
     pub(super) fn open(path: &Path) -> Result<Self, StorageError> {
-        fs::create_dir_all(path).map_err(|error| StorageError::io(path, error))?;
+        rights::create_directory(path).map_err(|error| StorageError::io(path, error))?;
+        if let Some(found) = apache::data_in(path).map_err(|error| StorageError::io(path, error))? {
+            return Err(StorageError::Apache { path: found });
+        }
         let lock_path = path.join(LOCK_NAME);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(|error| StorageError::io(&lock_path, error))?;
+        let lock = rights::open_file(&lock_path).map_err(|error| StorageError::io(&lock_path, error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => {
+                let directory = Self { path: path.to_owned(), _lock: lock };
+                directory.narrow_rights()?;
+                Ok(directory)
+            }
             Err(TryLockError::WouldBlock) => Err(StorageError::InUse { directory: path.to_owned() }),
             Err(TryLockError::Error(error)) => Err(StorageError::io(&lock_path, error)),
         }
+    }
+
+    /// Takes the rights of other users, and warns if they had any. A directory that others' files lie in is left as it
+    /// is: it may be one that all users need.
+    fn narrow_rights(&self) -> Result<(), StorageError> {
+        let failed = |error| StorageError::io(&self.path, error);
+        let (mut own, mut is_shared) = (Vec::new(), false);
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            match entry.file_name().to_str() {
+                Some(name) if is_own(name) => own.push(entry.path()),
+                Some(LOST_AND_FOUND) => (),
+                _ => is_shared = true,
+            }
+        }
+        let directory = self.path.display();
+        if is_shared {
+            tracing::warn!("{directory} has files that are not this server's: name a directory for it alone");
+        } else {
+            own.push(self.path.clone());
+        }
+        let mut narrowed = 0;
+        for path in own {
+            match rights::narrow(&path) {
+                Ok(found) => narrowed += u32::from(found.is_some()),
+                Err(error) => {
+                    tracing::warn!("other users have rights on {}, which cannot be taken: {error}", path.display());
+                }
+            }
+        }
+        if narrowed > 0 {
+            tracing::warn!(
+                "other users had rights on {directory}, {narrowed} of the directory and its files: they are taken now; \
+                 if other users can log in here, take what was readable for known to them"
+            );
+        }
+        Ok(())
     }
 
     pub(super) fn log_path(&self, zxid: i64) -> PathBuf {
@@ -125,6 +168,12 @@ impl Directory {
     }
 }
 
+/// Whether a file of this name is the server's.
+fn is_own(name: &str) -> bool {
+    let whole = name.strip_suffix(UNFINISHED_SUFFIX).unwrap_or(name);
+    name == LOCK_NAME || zxid_in(whole, LOG_PREFIX).is_some() || zxid_in(whole, SNAPSHOT_PREFIX).is_some()
+}
+
 fn zxid_in(name: &str, prefix: &str) -> Option<i64> {
     let digits = name.strip_prefix(prefix)?;
     (digits.len() == 16).then(|| i64::from_str_radix(digits, 16).ok())?
@@ -132,7 +181,71 @@ fn zxid_in(name: &str, prefix: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn other_users_have_no_rights_on_a_new_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("above").join("data");
+        let directory = Directory::open(&path).unwrap();
+        assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
+        rights::create_file(&directory.log_path(1)).unwrap();
+        assert_eq!(mode(&directory.log_path(1)), 0o600);
+    }
+
+    #[test]
+    fn the_rights_of_other_users_are_taken_from_a_directory_of_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        fs::create_dir(&path).unwrap();
+        fs::create_dir(path.join("lost+found")).unwrap();
+        let names =
+            ["lock", "log.0000000000000001", "snapshot.0000000000000001", "snapshot.0000000000000002.unfinished"];
+        for name in names {
+            fs::write(path.join(name), "").unwrap();
+            fs::set_permissions(path.join(name), Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        Directory::open(&path).unwrap();
+        assert_eq!(mode(&path), 0o700);
+        for name in names {
+            assert_eq!(mode(&path.join(name)), 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_directory_with_the_files_of_others_keeps_its_rights_and_they_keep_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (foreign, log) = (folder.path().join("note"), folder.path().join("log.0000000000000001"));
+        for path in [&foreign, &log] {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        Directory::open(folder.path()).unwrap();
+        assert_eq!((mode(folder.path()), mode(&foreign), mode(&log)), (0o755, 0o644, 0o600));
+    }
+
+    #[test]
+    fn data_of_apache_zookeeper_is_refused_with_the_cure_and_left_as_it_is() {
+        for name in ["version-2", "log.100000001", "snapshot.0", "acceptedEpoch"] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+            let error = Directory::open(folder.path()).unwrap_err();
+            assert!(matches!(&error, StorageError::Apache { path } if path.ends_with(name)), "{error:?}");
+            assert!(error.to_string().contains("name an empty directory"), "{error}");
+            assert_eq!(mode(folder.path()), 0o755);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
 
     #[test]
     fn a_directory_has_one_server_at_a_time() {

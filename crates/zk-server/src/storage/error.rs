@@ -15,6 +15,12 @@ pub enum StorageError {
         /// The directory.
         directory: PathBuf,
     },
+    /// The directory has data of Apache ZooKeeper, which this server does not read. Name an empty directory, and copy
+    /// the nodes over with a client.
+    Apache {
+        /// What was found.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
     Io {
         /// The file.
@@ -46,6 +52,12 @@ impl fmt::Display for StorageError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { directory } => write!(formatter, "another server uses {}", directory.display()),
+            Self::Apache { path } => write!(
+                formatter,
+                "{} is data of Apache ZooKeeper, which this server does not read; name an empty directory, start both \
+                 servers and copy the nodes with a client (see \"Apache ZooKeeper's data\" in docs/server.md)",
+                path.display()
+            ),
             Self::Io { path, .. } => write!(formatter, "{} cannot be used", path.display()),
             Self::Damaged { path, what } => write!(
                 formatter,
@@ -60,7 +72,7 @@ impl Error for StorageError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(&**source),
-            Self::InUse { .. } | Self::Damaged { .. } => None,
+            Self::InUse { .. } | Self::Apache { .. } | Self::Damaged { .. } => None,
         }
     }
 }

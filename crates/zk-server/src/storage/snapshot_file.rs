@@ -1,6 +1,6 @@
 //! The form of a snapshot's file: a header with a checksum, and the state.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::machine::State;
 use crate::record::decode_state;
 use crate::storage::directory::Directory;
 use crate::storage::error::StorageError;
+use crate::storage::rights;
 
 /// Begins each snapshot; the last character is the version of the form.
 const MAGIC: &[u8; 8] = b"LKZKSNP1";
@@ -24,7 +25,7 @@ const HEADER_BYTES: usize = 20;
 /// Fails if the system does; the earlier files are unchanged.
 pub(super) fn write(directory: &Directory, path: &Path, state: &[u8]) -> io::Result<()> {
     let unfinished = Directory::unfinished(path);
-    let written = File::create(&unfinished).and_then(|mut file| {
+    let written = rights::create_file(&unfinished).and_then(|mut file| {
         file.write_all(MAGIC)?;
         file.write_all(&(state.len() as u64).to_be_bytes())?;
         file.write_all(&crc32fast::hash(state).to_be_bytes())?;

@@ -1,6 +1,6 @@
 //! The thread that writes: records that came together are written and flushed together.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -13,6 +13,7 @@ use crate::storage::directory::Directory;
 use crate::storage::handle::{StorageCommand, StorageEvent};
 use crate::storage::log::{HEADER_BYTES, encode_header, encode_record, end_payload, record_bytes};
 use crate::storage::recovery::recover;
+use crate::storage::rights;
 use crate::storage::snapshot_file;
 
 /// How far ahead of the records the file is filled with zeros, in bytes: a flush then has no file size to store.
@@ -168,7 +169,7 @@ impl LogWriter {
 impl Log {
     fn create(directory: &Directory, zxid: i64) -> io::Result<Self> {
         let path = directory.log_path(zxid);
-        let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
+        let file = rights::create_file(&path)?;
         let mut log = Self { file, zxid, end: HEADER_BYTES, filled: HEADER_BYTES };
         let made = log
             .file
