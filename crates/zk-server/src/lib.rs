@@ -54,4 +54,4 @@ mod watch;
 pub use connection_id::ConnectionId;
 pub use machine::{Counters, Seed, SeenRequest};
 pub use server::{EmbeddedServer, ServerBuilder, ServerError};
-pub use storage::StorageError;
+pub use storage::{Recovered, StorageError};

@@ -38,6 +38,9 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
         };
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
         say(&format!("serving {}, {keeping}", server.url()));
+        if let Some(found) = server.recovered() {
+            say(&found.to_string());
+        }
         tokio::select! {
             biased;
             cause = interruption.heard() => {

@@ -15,7 +15,7 @@ use crate::server::clock::Clock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
 use crate::server::error::ServerError;
-use crate::storage::Storage;
+use crate::storage::{Opened, Storage};
 
 /// Sets up an [`EmbeddedServer`].
 ///
@@ -136,14 +136,14 @@ impl ServerBuilder {
         };
         let tick = settings.tick;
         let first_state = move || State::new(tick, seed);
-        let (storage, state) = match data_dir {
-            None => (None, first_state()),
+        let (storage, state, found) = match data_dir {
+            None => (None, first_state(), None),
             Some(directory) => {
                 settings.keeps_records = true;
                 let open = move || Storage::open(&directory, tick, moment.wall_ms, first_state);
                 let opened = tokio::task::spawn_blocking(open).await.map_err(|_| ServerError::Stopped)?;
-                let (storage, state) = opened?;
-                (Some(storage), state)
+                let Opened { storage, state, found } = opened?;
+                (Some(storage), state, found)
             }
         };
         let mut machine = ServerMachine::from_state(settings, state, moment);
@@ -161,6 +161,7 @@ impl ServerBuilder {
             arrivals,
             listener: listener.map(|(listener, address)| (Arc::new(listener), address)),
             core,
+            found,
         }))
     }
 }

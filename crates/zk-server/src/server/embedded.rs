@@ -17,6 +17,7 @@ use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
 use crate::server::link::{Accepted, Arrival, link};
+use crate::storage::Recovered;
 
 /// How much an in-memory connection holds each way, in bytes: as much as a socket.
 const DUPLEX_BYTES: usize = 64 << 10;
@@ -55,6 +56,7 @@ pub struct EmbeddedServer {
     address: Option<SocketAddr>,
     core: JoinHandle<()>,
     listening: Option<AbortHandle>,
+    found: Option<Recovered>,
 }
 
 /// The parts a server is made of.
@@ -65,6 +67,7 @@ pub(super) struct Parts {
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) listener: Option<(Arc<TcpListener>, SocketAddr)>,
     pub(super) core: JoinHandle<()>,
+    pub(super) found: Option<Recovered>,
 }
 
 /// Where connections come in.
@@ -110,7 +113,12 @@ impl EmbeddedServer {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
             tokio::spawn(listen(listener, entrance)).abort_handle()
         });
-        Self { entrance, address, core: parts.core, listening }
+        Self { entrance, address, core: parts.core, listening, found: parts.found }
+    }
+
+    /// What the start found in the data directory; `None` without one, and if it never had a state.
+    pub const fn recovered(&self) -> Option<&Recovered> {
+        self.found.as_ref()
     }
 
     /// The address it listens on; `None` without a listener.

@@ -11,8 +11,14 @@ use crate::storage::rights;
 const LOCK_NAME: &str = "lock";
 const LOG_PREFIX: &str = "log.";
 const SNAPSHOT_PREFIX: &str = "snapshot.";
+/// How many hexadecimal digits the number in a name has.
+const ZXID_DIGITS: usize = 16;
 /// The end of the name of a file that is not yet whole.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
+/// The end of the name of a file of before the newest snapshot.
+const PREVIOUS_SUFFIX: &str = ".previous";
+/// The end of the name of a damaged log that the operator lets be read as far as it is whole.
+const INCOMPLETE_SUFFIX: &str = ".incomplete";
 /// What the system puts into the root of a file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -28,6 +34,11 @@ pub(super) struct Directory {
 pub(super) struct Files {
     pub(super) snapshots: Vec<(i64, PathBuf)>,
     pub(super) logs: Vec<(i64, PathBuf)>,
+    /// Logs that may be damaged.
+    pub(super) incomplete: Vec<(i64, PathBuf)>,
+    /// What the newest snapshot has made superfluous.
+    pub(super) previous: Vec<(i64, PathBuf)>,
+    unfinished: Vec<(i64, PathBuf)>,
 }
 
 impl Directory {
@@ -101,9 +112,12 @@ impl Directory {
 
     /// The name a file has until it is whole.
     pub(super) fn unfinished(path: &Path) -> PathBuf {
-        let mut name = path.as_os_str().to_owned();
-        name.push(UNFINISHED_SUFFIX);
-        name.into()
+        with_suffix(path, UNFINISHED_SUFFIX)
+    }
+
+    /// The name under which a damaged log is read as far as it is whole.
+    pub(super) fn incomplete(path: &Path) -> PathBuf {
+        with_suffix(path, INCOMPLETE_SUFFIX)
     }
 
     /// Gives a whole file its name, for good.
@@ -125,7 +139,7 @@ impl Directory {
         File::open(&self.path)?.sync_all()
     }
 
-    /// The files there are. Others, unfinished ones too, are not looked at.
+    /// The files there are. Those of other names are not looked at.
     ///
     /// # Errors
     ///
@@ -135,30 +149,48 @@ impl Directory {
         let mut files = Files::default();
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            let Some((kind, zxid, suffix)) = path.file_name().and_then(|name| parts_of(name.to_str()?)) else {
                 continue;
             };
-            if let Some(zxid) = zxid_in(name, LOG_PREFIX) {
-                files.logs.push((zxid, path));
-            } else if let Some(zxid) = zxid_in(name, SNAPSHOT_PREFIX) {
-                files.snapshots.push((zxid, path));
-            }
+            let list = match (kind, suffix) {
+                (LOG_PREFIX, "") => &mut files.logs,
+                (SNAPSHOT_PREFIX, "") => &mut files.snapshots,
+                (LOG_PREFIX, INCOMPLETE_SUFFIX) => &mut files.incomplete,
+                (_, PREVIOUS_SUFFIX) => &mut files.previous,
+                (_, UNFINISHED_SUFFIX) => &mut files.unfinished,
+                _ => continue,
+            };
+            list.push((zxid, path));
         }
-        files.snapshots.sort();
-        files.logs.sort();
+        for list in [&mut files.snapshots, &mut files.logs, &mut files.incomplete, &mut files.previous] {
+            list.sort();
+        }
         Ok(files)
     }
 
-    /// Removes what the snapshot and log that begin at `zxid` have made superfluous. What cannot be removed is left; it
-    /// is older and does no harm.
-    pub(super) fn remove_before(&self, zxid: i64) {
+    /// Keeps the snapshot before that of `zxid`, and the logs after it, under names that are not read, and removes what
+    /// is older. What cannot be renamed or removed is left; it is older and does no harm.
+    pub(super) fn supersede(&self, zxid: i64) {
         let Ok(files) = self.files() else {
             return;
         };
-        let all = files.snapshots.into_iter().chain(files.logs);
-        for (_, path) in all.filter(|(begin, _)| *begin < zxid) {
+        let Some((kept, _)) = files.snapshots.iter().rev().find(|(begin, _)| *begin < zxid).cloned() else {
+            return;
+        };
+        let superseded = files.snapshots.into_iter().chain(files.logs).filter(|(begin, _)| *begin < zxid);
+        let (previous, older): (Vec<_>, Vec<_>) = superseded.partition(|(begin, _)| *begin >= kept);
+        let failed = |path: &Path, error: io::Error| {
+            tracing::warn!(path = %path.display(), %error, "an old file could not be renamed or removed");
+        };
+        for (_, path) in previous {
+            if let Err(error) = fs::rename(&path, with_suffix(&path, PREVIOUS_SUFFIX)) {
+                failed(&path, error);
+            }
+        }
+        let left_over = files.previous.into_iter().chain(files.unfinished).filter(|(begin, _)| *begin < kept);
+        for (_, path) in older.into_iter().chain(left_over) {
             if let Err(error) = fs::remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "an old file could not be removed");
+                failed(&path, error);
             }
         }
     }
@@ -170,13 +202,22 @@ impl Directory {
 
 /// Whether a file of this name is the server's.
 fn is_own(name: &str) -> bool {
-    let whole = name.strip_suffix(UNFINISHED_SUFFIX).unwrap_or(name);
-    name == LOCK_NAME || zxid_in(whole, LOG_PREFIX).is_some() || zxid_in(whole, SNAPSHOT_PREFIX).is_some()
+    name == LOCK_NAME || parts_of(name).is_some()
 }
 
-fn zxid_in(name: &str, prefix: &str) -> Option<i64> {
-    let digits = name.strip_prefix(prefix)?;
-    (digits.len() == 16).then(|| i64::from_str_radix(digits, 16).ok())?
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// What the name of a snapshot or log consists of: its prefix, its transaction and its suffix, which may be empty.
+fn parts_of(name: &str) -> Option<(&'static str, i64, &'static str)> {
+    let prefix = [LOG_PREFIX, SNAPSHOT_PREFIX].into_iter().find(|prefix| name.starts_with(prefix))?;
+    let (digits, rest) = name[prefix.len()..].split_at_checked(ZXID_DIGITS)?;
+    let suffixes = ["", UNFINISHED_SUFFIX, PREVIOUS_SUFFIX, INCOMPLETE_SUFFIX];
+    let suffix = suffixes.into_iter().find(|suffix| *suffix == rest)?;
+    Some((prefix, i64::from_str_radix(digits, 16).ok()?, suffix))
 }
 
 #[cfg(test)]
@@ -267,9 +308,28 @@ mod tests {
         let files = directory.files().unwrap();
         assert_eq!(files.logs, [(2, paths[1].clone()), (16, paths[0].clone())]);
         assert_eq!(files.snapshots, [(2, paths[2].clone())]);
-        directory.remove_before(16);
+        directory.supersede(16);
         let files = directory.files().unwrap();
-        assert_eq!((files.logs.len(), files.snapshots.len()), (1, 0));
+        assert_eq!((files.logs.len(), files.snapshots.len(), files.previous.len()), (1, 0, 2));
         assert!(folder.path().join("log.note").exists());
+    }
+
+    #[test]
+    fn one_snapshot_and_its_logs_are_kept_beside_the_newest() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        let mut kept = Vec::new();
+        for zxid in [1, 2, 3] {
+            // Between two snapshots there can be a second log, after a snapshot that could not be written.
+            for path in [directory.log_path(zxid * 16), directory.snapshot_path(zxid * 16)] {
+                fs::write(path, "").unwrap();
+            }
+            fs::write(directory.log_path(zxid * 16 + 8), "").unwrap();
+            directory.supersede(zxid * 16);
+            let files = directory.files().unwrap();
+            assert_eq!((files.snapshots.len(), files.logs.len()), (1, 2));
+            kept.push(files.previous.iter().map(|(begin, _)| *begin).collect::<Vec<_>>());
+        }
+        assert_eq!(kept, [vec![], vec![16, 16, 24], vec![32, 32, 40]]);
     }
 }

@@ -6,6 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What can be done about damage if no more is known.
+const CURE_DEFAULT: &str = "restore the directory from a backup, or name an empty directory to begin anew";
+
 /// Says why a data directory could not be used, and which file of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -29,12 +32,14 @@ pub enum StorageError {
         source: Arc<io::Error>,
     },
     /// A file is damaged where only a failing disk or another program can damage it: going on would lose what was
-    /// acknowledged. Restore the directory from a copy, or remove it to begin anew.
+    /// acknowledged.
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+        /// What can be done, in one clause.
+        cure: String,
     },
 }
 
@@ -44,7 +49,15 @@ impl StorageError {
     }
 
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
-        Self::Damaged { path: path.to_owned(), what: what.into() }
+        Self::Damaged { path: path.to_owned(), what: what.into(), cure: CURE_DEFAULT.to_owned() }
+    }
+
+    /// Says what can be done about damage.
+    pub(super) fn with_cure(mut self, better: String) -> Self {
+        if let Self::Damaged { cure, .. } = &mut self {
+            *cure = better;
+        }
+        self
     }
 }
 
@@ -59,11 +72,9 @@ impl fmt::Display for StorageError {
                 path.display()
             ),
             Self::Io { path, .. } => write!(formatter, "{} cannot be used", path.display()),
-            Self::Damaged { path, what } => write!(
-                formatter,
-                "{} is damaged: {what}; restore the directory from a copy, or remove it to begin anew",
-                path.display()
-            ),
+            Self::Damaged { path, what, cure } => {
+                write!(formatter, "{} is damaged: {what}; {cure}", path.display())
+            }
         }
     }
 }

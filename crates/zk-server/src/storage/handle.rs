@@ -12,7 +12,8 @@ use crate::machine::State;
 use crate::record::encode_state;
 use crate::storage::directory::Directory;
 use crate::storage::error::StorageError;
-use crate::storage::recovery::recover;
+use crate::storage::recovered::Recovered;
+use crate::storage::recovery::{Recovery, recover};
 use crate::storage::writer::LogWriter;
 
 /// After how many bytes of records a snapshot is taken: reading them back takes well under a second.
@@ -50,6 +51,15 @@ pub(crate) enum StorageEvent {
     },
 }
 
+/// What opening a directory gives.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) storage: Storage,
+    pub(crate) state: State,
+    /// What was there; `None` if it never had a state.
+    pub(crate) found: Option<Recovered>,
+}
+
 /// The storage of a running server.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -73,15 +83,18 @@ impl Storage {
         tick: Duration,
         wall_ms: i64,
         first_state: impl FnOnce() -> State,
-    ) -> Result<(Self, State), StorageError> {
+    ) -> Result<Opened, StorageError> {
         let directory = Directory::open(path)?;
-        let mut state = match recover(&directory, tick)? {
-            Some(state) => state,
-            None => first_state(),
+        let (mut state, found, unended) = match recover(&directory, tick)? {
+            Some(Recovery { state, found, unended }) => (state, Some(found), unended),
+            None => (first_state(), None, Vec::new()),
         };
+        if let Some(found) = &found {
+            tracing::info!("{found}");
+        }
         state.begin_life(wall_ms);
         let (event_sender, events) = mpsc::unbounded_channel();
-        let writer = LogWriter::begin(directory, state.zxid, &encode_state(&state), event_sender)
+        let writer = LogWriter::begin(directory, state.zxid, &encode_state(&state), &unended, event_sender)
             .map_err(|error| StorageError::io(path, error))?;
         let (commands, command_receiver) = std_mpsc::channel();
         let (ended_sender, ended) = oneshot::channel();
@@ -93,7 +106,7 @@ impl Storage {
             })
             .map_err(|error| StorageError::io(path, error))?;
         let storage = Self { commands, events, tick, bytes_since_snapshot: 0, ended };
-        Ok((storage, state))
+        Ok(Opened { storage, state, found })
     }
 
     /// Has records written and flushed.

@@ -1,12 +1,13 @@
 //! What is kept on disk: a log of transactions, flushed before anything is answered, and snapshots.
 //!
-//! A directory holds at most one valid snapshot, the newest, and the logs written since, each beginning where the last
-//! ended. It is locked while a server uses it.
+//! A directory holds the newest snapshot and the logs written since, each beginning where the last ended; the first is
+//! made before its snapshot is. What was there before the newest snapshot is kept once, under names that are not read.
+//! The directory is locked while a server uses it.
 //!
 //! - `directory`: the files and the lock; `rights`: who may read them; `apache`: what Apache ZooKeeper's look like;
-//! - `log`: the form of a log, and how it is read back;
+//! - `log`: the form of a log, and how it is read back; `log_file`: the one that is being written;
 //! - `snapshot_file`: the form of a snapshot's file;
-//! - `recovery`: from files to a state;
+//! - `recovery`: from files to a state; `recovered`: what it found, for the operator;
 //! - `writer`: the thread that writes; `handle` is how the core uses it.
 
 mod apache;
@@ -14,6 +15,8 @@ mod directory;
 mod error;
 mod handle;
 mod log;
+mod log_file;
+mod recovered;
 mod recovery;
 mod rights;
 mod snapshot_file;
@@ -23,4 +26,5 @@ mod writer;
 mod tests;
 
 pub use error::StorageError;
-pub(crate) use handle::{Storage, StorageEvent};
+pub(crate) use handle::{Opened, Storage, StorageEvent};
+pub use recovered::Recovered;

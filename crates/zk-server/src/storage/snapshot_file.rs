@@ -14,9 +14,20 @@ use crate::storage::error::StorageError;
 use crate::storage::rights;
 
 /// Begins each snapshot; the last character is the version of the form.
-const MAGIC: &[u8; 8] = b"LKZKSNP1";
+const MAGIC: &[u8; 8] = b"LKZKSNP2";
+/// Begins each snapshot of the former form.
+const MAGIC_FORMER: &[u8; 8] = b"LKZKSNP1";
 /// The magic, the length of the state and its checksum.
 const HEADER_BYTES: usize = 20;
+
+/// What the form of a snapshot says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// The log that goes on from it was made before it.
+    Current,
+    /// That log was made after it, and may be missing.
+    Former,
+}
 
 /// Writes a snapshot for good. Until it is whole it has another name.
 ///
@@ -45,16 +56,19 @@ pub(super) fn write(directory: &Directory, path: &Path, state: &[u8]) -> io::Res
 /// # Errors
 ///
 /// Fails if it cannot be read or is not as it was written.
-pub(super) fn read(path: &Path, tick: Duration) -> Result<State, StorageError> {
+pub(super) fn read(path: &Path, tick: Duration) -> Result<(State, Form), StorageError> {
     let bytes = Bytes::from(fs::read(path).map_err(|error| StorageError::io(path, error))?);
-    if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
-        return Err(StorageError::damaged(path, "it does not begin as a snapshot does"));
-    }
+    let form = match bytes.first_chunk() {
+        Some(MAGIC) if bytes.len() >= HEADER_BYTES => Form::Current,
+        Some(MAGIC_FORMER) if bytes.len() >= HEADER_BYTES => Form::Former,
+        _ => return Err(StorageError::damaged(path, "it does not begin as a snapshot does")),
+    };
     let state = bytes.slice(HEADER_BYTES..);
     let length = (state.len() as u64).to_be_bytes();
     let checksum = crc32fast::hash(&state).to_be_bytes();
     if bytes[8..16] != length || bytes[16..HEADER_BYTES] != checksum {
         return Err(StorageError::damaged(path, "its checksum is wrong"));
     }
-    decode_state(state, tick).map_err(|error| StorageError::damaged(path, error.to_string()))
+    let state = decode_state(state, tick).map_err(|error| StorageError::damaged(path, error.to_string()))?;
+    Ok((state, form))
 }

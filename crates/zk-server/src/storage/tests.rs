@@ -11,9 +11,10 @@ use crate::machine::{Seed, State};
 use crate::record::{encode_state, encode_transaction};
 use crate::storage::directory::Directory;
 use crate::storage::error::StorageError;
-use crate::storage::handle::{Storage, StorageEvent};
-use crate::storage::log::record_bytes;
-use crate::storage::recovery::recover;
+use crate::storage::handle::{Opened, Storage, StorageEvent};
+use crate::storage::log::{HEADER_BYTES, encode_header, mark_offset, record_bytes, scan};
+use crate::storage::recovered::Recovered;
+use crate::storage::recovery::{Recovery, recover};
 use crate::tree::{Change, Owner, Transaction};
 
 const TICK: Duration = Duration::from_secs(2);
@@ -33,7 +34,7 @@ fn first_state() -> State {
 }
 
 fn open(folder: &Path) -> Result<(Storage, State), StorageError> {
-    Storage::open(folder, TICK, WALL_MS, first_state)
+    Storage::open(folder, TICK, WALL_MS, first_state).map(|Opened { storage, state, .. }| (storage, state))
 }
 
 fn transaction(state: &mut State, number: i64) -> Transaction {
@@ -55,12 +56,8 @@ fn transaction(state: &mut State, number: i64) -> Transaction {
 /// A directory whose server was killed after some records, each of them flushed.
 async fn written(folder: &Path) -> Written {
     let (mut storage, mut state) = open(folder).unwrap();
-    let log = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log."))
-        .unwrap();
-    let mut written = Written { states: vec![nodes_of(&state)], log, record_ends: vec![16] };
+    let log = file(folder, "log.");
+    let mut written = Written { states: vec![nodes_of(&state)], log, record_ends: vec![HEADER_BYTES] };
     for number in 0..RECORDS {
         let transaction = transaction(&mut state, number);
         let record = encode_transaction(&transaction);
@@ -71,15 +68,54 @@ async fn written(folder: &Path) -> Written {
         written.states.push(nodes_of(&state));
     }
     drop(storage);
-    // Without the zeros ahead, which are a mebibyte to be copied each time.
-    let end = *written.record_ends.last().unwrap() as u64 + 64;
-    fs::File::options().write(true).open(&written.log).unwrap().set_len(end).unwrap();
+    // Without most of the zeros ahead, which are a mebibyte to be copied each time.
+    let mut bytes = fs::read(&written.log).unwrap();
+    bytes.truncate(written.record_ends.last().unwrap() + 64);
+    let header = encode_header(zxid_of(&written.log), bytes.len());
+    bytes[..HEADER_BYTES].copy_from_slice(&header);
+    fs::write(&written.log, bytes).unwrap();
     written
+}
+
+/// The number in a file's name.
+fn zxid_of(path: &Path) -> i64 {
+    i64::from_str_radix(path.file_name().unwrap().to_str().unwrap().split('.').nth(1).unwrap(), 16).unwrap()
+}
+
+/// The first file whose name begins so and has no end beside its number.
+fn file(folder: &Path, prefix: &str) -> PathBuf {
+    let names = names(folder);
+    let name = names.iter().find(|name| name.starts_with(prefix) && name.matches('.').count() == 1);
+    folder.join(name.unwrap_or_else(|| panic!("{prefix} among {names:?}")))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 /// What a start would find, without starting.
 fn recovered(folder: &Path) -> Result<State, StorageError> {
-    recover(&Directory::open(folder)?, TICK).map(|state| state.expect("a state was stored"))
+    found(folder).map(|(state, _)| state)
+}
+
+fn found(folder: &Path) -> Result<(State, Recovered), StorageError> {
+    let Recovery { state, found, .. } = recover(&Directory::open(folder)?, TICK)?.expect("a state was stored");
+    Ok((state, found))
+}
+
+/// The file that is reported as damaged, and the whole sentence.
+fn damage(folder: &Path) -> (PathBuf, String) {
+    match recovered(folder) {
+        Err(error @ StorageError::Damaged { .. }) => {
+            let text = error.to_string();
+            let StorageError::Damaged { path, .. } = error else { unreachable!() };
+            (path, text)
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The state but for the number of the latest transaction, which each start moves ahead.
@@ -95,24 +131,183 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_log_cut_at_any_byte_gives_back_the_records_before_it() {
+async fn a_log_cut_at_any_byte_is_refused_with_the_cure_and_read_up_to_there_on_demand() {
     let folder = tempfile::tempdir().unwrap();
     let written = written(folder.path()).await;
-    let end = *written.record_ends.last().unwrap();
-    for length in 16..=end {
+    let whole_length = fs::read(&written.log).unwrap().len();
+    for length in 0..whole_length {
         let copied = tempfile::tempdir().unwrap();
         copy(folder.path(), copied.path());
         let log = copied.path().join(written.log.file_name().unwrap());
         fs::File::options().write(true).open(&log).unwrap().set_len(length as u64).unwrap();
-        let state = recovered(copied.path()).unwrap();
-        let whole = written.record_ends.iter().filter(|end| **end <= length).count();
+        let (path, text) = damage(copied.path());
+        assert_eq!(path, log);
+        let renamed = Directory::incomplete(&log);
+        assert!(text.contains(renamed.file_name().unwrap().to_str().unwrap()), "{text}");
+        fs::rename(&log, &renamed).unwrap();
+        let (state, found) = found(copied.path()).unwrap();
+        let whole = written.record_ends.iter().filter(|end| **end <= length).count().max(1);
         assert_eq!(nodes_of(&state), written.states[whole - 1], "cut at {length}");
+        assert_eq!((found.transactions, found.incomplete), (whole as u64 - 1, Some(renamed)));
         if length % 50 == 0 {
             // What was recovered is kept: the next start finds the same.
             drop(open(copied.path()).unwrap());
             assert_eq!(nodes_of(&reopen(copied.path())), written.states[whole - 1]);
         }
     }
+}
+
+#[tokio::test]
+async fn of_a_log_with_300_acknowledged_writes_no_cut_goes_unnoticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut storage, mut state) = open(folder.path()).unwrap();
+    let (log, mut ends) = (file(folder.path(), "log."), vec![HEADER_BYTES]);
+    // More than is filled ahead at once, so that the file is extended among them.
+    for number in 0..300 {
+        let mut transaction = transaction(&mut state, number);
+        transaction.changes[1] = Change::SetData { path: "/".into(), data: Some(vec![7; 8_000].into()) };
+        let record = encode_transaction(&transaction);
+        ends.push(ends.last().unwrap() + record_bytes(&record));
+        storage.append(vec![record]);
+        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
+        state.replay(&transaction).unwrap();
+        if [0, 140, 299].contains(&number) {
+            let bytes = Bytes::from(fs::read(&log).unwrap());
+            let around = ends.iter().rev().step_by(9).flat_map(|end| [end - 1, *end, end + 1]);
+            for length in around.chain((0..bytes.len()).step_by(29_989)).filter(|length| *length < bytes.len()) {
+                let found = scan(&bytes.slice(..length), zxid_of(&log));
+                let records = found.map_or(ends.len() - 1, |scan| scan.records.len());
+                assert_eq!(records, ends.len() - 1, "cut at {length} of {}", bytes.len());
+            }
+        }
+    }
+    assert!(*ends.last().unwrap() > 2 << 20);
+    drop(storage);
+    let (again, found) = found_again(folder.path());
+    assert_eq!((nodes_of(&again), found.transactions, found.cut_bytes), (nodes_of(&state), 300, 0));
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_an_unacknowledged_write_is_cut_off_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = written(folder.path()).await;
+    let last = written.record_ends.len() - 2;
+    let mut bytes = fs::read(&written.log).unwrap();
+    let torn = written.record_ends[last] + 20;
+    bytes[torn..].fill(0);
+    // The file was being extended for it, and its new length had not been flushed.
+    bytes.resize(bytes.len() + 1000, 0);
+    fs::write(&written.log, bytes).unwrap();
+    let (state, found) = found(folder.path()).unwrap();
+    assert_eq!(nodes_of(&state), written.states[last]);
+    assert_eq!(found.transactions, last as u64);
+    assert!((17..=20).contains(&found.cut_bytes), "{found}");
+    assert!(found.to_string().contains("never acknowledged"), "{found}");
+    drop(open(folder.path()).unwrap());
+    assert_eq!(nodes_of(&reopen(folder.path())), written.states[last]);
+}
+
+#[tokio::test]
+async fn a_missing_log_is_refused_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = written(folder.path()).await;
+    fs::remove_file(&written.log).unwrap();
+    let (path, text) = damage(folder.path());
+    assert_eq!(path, written.log);
+    assert!(text.contains("it is missing") && text.contains(".incomplete"), "{text}");
+    fs::write(Directory::incomplete(&path), "").unwrap();
+    assert_eq!(nodes_of(&recovered(folder.path()).unwrap()), written.states[0]);
+}
+
+/// A directory with the snapshot and the log of before the newest snapshot, and writes after each.
+async fn two_generations(folder: &Path) -> State {
+    let (mut storage, mut state) = open(folder).unwrap();
+    for number in 0..4 {
+        let transaction = transaction(&mut state, number);
+        storage.append(vec![encode_transaction(&transaction)]);
+        state.replay(&transaction).unwrap();
+        if number == 1 {
+            storage.take_snapshot(&state);
+        }
+    }
+    let mut stored = 0;
+    while stored < 4 {
+        match storage.next_event().await {
+            StorageEvent::Stored(count) => stored += count,
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(storage);
+    assert_eq!(nodes_of(&found_again(folder).0), nodes_of(&state));
+    state
+}
+
+/// Does what the message about a damaged snapshot says.
+fn go_back_to_the_previous(folder: &Path) {
+    fs::remove_file(file(folder, "snapshot.")).unwrap();
+    for name in names(folder) {
+        if let Some(whole) = name.strip_suffix(".previous") {
+            fs::rename(folder.join(&name), folder.join(whole)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_is_refused_and_the_previous_one_with_the_logs_gives_all_back() {
+    // Within a life, the log was ended by the snapshot; between two lives by the second start.
+    for lives in 1..=2 {
+        let folder = tempfile::tempdir().unwrap();
+        let state = two_generations(folder.path()).await;
+        if lives == 2 {
+            drop(open(folder.path()).unwrap());
+            reopen_until_free(folder.path());
+        }
+        let snapshot = file(folder.path(), "snapshot.");
+        fs::write(&snapshot, "spoilt").unwrap();
+        let (path, text) = damage(folder.path());
+        assert_eq!(path, snapshot);
+        for name in names(folder.path()).iter().filter(|name| name.ends_with(".previous")) {
+            assert!(text.contains(name), "{text} does not name {name}");
+        }
+        go_back_to_the_previous(folder.path());
+        assert_eq!(nodes_of(&recovered(folder.path()).unwrap()), nodes_of(&state), "lives: {lives}");
+        drop(open(folder.path()).unwrap());
+        assert_eq!(nodes_of(&reopen(folder.path())), nodes_of(&state));
+    }
+}
+
+#[tokio::test]
+async fn the_previous_snapshot_is_not_used_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    two_generations(folder.path()).await;
+    fs::remove_file(file(folder.path(), "snapshot.")).unwrap();
+    let (_, text) = damage(folder.path());
+    assert!(text.contains("the snapshot it goes on from is missing") && text.contains(".previous"), "{text}");
+    fs::remove_file(file(folder.path(), "log.")).unwrap();
+    damage(folder.path());
+    // The log of before says which one follows it.
+    let log = names(folder.path()).into_iter().find(|name| name.starts_with("log."));
+    assert!(log.is_some());
+    for name in names(folder.path()) {
+        if let Some(whole) = name.strip_suffix(".previous") {
+            fs::rename(folder.path().join(&name), folder.path().join(whole)).unwrap();
+        }
+    }
+    let (_, text) = damage(folder.path());
+    assert!(text.contains("it is missing"), "{text}");
+}
+
+/// Waits until the thread of a storage that was dropped has released the directory.
+fn reopen_until_free(folder: &Path) {
+    while matches!(Directory::open(folder), Err(StorageError::InUse { .. })) {
+        std::thread::yield_now();
+    }
+}
+
+/// What a start finds once the previous storage's thread has released the directory.
+fn found_again(folder: &Path) -> (State, Recovered) {
+    reopen_until_free(folder);
+    found(folder).unwrap()
 }
 
 /// Opens again once the previous storage's thread has released the directory.
@@ -132,6 +327,7 @@ async fn a_flipped_bit_is_refused_by_name_or_costs_the_last_record_alone() {
     let written = written(folder.path()).await;
     let last = written.record_ends[written.record_ends.len() - 2];
     let end = *written.record_ends.last().unwrap();
+    let marks = mark_offset(0)..HEADER_BYTES;
     let (mut refused, mut cut) = (0, 0);
     for at in 0..end {
         let copied = tempfile::tempdir().unwrap();
@@ -141,6 +337,8 @@ async fn a_flipped_bit_is_refused_by_name_or_costs_the_last_record_alone() {
         bytes[at] ^= 1 << (at % 8);
         fs::write(&log, bytes).unwrap();
         match recovered(copied.path()) {
+            // There is another mark.
+            Ok(state) if marks.contains(&at) => assert_eq!(nodes_of(&state), *written.states.last().unwrap()),
             Ok(state) => {
                 assert!(at >= last, "a flip at {at} is in a record behind which others were acknowledged");
                 assert_eq!(nodes_of(&state), written.states[written.states.len() - 2]);
@@ -153,7 +351,7 @@ async fn a_flipped_bit_is_refused_by_name_or_costs_the_last_record_alone() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!((refused, cut), (last, end - last));
+    assert_eq!((refused, cut), (last - marks.len(), end - last));
 }
 
 #[tokio::test]
@@ -169,16 +367,11 @@ async fn a_snapshot_makes_earlier_files_superfluous_and_can_be_interrupted() {
         }
     }
     storage.close(&state).await;
-    let names = || -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    };
     let (log, snapshot) = (format!("log.{:016x}", state.zxid), format!("snapshot.{:016x}", state.zxid));
-    assert_eq!(names(), ["lock", &log, &snapshot]);
+    let before = state.zxid - 2;
+    let (log_before, snapshot_before) =
+        (format!("log.{before:016x}.previous"), format!("snapshot.{before:016x}.previous"));
+    assert_eq!(names(folder.path()), ["lock", &*log_before, &log, &*snapshot_before, &snapshot]);
     // A snapshot that was being written when the server ended is no snapshot.
     fs::write(folder.path().join("snapshot.7fffffffffffffff.unfinished"), "torn").unwrap();
     let again = reopen(folder.path());

@@ -1,8 +1,7 @@
 //! The thread that writes: records that came together are written and flushed together.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -11,28 +10,15 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::storage::directory::Directory;
 use crate::storage::handle::{StorageCommand, StorageEvent};
-use crate::storage::log::{HEADER_BYTES, encode_header, encode_record, end_payload, record_bytes};
-use crate::storage::recovery::recover;
-use crate::storage::rights;
+use crate::storage::log::end_payload;
+use crate::storage::log_file::{AHEAD_BYTES, Log, end_log};
+use crate::storage::recovery::{Unended, recover};
 use crate::storage::snapshot_file;
 
-/// How far ahead of the records the file is filled with zeros, in bytes: a flush then has no file size to store.
-const AHEAD_BYTES: usize = 1 << 20;
 /// How many bytes of records are written and flushed together at most.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 /// How often room is looked for while there is none.
 const ROOM_CHECK: Duration = Duration::from_millis(200);
-
-/// The log that is being written.
-#[derive(Debug)]
-struct Log {
-    file: File,
-    zxid: i64,
-    /// Where the next record goes.
-    end: usize,
-    /// Up to where the file is filled, with records or zeros.
-    filled: usize,
-}
 
 /// The writing thread's state.
 #[derive(Debug)]
@@ -51,7 +37,7 @@ pub(super) struct LogWriter {
 struct Untrustworthy(io::Error);
 
 impl LogWriter {
-    /// Begins a life: a snapshot of the state, and an empty log after it.
+    /// Begins a life: a snapshot of the state, and an empty log after it. The logs of before are ended.
     ///
     /// # Errors
     ///
@@ -60,37 +46,47 @@ impl LogWriter {
         directory: Directory,
         zxid: i64,
         state: &[u8],
+        unended: &[Unended],
         events: UnboundedSender<StorageEvent>,
     ) -> io::Result<Self> {
-        snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
+        // The log comes before its snapshot: so a log that is missing was lost.
         let log = Log::create(&directory, zxid)?;
-        directory.remove_before(zxid);
+        // One of this number is empty, was made by a start that did not come further, and is replaced.
+        for earlier in unended.iter().filter(|earlier| earlier.zxid != zxid) {
+            end_log(earlier, zxid)?;
+        }
+        snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
+        directory.supersede(zxid);
         Ok(Self { directory, log, events, is_refusing: false, lacks_room: false })
     }
 
-    /// Executes commands until it is told to end.
+    /// Executes commands until it is told to end, or it is not known any more what the disk holds.
     pub(super) fn run(mut self, commands: &Receiver<StorageCommand>) {
+        if let Err(Untrustworthy(error)) = self.execute(commands) {
+            let _ = self.events.send(StorageEvent::Failed { reason: error.to_string() });
+        }
+    }
+
+    fn execute(&mut self, commands: &Receiver<StorageCommand>) -> Result<(), Untrustworthy> {
         while let Some(command) = self.next_command(commands) {
             let mut next = Some(command);
             while let Some(command) = next.take() {
                 match command {
                     StorageCommand::Append(records) => {
                         let records = gather(records, commands, &mut next);
-                        if let Err(Untrustworthy(error)) = self.append(&records) {
-                            let reason = error.to_string();
-                            let _ = self.events.send(StorageEvent::Failed { reason });
-                            return;
-                        }
+                        self.append(&records)?;
                     }
-                    StorageCommand::Snapshot { zxid, state } => self.snapshot(zxid, &state),
+                    StorageCommand::Snapshot { zxid, state } => self.snapshot(zxid, &state)?,
                     StorageCommand::Recover { tick, answer } => {
                         self.is_refusing = false;
-                        let _ = answer.send(recover(&self.directory, tick));
+                        let recovered = recover(&self.directory, tick);
+                        let _ = answer.send(recovered.map(|recovery| recovery.map(|recovery| recovery.state)));
                     }
-                    StorageCommand::Close => return,
+                    StorageCommand::Close => return Ok(()),
                 }
             }
         }
+        Ok(())
     }
 
     /// The next command; looks for room meanwhile if there is none. `None` when all senders of commands are gone.
@@ -122,8 +118,7 @@ impl LogWriter {
             Ok(end) => {
                 // After a failed flush it is not known what the disk holds, and another flush could report success
                 // falsely.
-                self.log.file.sync_data().map_err(Untrustworthy)?;
-                self.log.end = end;
+                self.log.flush(end).map_err(Untrustworthy)?;
                 let _ = self.events.send(StorageEvent::Stored(records.len() as u64));
             }
             Err(error) => {
@@ -136,88 +131,42 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log, begins the next and writes the state between them. If anything fails, the present log goes on.
-    fn snapshot(&mut self, zxid: i64, state: &[u8]) {
-        if self.is_refusing || zxid == self.log.zxid {
-            return;
+    /// Ends the log, begins the next and writes the state between them. If that is not possible, the present log goes
+    /// on.
+    fn snapshot(&mut self, zxid: i64, state: &[u8]) -> Result<(), Untrustworthy> {
+        if self.is_refusing || zxid == self.log.zxid() {
+            return Ok(());
         }
-        let rolled = Log::create(&self.directory, zxid).and_then(|next| {
-            let end = self.log.write(&[Bytes::from_static(end_payload())]);
-            match end.and_then(|_| self.log.file.sync_data()) {
-                Ok(()) => Ok(next),
-                Err(error) => {
-                    fs::remove_file(self.directory.log_path(zxid))?;
-                    Err(error)
-                }
-            }
-        });
-        let written = rolled.and_then(|next| {
-            self.log = next;
-            snapshot_file::write(&self.directory, &self.directory.snapshot_path(zxid), state)
-        });
+        let written = self
+            .roll(zxid)?
+            .and_then(|()| snapshot_file::write(&self.directory, &self.directory.snapshot_path(zxid), state));
         match written {
-            Ok(()) => self.directory.remove_before(zxid),
+            Ok(()) => self.directory.supersede(zxid),
             Err(error) => tracing::warn!(
                 directory = %self.directory.path().display(),
                 %error,
                 "no snapshot could be written; the log grows on"
             ),
         }
+        Ok(())
     }
-}
 
-impl Log {
-    fn create(directory: &Directory, zxid: i64) -> io::Result<Self> {
-        let path = directory.log_path(zxid);
-        let file = rights::create_file(&path)?;
-        let mut log = Self { file, zxid, end: HEADER_BYTES, filled: HEADER_BYTES };
-        let made = log
-            .file
-            .write_all_at(&encode_header(zxid), 0)
-            .and_then(|()| log.fill_ahead(AHEAD_BYTES))
-            .and_then(|()| log.file.sync_all())
-            .and_then(|()| directory.flush());
-        match made {
-            Ok(()) => Ok(log),
+    /// Begins the next log and ends the present one, in this order: a log that its predecessor's end names was made.
+    fn roll(&mut self, zxid: i64) -> Result<io::Result<()>, Untrustworthy> {
+        let next = match Log::create(&self.directory, zxid) {
+            Ok(next) => next,
+            Err(error) => return Ok(Err(error)),
+        };
+        match self.log.write(&[end_payload(zxid)]) {
+            Ok(end) => self.log.flush(end).map_err(Untrustworthy)?,
             Err(error) => {
-                let _ = fs::remove_file(&path);
-                Err(error)
+                self.log.cut_back().map_err(Untrustworthy)?;
+                fs::remove_file(self.directory.log_path(zxid)).map_err(Untrustworthy)?;
+                return Ok(Err(error));
             }
         }
-    }
-
-    /// Writes records behind the last; returns where they end. They count once they are flushed.
-    fn write(&mut self, records: &[Bytes]) -> io::Result<usize> {
-        let size: usize = records.iter().map(|record| record_bytes(record)).sum();
-        let mut buffer = Vec::with_capacity(size);
-        for record in records {
-            let offset = self.end + buffer.len();
-            encode_record(&mut buffer, record, self.zxid, offset, self.end);
-        }
-        let end = self.end + buffer.len();
-        if end > self.filled {
-            self.fill_ahead(buffer.len() + AHEAD_BYTES).or_else(|_| self.fill_ahead(buffer.len()))?;
-        }
-        self.file.write_all_at(&buffer, self.end as u64)?;
-        Ok(end)
-    }
-
-    /// Fills the file with zeros up to `ahead` bytes behind the last record.
-    fn fill_ahead(&mut self, ahead: usize) -> io::Result<()> {
-        let wanted = self.end + ahead;
-        if wanted > self.filled {
-            self.file.write_all_at(&vec![0; wanted - self.filled], self.filled as u64)?;
-            self.filled = wanted;
-        }
-        Ok(())
-    }
-
-    /// Takes back what was written behind the last flushed record.
-    fn cut_back(&mut self) -> io::Result<()> {
-        self.file.set_len(self.end as u64)?;
-        self.file.sync_all()?;
-        self.filled = self.end;
-        Ok(())
+        self.log = next;
+        Ok(Ok(()))
     }
 }
 

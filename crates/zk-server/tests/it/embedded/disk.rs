@@ -83,7 +83,10 @@ async fn a_damaged_snapshot_is_refused_by_name() {
     let mut client = Client::tcp(&first).await;
     client.ask(create("/a")).await.unwrap().unwrap();
     first.shutdown().await;
-    let is_snapshot = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with("snapshot.");
+    let is_snapshot = |path: &Path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with("snapshot.") && !name.ends_with(".previous")
+    };
     let mut paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let snapshot = paths.find(|path| is_snapshot(path)).unwrap();
     let mut bytes = fs::read(&snapshot).unwrap();
