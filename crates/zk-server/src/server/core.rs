@@ -237,6 +237,18 @@ impl Core {
                 tracing::error!(%reason, "records could not be stored: writes are refused until they can");
                 return self.go_back();
             }
+            StorageEvent::Gone { reason } => {
+                tracing::error!(
+                    %reason,
+                    "the data directory was removed or replaced: writes are refused and reads go on; restore the \
+                     directory and start the server again"
+                );
+                // What has no answer yet has one in no case: its clients cannot know whether it took effect. It stays
+                // in memory, as all that is left of the data does.
+                self.cut_all();
+                self.delivery.cut_all();
+                self.refuse_writes(true);
+            }
             StorageEvent::Failed { reason } => {
                 tracing::error!(%reason, "the log cannot be trusted any more: the server stops");
                 return false;

@@ -44,6 +44,11 @@ pub(crate) enum StorageEvent {
     },
     /// There is room again.
     Room,
+    /// The directory was removed or replaced: some could not be stored for good, and no more will be.
+    Gone {
+        /// What is gone.
+        reason: String,
+    },
     /// It is not known what the disk holds.
     Failed {
         /// The system's error.

@@ -1,8 +1,9 @@
 //! The file of the log that is being written. What its bytes mean is said in `log`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
@@ -20,6 +21,7 @@ pub(super) const AHEAD_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
+    path: PathBuf,
     zxid: i64,
     /// Where the next record goes.
     end: usize,
@@ -44,7 +46,7 @@ impl Log {
         let file = rights::create_file(&unfinished)?;
         let marked = HEADER_BYTES + AHEAD_BYTES;
         let (end, written, filled) = (HEADER_BYTES, HEADER_BYTES, HEADER_BYTES);
-        let mut log = Self { file, zxid, end, written, filled, marked, marks_count: 0 };
+        let mut log = Self { file, path: path.clone(), zxid, end, written, filled, marked, marks_count: 0 };
         let made = log
             .file
             .write_all_at(&encode_header(zxid, marked), 0)
@@ -65,6 +67,19 @@ impl Log {
     /// The transaction it begins after.
     pub(super) const fn zxid(&self) -> i64 {
         self.zxid
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file is gone from its place: no start would find it there.
+    pub(super) fn is_gone(&self) -> bool {
+        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        match fs::metadata(&self.path) {
+            Ok(there) => self.file.metadata().is_ok_and(|ours| identity(ours) != identity(there)),
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
     }
 
     /// Writes records behind the last; returns where they end. They count once they are flushed.

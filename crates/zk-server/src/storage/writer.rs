@@ -19,6 +19,8 @@ use crate::storage::snapshot_file;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 /// How often room is looked for while there is none.
 const ROOM_CHECK: Duration = Duration::from_millis(200);
+/// How often an idle server looks whether its directory is still there.
+const PLACE_CHECK: Duration = Duration::from_secs(1);
 
 /// The writing thread's state.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct LogWriter {
     /// the core has gone back.
     is_refusing: bool,
     lacks_room: bool,
+    /// Set when the directory was removed under the server. It does not come back.
+    is_gone: bool,
 }
 
 /// Why the thread ends at once.
@@ -57,7 +61,7 @@ impl LogWriter {
         }
         snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
         directory.supersede(zxid);
-        Ok(Self { directory, log, events, is_refusing: false, lacks_room: false })
+        Ok(Self { directory, log, events, is_refusing: false, lacks_room: false, is_gone: false })
     }
 
     /// Executes commands until it is told to end, or it is not known any more what the disk holds.
@@ -89,18 +93,18 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The next command; looks for room meanwhile if there is none. `None` when all senders of commands are gone.
+    /// The next command; meanwhile looks for room if there is none, and for the directory. `None` when all senders of
+    /// commands are gone.
     fn next_command(&mut self, commands: &Receiver<StorageCommand>) -> Option<StorageCommand> {
         loop {
             // Before the core has gone back it cannot use an event that there is room.
-            if !self.lacks_room || self.is_refusing {
-                return commands.recv().ok();
-            }
-            match commands.recv_timeout(ROOM_CHECK) {
+            let looks_for_room = self.lacks_room && !self.is_refusing;
+            match commands.recv_timeout(if looks_for_room { ROOM_CHECK } else { PLACE_CHECK }) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.looks_gone() => (),
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.log.fill_ahead(AHEAD_BYTES).is_ok() {
+                    if looks_for_room && self.log.fill_ahead(AHEAD_BYTES).is_ok() {
                         self.lacks_room = false;
                         let _ = self.events.send(StorageEvent::Room);
                     }
@@ -109,9 +113,19 @@ impl LogWriter {
         }
     }
 
+    /// Looks whether the directory was removed or replaced, and tells it once.
+    fn looks_gone(&mut self) -> bool {
+        if !self.is_gone && self.log.is_gone() {
+            self.is_gone = true;
+            let reason = format!("{} is not there any more", self.log.path().display());
+            let _ = self.events.send(StorageEvent::Gone { reason });
+        }
+        self.is_gone
+    }
+
     /// Writes and flushes records. Without room it is as if they had never come.
     fn append(&mut self, records: &[Bytes]) -> Result<(), Untrustworthy> {
-        if self.is_refusing {
+        if self.is_refusing || self.is_gone {
             return Ok(());
         }
         match self.log.write(records) {
@@ -119,6 +133,10 @@ impl LogWriter {
                 // After a failed flush it is not known what the disk holds, and another flush could report success
                 // falsely.
                 self.log.flush(end).map_err(Untrustworthy)?;
+                // A file that was removed can be written and flushed, and is stored nowhere.
+                if self.looks_gone() {
+                    return Ok(());
+                }
                 let _ = self.events.send(StorageEvent::Stored(records.len() as u64));
             }
             Err(error) => {
@@ -134,7 +152,7 @@ impl LogWriter {
     /// Ends the log, begins the next and writes the state between them. If that is not possible, the present log goes
     /// on.
     fn snapshot(&mut self, zxid: i64, state: &[u8]) -> Result<(), Untrustworthy> {
-        if self.is_refusing || zxid == self.log.zxid() {
+        if self.is_refusing || self.looks_gone() || zxid == self.log.zxid() {
             return Ok(());
         }
         let written = self

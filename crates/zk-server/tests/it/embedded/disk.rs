@@ -183,3 +183,44 @@ async fn resumed(server: &EmbeddedServer, client: &Client) -> Client {
     let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     client.resume(stream).await.unwrap()
 }
+
+#[tokio::test]
+async fn a_directory_that_is_removed_or_moved_is_noticed_and_writes_are_refused_for_good() {
+    for is_moved in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, elsewhere) = (folder.path().join("data"), folder.path().join("elsewhere"));
+        let server = server(&data).await;
+        let mut client = Client::tcp(&server).await;
+        client.ask(create("/before")).await.unwrap().unwrap();
+        if is_moved {
+            fs::rename(&data, &elsewhere).unwrap();
+        } else {
+            fs::remove_dir_all(&data).unwrap();
+        }
+        // Without any pause: the write that would be lost is the one that notices.
+        assert!(client.ask(create("/lost")).await.is_err(), "what could not be stored has no answer");
+        let mut client = resumed(&server, &client).await;
+        assert!(client.ask(exists("/before", false)).await.unwrap().is_ok(), "reads go on");
+        assert_eq!(client.ask(create("/refused")).await.unwrap(), Err(ErrorCode::SystemError));
+        if is_moved {
+            fs::rename(&elsewhere, &data).unwrap();
+            assert_eq!(client.ask(create("/refused")).await.unwrap(), Err(ErrorCode::SystemError));
+        }
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_server_notices_that_its_directory_was_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = server(&data).await;
+    let mut client = Client::tcp(&server).await;
+    fs::remove_dir_all(&data).unwrap();
+    // Its connection is cut when it does.
+    let noticed = async { while client.ask(exists("/", false)).await.is_ok() {} };
+    tokio::time::timeout(ROOM_WITHIN, noticed).await.expect("it is noticed");
+    let mut client = resumed(&server, &client).await;
+    assert_eq!(client.ask(create("/refused")).await.unwrap(), Err(ErrorCode::SystemError));
+    server.shutdown().await;
+}
