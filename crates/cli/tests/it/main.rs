@@ -15,6 +15,7 @@
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
 //! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
+//! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
 //! | `server`, `service`, `unreachable` | `server`; `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
 
@@ -36,6 +37,7 @@ mod run_killed;
 mod run_namespace;
 mod run_terminal;
 mod server;
+mod server_data;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;

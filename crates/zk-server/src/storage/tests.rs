@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +22,8 @@ use crate::tree::{Change, Owner, Transaction};
 const TICK: Duration = Duration::from_secs(2);
 const WALL_MS: i64 = 1_800_000_000_000;
 const RECORDS: i64 = 5;
+/// The root, and the service's below it.
+const SERVICE_NODES: u64 = 4;
 
 /// What a directory held after each record, the state before the first one at the front.
 struct Written {
@@ -383,4 +387,46 @@ fn a_log_without_its_snapshot_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("log.0000000000000001"), [0; 16]).unwrap();
     assert!(matches!(open(folder.path()), Err(StorageError::Damaged { .. })));
+}
+
+/// What a copying thread found: how much was acknowledged when it began, and the copy.
+fn copies_under_way(folder: &Path, acknowledged: &AtomicU64, count: usize) -> Vec<(u64, tempfile::TempDir)> {
+    let copy = |_| {
+        let before = acknowledged.load(Ordering::SeqCst);
+        let copied = tempfile::tempdir().unwrap();
+        for name in names(folder) {
+            // A file that is gone meanwhile is missing in the copy, as in one that a program makes.
+            let _ = fs::copy(folder.join(&name), copied.path().join(&name));
+        }
+        (before, copied)
+    };
+    (0..count).map(copy).collect()
+}
+
+#[tokio::test]
+async fn a_copy_that_was_made_while_the_server_wrote_has_all_of_before_or_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut storage, mut state) = open(folder.path()).unwrap();
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let (path, seen) = (folder.path().to_owned(), acknowledged.clone());
+    let copying = std::thread::spawn(move || copies_under_way(&path, &seen, 30));
+    let mut number = 0;
+    while !copying.is_finished() {
+        let transaction = transaction(&mut state, number);
+        storage.append(vec![encode_transaction(&transaction)]);
+        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
+        state.replay(&transaction).unwrap();
+        acknowledged.fetch_add(1, Ordering::SeqCst);
+        if number % 40 == 0 {
+            storage.take_snapshot(&state);
+        }
+        number += 1;
+    }
+    let copies = copying.join().unwrap();
+    for (before, copy) in copies {
+        match recovered(copy.path()) {
+            Ok(state) => assert!(state.tree.len() as u64 - SERVICE_NODES >= before, "{before} were acknowledged"),
+            Err(error) => assert!(matches!(error, StorageError::Damaged { .. }), "{error}"),
+        }
+    }
 }
