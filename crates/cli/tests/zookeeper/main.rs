@@ -8,6 +8,7 @@
 //! | `death` | runners that are killed, stopped, or have their place taken away |
 //! | `grace` | which grace is refused |
 //! | `looking` | `ls`, `show`, `wait`, `capabilities`, `check` |
+//! | `moving` | nodes that move to Apache's server and back |
 //! | `peers` | one queue with Curator |
 //! | `refusal` | servers that cannot be reached or used |
 //! | `round_trips` | how many round trips a command costs |
@@ -24,6 +25,7 @@ mod grace;
 mod looking;
 #[path = "../support/machine.rs"]
 mod machine;
+mod moving;
 mod peers;
 mod refusal;
 mod round_trips;

@@ -1,5 +1,6 @@
 //! Starting kazoo's driver, with the kazoo in the target directory.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Peer;
@@ -18,6 +19,15 @@ const PACKAGES: Packages = Packages::new("kazoo", include_str!("../../peers/kazo
 /// Whether kazoo can be driven here.
 pub fn availability() -> Availability {
     process::availability().and(|| PACKAGES.availability())
+}
+
+/// Where kazoo lies, for `PYTHONPATH`.
+///
+/// # Errors
+///
+/// It is not in the target directory.
+pub fn packages() -> Result<PathBuf> {
+    PACKAGES.folder()
 }
 
 /// Starts kazoo with a session at `connect` and waits until it stands.

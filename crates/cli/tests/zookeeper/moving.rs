@@ -1,0 +1,89 @@
+//! Nodes that move from `lockkeeper server` to Apache ZooKeeper and back, by the program of `docs/server.md`.
+
+use std::process::{Command, Stdio};
+
+use lockkeeper_faults::peers::kazoo;
+use lockkeeper_zk_server::EmbeddedServer;
+
+use crate::site::{can_start, server};
+use crate::support::finish;
+
+const DOCUMENT: &str = include_str!("../../../../docs/server.md");
+/// Nodes with what a copy must keep: data that is no text, access lists, depth; and what it leaves out.
+const MAKE: &str = r#"
+import sys
+from kazoo.client import KazooClient
+from kazoo.security import make_acl, make_digest_acl
+client = KazooClient(sys.argv[1])
+client.start()
+client.set("/", b"root")
+for number in range(200):
+    client.create(f"/a/n{number}", bytes([number, 0, 255]), makepath=True)
+client.create("/empty")
+client.create("/read", b"x", acl=[make_acl("world", "anyone", read=True), make_digest_acl("u", "p", all=True)])
+client.create("/mine", b"", ephemeral=True)
+print("made", flush=True)
+sys.stdin.readline()
+client.stop()
+"#;
+/// Prints every node that stays, with its data and access list.
+const SHOW: &str = r#"
+import sys
+from kazoo.client import KazooClient
+client = KazooClient(sys.argv[1])
+client.start()
+def walk(path):
+    data, stat = client.get(path)
+    print(path, data, [] if path == "/" else client.get_acls(path)[0], stat.ephemeralOwner)
+    for child in sorted(client.get_children(path)):
+        if (path, child) != ("/", "zookeeper"):
+            walk(path.rstrip("/") + "/" + child)
+walk("/")
+client.stop()
+"#;
+
+fn python(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", program]).args(arguments).env("PYTHONPATH", kazoo::packages().unwrap());
+    command
+}
+
+fn printed(program: &str, arguments: &[&str]) -> String {
+    let ended = finish(&mut python(program, arguments));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.stdout
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_move_to_apache_and_back_with_their_data_and_access_lists() {
+    let test = "moving::nodes_move_to_apache_and_back_with_their_data_and_access_lists";
+    if !can_start(test) || !kazoo::availability().or_skip(test) {
+        return;
+    }
+    let program = DOCUMENT.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let (first, apache, last) =
+        (EmbeddedServer::start().await.unwrap(), server().await, EmbeddedServer::start().await.unwrap());
+    let (ours, theirs, back) =
+        (first.address().unwrap().to_string(), apache.address().to_string(), last.address().unwrap().to_string());
+    let mut making = python(MAKE, &[&ours]);
+    let mut making = making.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(making.stdout.take().unwrap()), &mut line).unwrap();
+    assert_eq!(line, "made\n");
+
+    let said = printed(program, &[&ours, &theirs]);
+    assert_eq!(said, "copied 204 nodes, left out 1 of sessions or with a time to live\n");
+    drop(making.stdin.take());
+    assert!(making.wait().unwrap().success());
+    let original = printed(SHOW, &[&ours]);
+    assert_eq!(original.lines().count(), 204);
+    assert_eq!(printed(SHOW, &[&theirs]), original);
+    let said = printed(program, &[&theirs, &back]);
+    assert_eq!(said, "copied 204 nodes, left out 0 of sessions or with a time to live\n");
+    assert_eq!(printed(SHOW, &[&back]), original);
+    // Apache's own directory is not taken.
+    let data = apache.data_folder();
+    let refused = EmbeddedServer::builder().data_dir(&data).start().await.unwrap_err();
+    let cause = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(cause.contains("Apache ZooKeeper"), "{cause}");
+}
