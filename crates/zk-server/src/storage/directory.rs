@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::storage::apache;
@@ -39,6 +40,13 @@ pub(super) struct Files {
     /// What the newest snapshot has made superfluous.
     pub(super) previous: Vec<(i64, PathBuf)>,
     unfinished: Vec<(i64, PathBuf)>,
+}
+
+/// A directory as it was at a moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Stamp {
+    identity: (u64, u64),
+    changed: (i64, i64),
 }
 
 impl Directory {
@@ -193,6 +201,13 @@ impl Directory {
                 failed(&path, error);
             }
         }
+    }
+
+    /// What changes when a file of the directory is removed or made, and when another directory takes its place. `None`
+    /// if there is none.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let there = fs::metadata(&self.path).ok()?;
+        Some(Stamp { identity: (there.dev(), there.ino()), changed: (there.mtime(), there.mtime_nsec()) })
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::storage::directory::Directory;
+use crate::storage::directory::{Directory, Stamp};
 use crate::storage::handle::{StorageCommand, StorageEvent};
 use crate::storage::log::end_payload;
 use crate::storage::log_file::{AHEAD_BYTES, Log, end_log};
@@ -34,6 +34,9 @@ pub(super) struct LogWriter {
     lacks_room: bool,
     /// Set when the directory was removed under the server. It does not come back.
     is_gone: bool,
+    /// The directory when the log was last seen at its place. Asking the system about the log itself makes the next
+    /// write to it dearer, by a tenth.
+    seen: Option<Stamp>,
 }
 
 /// Why the thread ends at once.
@@ -61,7 +64,7 @@ impl LogWriter {
         }
         snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
         directory.supersede(zxid);
-        Ok(Self { directory, log, events, is_refusing: false, lacks_room: false, is_gone: false })
+        Ok(Self { directory, log, events, is_refusing: false, lacks_room: false, is_gone: false, seen: None })
     }
 
     /// Executes commands until it is told to end, or it is not known any more what the disk holds.
@@ -113,6 +116,16 @@ impl LogWriter {
         }
     }
 
+    /// Looks whether the directory was changed, and then whether the log is still there.
+    fn finds_gone(&mut self) -> bool {
+        let stamp = self.directory.stamp();
+        if stamp.is_none() || stamp != self.seen {
+            self.looks_gone();
+            self.seen = stamp;
+        }
+        self.is_gone
+    }
+
     /// Looks whether the directory was removed or replaced, and tells it once.
     fn looks_gone(&mut self) -> bool {
         if !self.is_gone && self.log.is_gone() {
@@ -134,7 +147,7 @@ impl LogWriter {
                 // falsely.
                 self.log.flush(end).map_err(Untrustworthy)?;
                 // A file that was removed can be written and flushed, and is stored nowhere.
-                if self.looks_gone() {
+                if self.finds_gone() {
                     return Ok(());
                 }
                 let _ = self.events.send(StorageEvent::Stored(records.len() as u64));
