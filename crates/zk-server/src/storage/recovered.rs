@@ -19,11 +19,14 @@ pub struct Recovered {
     pub sessions: usize,
     /// The damaged log that was read as far as it could be, since its name said so.
     pub incomplete: Option<PathBuf>,
+    /// Whether the log after the snapshot is missing or empty, where that is not known to be damage: a former version
+    /// leaves it so when it is killed during its start.
+    pub lacks_log: bool,
 }
 
 impl fmt::Display for Recovered {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { snapshot_zxid, transactions, cut_bytes, nodes, sessions, incomplete } = self;
+        let Self { snapshot_zxid, transactions, cut_bytes, nodes, sessions, incomplete, lacks_log } = self;
         write!(
             formatter,
             "recovered nodes: {nodes}, sessions: {sessions}, by the snapshot of {snapshot_zxid:#x} and the \
@@ -34,6 +37,12 @@ impl fmt::Display for Recovered {
         }
         if let Some(path) = incomplete {
             write!(formatter, "; {} was read as far as it is whole, and what it held behind is lost", path.display())?;
+        }
+        if *lacks_log {
+            formatter.write_str(
+                "; the log after the snapshot is missing or empty, as a former version leaves it when it is killed \
+                 during its start: if it was not, writes are lost, and a backup may have them",
+            )?;
         }
         Ok(())
     }

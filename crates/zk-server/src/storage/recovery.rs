@@ -93,6 +93,7 @@ impl Recovery {
     ) -> Result<(), StorageError> {
         let unmade = sources.keys().next_back().copied().filter(|_| form == Form::Former);
         let mut expected = (form == Form::Current).then_some(self.state.zxid);
+        self.found.lacks_log = form == Form::Former && sources.is_empty();
         for (zxid, source) in sources {
             if let Some(missing) = expected.filter(|expected| expected != zxid) {
                 return Err(missing_log(directory, missing));
@@ -107,6 +108,7 @@ impl Recovery {
                 read_log(&source.path, *zxid, Some(*zxid) == unmade)?
             };
             self.take(*zxid, source, &scan)?;
+            self.found.lacks_log |= scan.end == 0;
             expected = scan.ending.and_then(|ending| ending.next);
             for record in scan.records {
                 self.replay(&source.path, record)?;

@@ -223,6 +223,24 @@ async fn a_missing_log_is_refused_with_the_cure() {
     assert_eq!(nodes_of(&recovered(folder.path()).unwrap()), written.states[0]);
 }
 
+#[tokio::test]
+async fn a_directory_of_the_former_form_opens_without_its_log_and_that_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = written(folder.path()).await;
+    let snapshot = file(folder.path(), "snapshot.");
+    let mut bytes = fs::read(&snapshot).unwrap();
+    bytes[7] = b'1';
+    fs::write(&snapshot, bytes).unwrap();
+    assert!(!found(folder.path()).unwrap().1.lacks_log);
+    fs::write(&written.log, "").unwrap();
+    let text = found(folder.path()).unwrap().1.to_string();
+    assert!(text.contains("missing or empty"), "{text}");
+    fs::remove_file(&written.log).unwrap();
+    let (state, found) = found(folder.path()).unwrap();
+    assert!(found.lacks_log);
+    assert_eq!(nodes_of(&state), written.states[0]);
+}
+
 /// A directory with the snapshot and the log of before the newest snapshot, and writes after each.
 async fn two_generations(folder: &Path) -> State {
     let (mut storage, mut state) = open(folder).unwrap();
