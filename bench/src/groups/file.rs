@@ -1,0 +1,74 @@
+//! Files beside the bare system calls.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockkeeper::Handoff;
+
+use super::ours::{self, CROWD};
+use crate::Outcome;
+use crate::load::{Effort, one_thread, two_threads};
+use crate::peers::bare_calls;
+use crate::report::rows::NO_SERVER;
+use crate::report::{Group, Record};
+
+/// Locks of one turn, and turns of one round: short turns, so that a machine whose speed drifts favours none of them.
+const CALLS: u32 = 1_000;
+const TURNS: u32 = 6;
+
+/// Locks of one round that need no system call.
+const STICKY_CALLS: u32 = 200_000;
+
+/// How long a crowd contends in one round.
+const CROWD_TIME: Duration = Duration::from_millis(700);
+
+pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
+    let directory = tempfile::tempdir()?;
+    for _ in 0..effort.rounds() {
+        record.now("file: one task");
+        one_thread()?.block_on(alone(directory.path(), effort, record))?;
+        record.now("file: crowds");
+        two_threads()?.block_on(crowds(directory.path(), effort, record))?;
+    }
+    Ok(())
+}
+
+async fn alone(directory: &Path, effort: Effort, record: &mut Record) -> Outcome<()> {
+    let keeper = ours::observed(&url(directory))?;
+    let [strict, local, sticky] = [
+        keeper.mutex("alone")?,
+        keeper.mutex("alone local")?.handoff(Handoff::local()),
+        keeper.mutex("alone sticky")?.handoff(Handoff::sticky()),
+    ];
+    for mutex in [&strict, &local, &sticky] {
+        ours::lock_and_release(mutex).await?;
+    }
+    let [mut strict_s, mut local_s, mut bare_s] = [0.0; 3];
+    for _ in 0..TURNS {
+        strict_s += ours::alone(&strict, effort.calls(CALLS)).await?.mean_s;
+        local_s += ours::alone(&local, effort.calls(CALLS)).await?.mean_s;
+        bare_s += bare_calls::measure(directory, effort.calls(CALLS))?.as_secs_f64();
+    }
+    let sticky_rate = ours::rate(&sticky, effort.calls(STICKY_CALLS)).await?;
+    keeper.close().await?;
+    let mut shelf = record.shelf(Group::File, NO_SERVER);
+    let each = |sum: f64| sum / f64::from(TURNS);
+    shelf.beside("bare", each(strict_s), each(bare_s));
+    shelf.beside("local-alone", each(local_s), each(strict_s));
+    shelf.ours("sticky", sticky_rate);
+    Ok(())
+}
+
+async fn crowds(directory: &Path, effort: Effort, record: &mut Record) -> Outcome<()> {
+    let keeper = lockkeeper::connect(&*url(directory))?;
+    let time = effort.time(CROWD_TIME);
+    let strict = ours::crowd(&keeper, "crowd", Handoff::Strict, CROWD, time).await?;
+    let local = ours::crowd(&keeper, "crowd", Handoff::local(), CROWD, time).await?;
+    keeper.close().await?;
+    record.shelf(Group::File, NO_SERVER).beside("crowd-local", local.per_second(), strict.per_second());
+    Ok(())
+}
+
+fn url(directory: &Path) -> String {
+    format!("file:{}", directory.join("locks").display())
+}

@@ -1,0 +1,197 @@
+//! What a row of the report is, and when its budget is met. Pure; `rows` has the table, `record` the figures.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::load::Spread;
+
+/// What is measured together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Group {
+    /// The recipes alone, on the memory backend.
+    Memory,
+    /// Files beside the bare system calls.
+    File,
+    /// The command beside flock(1), as whole processes.
+    Run,
+}
+
+/// In what a row's figures are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unit {
+    /// A time, in seconds.
+    Seconds,
+    /// How often in a second.
+    PerSecond,
+    /// How many.
+    Count,
+    /// A part of one.
+    Share,
+}
+
+/// What a row promises.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    /// Ours divided by the peer's is at most this.
+    RatioAtMost(f64),
+    /// Ours divided by the peer's is at least this.
+    RatioAtLeast(f64),
+    /// Ours is at most this, in the row's unit.
+    OursAtMost(f64),
+    /// Ours is at least this, in the row's unit.
+    OursAtLeast(f64),
+}
+
+/// One row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) group: Group,
+    /// Its name within the group and the server.
+    pub(crate) id: &'static str,
+    pub(crate) server: &'static str,
+    pub(crate) what: &'static str,
+    /// Empty for a row with a figure of ours alone.
+    pub(crate) peer_name: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) bound: Bound,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        formatter.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+impl Row {
+    pub(crate) const fn has_peer(&self) -> bool {
+        !self.peer_name.is_empty()
+    }
+}
+
+impl Unit {
+    /// As it is named in the report's JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::PerSecond => "1/s",
+            Self::Count => "count",
+            Self::Share => "share",
+        }
+    }
+
+    /// A figure with its unit, in three digits.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::Seconds if value < 1e-6 => format!("{:.0} ns", value * 1e9),
+            Self::Seconds if value < 1e-3 => format!("{} µs", digits(value * 1e6)),
+            Self::Seconds => format!("{} ms", digits(value * 1e3)),
+            Self::PerSecond => format!("{}/s", thousands(value)),
+            Self::Count => digits(value),
+            Self::Share => format!("{value:.2}"),
+        }
+    }
+}
+
+impl Bound {
+    /// The number of the budget.
+    pub(crate) const fn limit(self) -> f64 {
+        match self {
+            Self::RatioAtMost(limit) | Self::RatioAtLeast(limit) => limit,
+            Self::OursAtMost(limit) | Self::OursAtLeast(limit) => limit,
+        }
+    }
+
+    /// What the number bounds, as it is named in the report's JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::RatioAtMost(_) => "ratio at most",
+            Self::RatioAtLeast(_) => "ratio at least",
+            Self::OursAtMost(_) => "ours at most",
+            Self::OursAtLeast(_) => "ours at least",
+        }
+    }
+
+    /// The budget in the words of the table.
+    pub(crate) fn show(self, unit: Unit) -> String {
+        match self {
+            Self::RatioAtMost(limit) => format!("≤ {limit:.2} ×"),
+            Self::RatioAtLeast(limit) => format!("≥ {} ×", digits(limit)),
+            Self::OursAtMost(limit) => format!("≤ {}", unit.show(limit)),
+            Self::OursAtLeast(limit) => format!("≥ {}", unit.show(limit)),
+        }
+    }
+
+    /// Whether the medians keep to it.
+    pub(crate) fn is_met(self, ours: Spread, ratio: Option<Spread>) -> bool {
+        let ratio = |holds: fn(f64, f64) -> bool, limit| ratio.is_some_and(|ratio| holds(ratio.median, limit));
+        match self {
+            Self::RatioAtMost(limit) => ratio(|ratio, limit| ratio <= limit, limit),
+            Self::RatioAtLeast(limit) => ratio(|ratio, limit| ratio >= limit, limit),
+            Self::OursAtMost(limit) => ours.median <= limit,
+            Self::OursAtLeast(limit) => ours.median >= limit,
+        }
+    }
+}
+
+/// A number in about three digits.
+pub(crate) fn digits(value: f64) -> String {
+    match value {
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => thousands(value),
+    }
+}
+
+/// A whole number with a comma before each three digits.
+pub(crate) fn thousands(value: f64) -> String {
+    let text = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(median: f64) -> Spread {
+        Spread { least: 0.0, median, most: 9.0 }
+    }
+
+    #[test]
+    fn the_median_ratio_decides_and_its_limit_belongs_to_the_budget() {
+        assert!(Bound::RatioAtMost(1.1).is_met(spread(5.0), Some(spread(1.1))));
+        assert!(!Bound::RatioAtMost(1.1).is_met(spread(5.0), Some(spread(1.11))));
+        assert!(Bound::RatioAtLeast(2.0).is_met(spread(5.0), Some(spread(2.0))));
+        assert!(!Bound::RatioAtLeast(2.0).is_met(spread(5.0), Some(spread(1.9))));
+    }
+
+    #[test]
+    fn a_ratio_without_a_peer_is_not_met() {
+        assert!(!Bound::RatioAtMost(1.1).is_met(spread(0.1), None));
+        assert!(!Bound::RatioAtLeast(1.1).is_met(spread(9.0), None));
+    }
+
+    #[test]
+    fn an_own_figure_is_judged_without_a_peer() {
+        assert!(Bound::OursAtLeast(5.0).is_met(spread(5.0), None));
+        assert!(!Bound::OursAtMost(4.0).is_met(spread(5.0), None));
+    }
+
+    #[test]
+    fn figures_are_written_with_their_unit() {
+        assert_eq!(Unit::Seconds.show(0.000_000_25), "250 ns");
+        assert_eq!(Unit::Seconds.show(0.000_012_3), "12.3 µs");
+        assert_eq!(Unit::Seconds.show(0.001_5), "1.50 ms");
+        assert_eq!(Unit::PerSecond.show(1_234_567.0), "1,234,567/s");
+        assert_eq!(Bound::OursAtLeast(800_000.0).show(Unit::PerSecond), "≥ 800,000/s");
+        assert_eq!(Bound::RatioAtLeast(300.0).show(Unit::PerSecond), "≥ 300 ×");
+    }
+}

@@ -1,0 +1,61 @@
+//! The report as a table of Markdown, which is readable on a terminal too.
+
+use super::row::digits;
+use super::verdict::Verdict;
+
+const HEAD: [&str; 8] = ["what", "server", "ours", "peer", "its figure", "ratio (least–most)", "budget", "met"];
+
+/// Prints all rows, and then why some have no figures.
+pub(crate) fn print(verdicts: &[Verdict]) {
+    let rows: Vec<[String; 8]> = verdicts.iter().map(cells).collect();
+    let head = HEAD.map(str::to_owned);
+    let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    print_row(&head, &widths);
+    println!("|{}", widths.iter().map(|width| format!(" {} |", "-".repeat(*width))).collect::<String>());
+    for row in &rows {
+        print_row(row, &widths);
+    }
+    let mut is_first = true;
+    for verdict in verdicts {
+        let Some(why) = &verdict.missing else { continue };
+        if is_first {
+            println!("\nnot measured:");
+            is_first = false;
+        }
+        println!("  {} ({}): {why}", verdict.row.what, verdict.row.server);
+    }
+    let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
+    println!("\n{met} of {} rows met", verdicts.len());
+}
+
+fn print_row(row: &[String; 8], widths: &[usize]) {
+    let cells = row.iter().zip(widths).map(|(cell, width)| format!(" {cell}{} |", padding(cell, *width)));
+    println!("|{}", cells.collect::<String>());
+}
+
+fn padding(cell: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(cell.chars().count()))
+}
+
+fn cells(verdict: &Verdict) -> [String; 8] {
+    let row = verdict.row;
+    let absent = || "-".to_owned();
+    let spread = match (verdict.ratio, verdict.ours) {
+        (Some(ratio), _) => {
+            format!("{} ({}–{})", digits(ratio.median), digits(ratio.least), digits(ratio.most))
+        }
+        (None, Some(ours)) => format!("({}–{})", row.unit.show(ours.least), row.unit.show(ours.most)),
+        (None, None) => absent(),
+    };
+    [
+        row.what.to_owned(),
+        row.server.to_owned(),
+        verdict.ours.map_or_else(absent, |ours| row.unit.show(ours.median)),
+        if row.has_peer() { row.peer_name.to_owned() } else { absent() },
+        verdict.peer.map_or_else(absent, |peer| row.unit.show(peer.median)),
+        spread,
+        row.bound.show(row.unit),
+        if verdict.is_met { "yes" } else { "**no**" }.to_owned(),
+    ]
+}
