@@ -1,6 +1,5 @@
 //! The command line: its commands, and the options of every command.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use super::fence::FenceArgs;
 use super::hold::HoldArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
-use crate::config::TICK_MIN;
+use super::server::ServerArgs;
 
 /// Run a command under a lock, and see who holds and who waits.
 #[derive(Debug, Parser)]
@@ -153,24 +152,7 @@ there stays. A service that needs nothing says so.")]
         print: bool,
     },
     /// Run a ZooKeeper server for this machine
-    #[command(after_help = "\
-Example: lockkeeper server --data-dir /srv/zookeeper
-
-It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one \
-machine, run Apache ZooKeeper. TERM stops it in order.
-
-Options that are not given are taken from [server] in the config file: listen, data_dir, tick.")]
-    Server {
-        /// Where to listen, as in 127.0.0.1:2181, which is the default; port 0 is any free one
-        #[arg(long, value_name = "ADDR")]
-        listen: Option<SocketAddr>,
-        /// Where to keep the data; without it, in memory until the end
-        #[arg(long, value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-        /// The tick, by default 2s: session timeouts lie between 2 and 20 ticks, as in 500ms
-        #[arg(long, value_name = "DUR", value_parser = tick)]
-        tick: Option<Duration>,
-    },
+    Server(ServerArgs),
     /// Print the completions for a shell
     #[command(after_help = "\
 Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper
@@ -183,10 +165,4 @@ In bash, zsh and fish they offer the names of the locks in use too.")]
     /// Print the manual pages
     #[command(after_help = "Example: lockkeeper man | man -l -")]
     Man,
-}
-
-/// Reads a tick; one of less than a millisecond cannot be told to clients.
-fn tick(text: &str) -> Result<Duration, String> {
-    let tick = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;
-    if tick < TICK_MIN { Err("a tick has at least a millisecond".to_owned()) } else { Ok(tick) }
 }

@@ -7,7 +7,7 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run`, `hold` | the options of `run` and `hold` |
 //! | `claim` | what both have in common |
-//! | `fence` | those of `fence` |
+//! | `fence`, `server` | those of `fence` and `server` |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
@@ -19,6 +19,7 @@ mod orders;
 mod parsing;
 mod refusal;
 mod run;
+mod server;
 
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};

@@ -7,7 +7,6 @@ use super::{
     capabilities, check, completions, doctor, fence, hold, look, manual, orders, run, server, setup, wait, watch,
 };
 use crate::args::{self, Cli, Command, Request};
-use crate::config::ServerSettings;
 use crate::exit::Failure;
 use crate::output;
 use crate::voice::say;
@@ -47,9 +46,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Capabilities => capabilities::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
         Command::Setup { print } => setup::setup(&global, print),
-        Command::Server { listen, data_dir, tick } => {
-            server::server(&global, ServerSettings { listen, data_dir, tick })
-        }
+        Command::Server(args) => server::server(&global, args.into()),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => manual::man(),
     }
@@ -63,7 +60,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Fence(_) => "fence",
         Command::Wait { .. } => "wait",
         Command::Setup { .. } => "setup",
-        Command::Server { .. } => "server",
+        Command::Server(_) => "server",
         Command::Completions { .. } => "completions",
         Command::Man => "man",
         _ => return Ok(()),

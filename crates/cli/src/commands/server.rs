@@ -4,7 +4,7 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use lockkeeper_zk_server::{EmbeddedServer, ServerError};
+use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder, ServerError};
 
 use super::service::block_on;
 use crate::args::Global;
@@ -16,28 +16,21 @@ use crate::voice::say;
 /// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
 
-/// The default tick of a server: ZooKeeper's own.
-const TICK_DEFAULT: Duration = Duration::from_secs(2);
-
 /// Serves until TERM, INT or HUP, and then stops in order: requests that were accepted are answered and stored.
 pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Failure> {
-    let from_file = ServerSettings::load(global)?;
-    let listen = options.listen.or(from_file.listen).unwrap_or(LISTEN_DEFAULT);
-    let tick = options.tick.or(from_file.tick).unwrap_or(TICK_DEFAULT);
-    let data_dir = options.data_dir.or(from_file.data_dir);
+    options.check().map_err(|(option, what)| Failure::ours(format!("--{option}: {what}")))?;
+    let settings = options.or(ServerSettings::load(global)?);
+    settings.check().map_err(|(option, what)| Failure::ours(format!("--{option} and the config file: {what}")))?;
+    let builder = set_up(&settings)?;
+    let keeping = match &settings.data_dir {
+        Some(directory) => format!("keeping its data in {}", directory.display()),
+        None => "keeping its data in memory".to_owned(),
+    };
     block_on(async move {
         let mut interruption = Interruption::listen()?;
-        let mut builder = EmbeddedServer::builder().listen(listen).tick(tick);
-        let keeping = match data_dir {
-            Some(directory) => {
-                let text = format!("keeping its data in {}", directory.display());
-                builder = builder.data_dir(directory);
-                text
-            }
-            None => "keeping its data in memory".to_owned(),
-        };
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
-        say(&format!("serving {}, {keeping}", server.url()));
+        let urls: Vec<String> = server.addresses().iter().map(|address| format!("zk://{address}")).collect();
+        say(&format!("serving {}, {keeping}", urls.join(" and ")));
         if let Some(found) = server.recovered() {
             say(&found.to_string());
         }
@@ -51,6 +44,40 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
             () = server.stopped() => Err(Failure::ours("the server's log cannot be written any more; it has stopped")),
         }
     })?
+}
+
+/// Sets a server up as it is told; what is not given keeps the server's own default.
+fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
+    let mut builder = EmbeddedServer::builder();
+    if settings.listen.is_empty() {
+        builder = builder.listen(LISTEN_DEFAULT);
+    }
+    for listen in &settings.listen {
+        builder = builder.listen_on_any(listen.addresses()?);
+    }
+    let given = [
+        (settings.tick, ServerBuilder::tick as fn(ServerBuilder, Duration) -> ServerBuilder),
+        (settings.session_timeout_min, ServerBuilder::session_timeout_min),
+        (settings.session_timeout_max, ServerBuilder::session_timeout_max),
+        (settings.container_check, ServerBuilder::container_check),
+    ];
+    builder = given.into_iter().fold(builder, |builder, (given, set)| match given {
+        Some(duration) => set(builder, duration),
+        None => builder,
+    });
+    if let Some(size) = settings.frame_max {
+        builder = builder.frame_bytes_max(size.bytes);
+    }
+    if let Some(size) = settings.tree_max {
+        builder = builder.tree_bytes_max(size.bytes);
+    }
+    if let Some(password) = settings.super_password()? {
+        builder = builder.super_password(&password);
+    }
+    Ok(match &settings.data_dir {
+        Some(directory) => builder.data_dir(directory),
+        None => builder,
+    })
 }
 
 /// An error with its causes, in one line.

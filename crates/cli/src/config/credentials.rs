@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use lockkeeper::ServiceUrl;
@@ -15,6 +16,9 @@ const USER_VARIABLE: &str = "LOCKKEEPER_USER";
 const PASSWORD_VARIABLE: &str = "LOCKKEEPER_PASSWORD";
 
 const PASSWORD_FILE_VARIABLE: &str = "LOCKKEEPER_PASSWORD_FILE";
+
+/// The right of other users than owner and group to read a file.
+const READABLE_BY_OTHERS: u32 = 0o004;
 
 /// The longest password in a file, in bytes: as long as a whole URL may be.
 const PASSWORD_BYTES_MAX: u64 = 8_192;
@@ -87,6 +91,16 @@ impl Password {
             Self::File(path, origin) => password_of(&path, &origin),
         }
     }
+}
+
+/// Reads the password of an administrator: from a file that no other user of the machine may read.
+pub(super) fn secret_of(path: &Path, what: &str) -> Result<String, Failure> {
+    let rights = File::open(path).and_then(|file| file.metadata()).map(|metadata| metadata.permissions().mode());
+    if rights.is_ok_and(|rights| rights & READABLE_BY_OTHERS != 0) {
+        let path = path.display();
+        return Err(Failure::ours(format!("{what}: every user can read {path}; chmod o-rwx {path}, and change it")));
+    }
+    password_of(path, what)
 }
 
 /// Reads a password file: all of it but the end of its last line.

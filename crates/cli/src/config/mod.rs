@@ -12,20 +12,24 @@
 //! | `file` | the keys of a config file |
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
-//! | `span` | a duration in it |
+//! | `span`, `size`, `listen` | a duration, a number of bytes, an address to listen on |
 
 mod credentials;
 mod file;
+mod listen;
 mod monitor;
 mod places;
 mod retry;
 mod server;
 mod settings;
+mod size;
 mod span;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::server::{ServerSettings, TICK_MIN};
+pub(crate) use self::listen::Listen;
+pub(crate) use self::server::ServerSettings;
 pub(crate) use self::settings::Settings;
+pub(crate) use self::size::Size;
 
 const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";

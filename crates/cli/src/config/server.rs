@@ -1,46 +1,140 @@
-//! `[server]`: what `lockkeeper server` takes as options.
+//! `[server]`: what `lockkeeper server` takes as options, and the super user's password, which no option can give.
 
-use std::net::SocketAddr;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::credentials::secret_of;
+use super::listen::{Listen, one_or_more};
+use super::places::Places;
+use super::size::Size;
 use super::span::Span;
+use crate::exit::Failure;
 
-/// The least tick that can be told to clients, which count milliseconds.
-pub(crate) const TICK_MIN: Duration = Duration::from_millis(1);
+/// The least duration that can be told to clients, which count milliseconds.
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The least `frame_max`, in bytes: a lock's requests, with owner and path, fit into it.
+const FRAME_BYTES_MIN: usize = 4_096;
+
+const SUPER_PASSWORD_VARIABLE: &str = "LOCKKEEPER_SUPER_PASSWORD";
 
 /// The server's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ServerSettings {
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Vec<Listen>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) tick: Option<Duration>,
+    pub(crate) session_timeout_min: Option<Duration>,
+    pub(crate) session_timeout_max: Option<Duration>,
+    pub(crate) container_check: Option<Duration>,
+    pub(crate) frame_max: Option<Size>,
+    pub(crate) tree_max: Option<Size>,
+    pub(crate) super_password_file: Option<PathBuf>,
 }
 
 /// The table as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerTable {
-    listen: Option<SocketAddr>,
+    #[serde(default, deserialize_with = "one_or_more")]
+    listen: Vec<Listen>,
     data_dir: Option<PathBuf>,
     tick: Option<Span>,
+    session_timeout_min: Option<Span>,
+    session_timeout_max: Option<Span>,
+    container_check: Option<Span>,
+    frame_max: Option<Size>,
+    tree_max: Option<Size>,
+    super_password_file: Option<PathBuf>,
 }
 
 impl ServerTable {
     pub(super) fn check(self) -> Result<ServerSettings, String> {
-        let Self { listen, data_dir, tick } = self;
-        if let Some(relative) = data_dir.as_ref().filter(|path| !path.is_absolute()) {
-            let path = relative.display();
-            return Err(format!(
-                "server.data_dir: `{path}` depends on the current directory; write its path from the root"
-            ));
+        let duration = |span: Option<Span>| span.map(|span| span.duration);
+        let settings = ServerSettings {
+            listen: self.listen,
+            data_dir: self.data_dir,
+            tick: duration(self.tick),
+            session_timeout_min: duration(self.session_timeout_min),
+            session_timeout_max: duration(self.session_timeout_max),
+            container_check: duration(self.container_check),
+            frame_max: self.frame_max,
+            tree_max: self.tree_max,
+            super_password_file: self.super_password_file,
+        };
+        for (key, path) in [("data_dir", &settings.data_dir), ("super_password_file", &settings.super_password_file)] {
+            if let Some(relative) = path.as_ref().filter(|path| !path.is_absolute()) {
+                let path = relative.display();
+                return Err(format!(
+                    "server.{key}: `{path}` depends on the current directory; write its path from the root"
+                ));
+            }
         }
-        let tick = tick.map(|span| span.duration);
-        if tick.is_some_and(|tick| tick < TICK_MIN) {
-            return Err("server.tick: a tick has at least a millisecond".to_owned());
+        settings.check().map_err(|(option, what)| format!("server.{}: {what}", option.replace('-', "_")))?;
+        Ok(settings)
+    }
+}
+
+impl ServerSettings {
+    /// These settings, and the others' where these say nothing.
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self {
+            listen: if self.listen.is_empty() { others.listen } else { self.listen },
+            data_dir: self.data_dir.or(others.data_dir),
+            tick: self.tick.or(others.tick),
+            session_timeout_min: self.session_timeout_min.or(others.session_timeout_min),
+            session_timeout_max: self.session_timeout_max.or(others.session_timeout_max),
+            container_check: self.container_check.or(others.container_check),
+            frame_max: self.frame_max.or(others.frame_max),
+            tree_max: self.tree_max.or(others.tree_max),
+            super_password_file: self.super_password_file.or(others.super_password_file),
         }
-        Ok(ServerSettings { listen, data_dir, tick })
+    }
+
+    /// Refuses what cannot be; the name of the option, and what is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        for (option, given) in [
+            ("tick", self.tick),
+            ("session-timeout-min", self.session_timeout_min),
+            ("session-timeout-max", self.session_timeout_max),
+            ("container-check", self.container_check),
+        ] {
+            if given.is_some_and(|given| given < MILLISECOND) {
+                return Err((option, "it has to be a millisecond at least".to_owned()));
+            }
+        }
+        if let (Some(least), Some(greatest)) = (self.session_timeout_min, self.session_timeout_max)
+            && least > greatest
+        {
+            return Err(("session-timeout-min", format!("{least:?} is more than the greatest, {greatest:?}")));
+        }
+        if self.frame_max.is_some_and(|size| size.bytes < FRAME_BYTES_MIN) {
+            return Err(("frame-max", format!("it has to be {FRAME_BYTES_MIN} bytes at least")));
+        }
+        Ok(())
+    }
+
+    /// The super user's password, if one is given: from the environment, or the file that is named.
+    pub(crate) fn super_password(&self) -> Result<Option<String>, Failure> {
+        self.super_password_at(&Places::here())
+    }
+
+    pub(super) fn super_password_at(&self, places: &Places<'_>) -> Result<Option<String>, Failure> {
+        match ((places.variable)(SUPER_PASSWORD_VARIABLE).map(OsString::into_string), &self.super_password_file) {
+            (None, None) => Ok(None),
+            (None, Some(path)) => secret_of(path, "the super user's password").map(Some),
+            (Some(Ok(password)), None) if !password.is_empty() => Ok(Some(password)),
+            (Some(Ok(_)), None) => {
+                Err(Failure::ours(format!("{SUPER_PASSWORD_VARIABLE} is empty; unset it, or give it a value")))
+            }
+            (Some(Err(_)), _) => Err(Failure::ours(format!("{SUPER_PASSWORD_VARIABLE} is not UTF-8"))),
+            (Some(Ok(_)), Some(path)) => Err(Failure::ours(format!(
+                "{SUPER_PASSWORD_VARIABLE} is set, and {} is named as the super user's password; give one of them",
+                path.display()
+            ))),
+        }
     }
 }

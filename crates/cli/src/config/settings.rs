@@ -109,8 +109,15 @@ impl ServerSettings {
     }
 
     pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
-        let found = places.find(global.config.as_deref(), |file| file.server)?;
-        Ok(found.map(|(_, settings)| settings).unwrap_or_default())
+        let named = global.config.as_deref();
+        match (places.find(named, |file| file.server)?, named) {
+            (Some((_, settings)), _) => Ok(settings),
+            (None, None) => Ok(Self::default()),
+            (None, Some(path)) => Err(Failure::ours(format!(
+                "--config: {} has no [server], so it says nothing of a server; add it, or leave --config out",
+                path.display()
+            ))),
+        }
     }
 }
 

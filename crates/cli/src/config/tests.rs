@@ -10,7 +10,7 @@ use lockkeeper::retry::RetryPolicy;
 use super::file::ConfigFile;
 use super::monitor::MonitorSettings;
 use super::places::Places;
-use super::{ServerSettings, Settings};
+use super::{Listen, ServerSettings, Settings};
 use crate::args::Global;
 use crate::exit::Failure;
 
@@ -359,9 +359,10 @@ fn the_server_of_a_file_is_found_beside_the_locks_of_another() {
     machine.file("person/.config/lockkeeper/config.toml", "url = 'file:/x'");
     machine.file("etc/config.toml", "[server]\nlisten = '[::1]:0'\ndata_dir = '/srv/zookeeper'\ntick = '500ms'");
     let expected = ServerSettings {
-        listen: Some("[::1]:0".parse().unwrap()),
+        listen: vec![Listen::parse("[::1]:0").unwrap()],
         data_dir: Some("/srv/zookeeper".into()),
         tick: Some(Duration::from_millis(500)),
+        ..ServerSettings::default()
     };
     assert_eq!(machine.server().unwrap(), expected);
     machine.file("person/.config/lockkeeper/config.toml", "[server]\ntick = 500");

@@ -15,8 +15,11 @@
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
 //! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
+//! | `server` | a server, its locks and its end |
 //! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
-//! | `server`, `service`, `unreachable` | `server`; `run --restart`; servers that all refuse |
+//! | `server_nodes` | what a server removes by itself, beside Curator |
+//! | `server_settings` | its settings, as clients meet them |
+//! | `service`, `unreachable` | `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
 
 mod bad_input;
@@ -38,6 +41,8 @@ mod run_namespace;
 mod run_terminal;
 mod server;
 mod server_data;
+mod server_nodes;
+mod server_settings;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;

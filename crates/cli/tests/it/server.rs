@@ -1,27 +1,31 @@
 //! `server`: a ZooKeeper server in one command, for the locks of this machine.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::support::{Holder, Place, finish, in_time, wait};
 
 /// A running server, ended by its test.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     url: String,
 }
 
 impl Server {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Self {
         Self::start_as_told(place, &[&["--listen", "127.0.0.1:0"], arguments].concat())
     }
 
     /// Starts it without an address to listen on.
-    fn start_as_told(place: &Place, arguments: &[&str]) -> Self {
-        let arguments = [&["server"], arguments].concat();
-        let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn start_as_told(place: &Place, arguments: &[&str]) -> Self {
+        Self::of(place.command(&[&["server"], arguments].concat()))
+    }
+
+    /// Starts the command of a server.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let line = in_time("it says where it listens", move || {
             let mut line = String::new();
@@ -33,11 +37,24 @@ impl Server {
         Self { process, url }
     }
 
+    /// Where it says that it listens: one URL, or several with `and` between them.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Asks it to end, and returns how it did.
-    fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         in_time("the server ends", move || self.process.wait().unwrap().code())
+    }
+}
+
+impl Drop for Server {
+    /// A test that fails leaves no process.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

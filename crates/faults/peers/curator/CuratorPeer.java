@@ -41,6 +41,12 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * number-set PATH VALUE            ok
  * number-try-set PATH VALUE        ok yes|no     unless it was set since it was last told
  * number-changed PATH MILLIS       ok yes|no     waits until it is another than was last told
+ * exists PATH                      ok yes|no
+ * gone PATH MILLIS                 ok yes|no     waits until there is no such node
+ * ttl-keep PATH MILLIS             ok yes|no     keeps a node that lives this long beyond the last touch
+ * ttl-leave PATH                   ok            keeps it no longer
+ * updates-count PARENT             ok            from now on
+ * updates PARENT                   ok COUNT      how often a child's data were set
  * </pre>
  */
 public final class CuratorPeer {
@@ -50,6 +56,7 @@ public final class CuratorPeer {
     private final SharedCounts counts;
     private final Locks locks;
     private final Barriers barriers;
+    private final Nodes nodes;
     private final Map<String, CountDownLatch> revocations = new HashMap<>();
 
     private CuratorPeer(CuratorFramework client) {
@@ -57,6 +64,7 @@ public final class CuratorPeer {
         counts = new SharedCounts(client);
         locks = new Locks(client, counts);
         barriers = new Barriers(client);
+        nodes = new Nodes(client);
     }
 
     /** Commands that name no lock, or another recipe's path. */
@@ -87,6 +95,20 @@ public final class CuratorPeer {
                 return yesOrNo(counts.trySet(arguments[0], Integer.parseInt(arguments[1])));
             case "number-changed":
                 return yesOrNo(counts.changes(arguments[0], Long.parseLong(arguments[1])));
+            case "exists":
+                return yesOrNo(nodes.exists(arguments[0]));
+            case "gone":
+                return yesOrNo(nodes.isGoneWithin(arguments[0], Long.parseLong(arguments[1])));
+            case "ttl-keep":
+                return yesOrNo(nodes.keepTtlNode(arguments[0], Long.parseLong(arguments[1])));
+            case "ttl-leave":
+                nodes.leaveTtlNode(arguments[0]);
+                return List.of();
+            case "updates-count":
+                nodes.countUpdates(arguments[0]);
+                return List.of();
+            case "updates":
+                return List.of(Integer.toString(nodes.updates(arguments[0])));
             default:
                 return runOnLock(command, arguments[0], arguments[1], arguments);
         }

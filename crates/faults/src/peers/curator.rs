@@ -18,6 +18,7 @@ const SOURCES: Files = &[
     ("LatchLock.java", include_str!("../../peers/curator/LatchLock.java")),
     ("Locks.java", include_str!("../../peers/curator/Locks.java")),
     ("MutexLock.java", include_str!("../../peers/curator/MutexLock.java")),
+    ("Nodes.java", include_str!("../../peers/curator/Nodes.java")),
     ("PeerLock.java", include_str!("../../peers/curator/PeerLock.java")),
     ("ReadWriteLocks.java", include_str!("../../peers/curator/ReadWriteLocks.java")),
     ("SelectorLock.java", include_str!("../../peers/curator/SelectorLock.java")),

@@ -15,6 +15,7 @@ pub mod go;
 mod ground;
 pub mod kazoo;
 mod kind;
+mod nodes;
 mod peer;
 
 pub use beside::SharedCount;

@@ -35,8 +35,12 @@ const TREE_BYTES_DEFAULT_MAX: usize = 1 << 30;
 /// The settings of a [`super::ServerMachine`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The width of the buckets in which sessions expire; session timeouts are between 2 and 20 of it.
+    /// The width of the buckets in which sessions expire.
     pub tick: Duration,
+    /// The shortest session timeout; 2 ticks if not given.
+    pub session_timeout_min: Option<Duration>,
+    /// The longest session timeout; 20 ticks if not given. If it is less than the shortest, the shortest counts.
+    pub session_timeout_max: Option<Duration>,
     /// The longest body of a request (`jute.maxbuffer`), in bytes.
     pub frame_bytes_max: usize,
     /// How often containers and nodes with a time to live are looked at.
@@ -53,6 +57,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             tick: TICK_DEFAULT,
+            session_timeout_min: None,
+            session_timeout_max: None,
             frame_bytes_max: FRAME_BYTES_DEFAULT_MAX,
             container_check: CONTAINER_CHECK_DEFAULT,
             tree_bytes_max: TREE_BYTES_DEFAULT_MAX,
@@ -65,8 +71,11 @@ impl Default for Settings {
 impl Settings {
     /// The timeout granted to a session that asks for `timeout_ms`.
     pub(crate) fn negotiate(&self, timeout_ms: i32) -> i32 {
-        let millis = |ticks| i32::try_from((self.tick * ticks).as_millis()).unwrap_or(i32::MAX);
-        timeout_ms.clamp(millis(SESSION_TIMEOUT_TICKS_MIN), millis(SESSION_TIMEOUT_TICKS_MAX))
+        let millis = |given: Option<Duration>, ticks| {
+            i32::try_from(given.unwrap_or(self.tick * ticks).as_millis()).unwrap_or(i32::MAX)
+        };
+        let least = millis(self.session_timeout_min, SESSION_TIMEOUT_TICKS_MIN);
+        timeout_ms.min(millis(self.session_timeout_max, SESSION_TIMEOUT_TICKS_MAX)).max(least)
     }
 }
 
@@ -79,6 +88,21 @@ mod tests {
         let settings = Settings::default();
         for (asked, granted) in [(0, 4_000), (i32::MIN, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
             assert_eq!(settings.negotiate(asked), granted);
+        }
+    }
+
+    #[test]
+    fn the_least_and_the_greatest_timeout_can_be_set_apart_from_the_tick() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        for (least, greatest, asked, granted) in [
+            (seconds(1), None, 0, 1_000),
+            (None, seconds(300), i32::MAX, 300_000),
+            (None, seconds(3), 10_000, 4_000),
+            (seconds(60), None, 10_000, 60_000),
+        ] {
+            let settings =
+                Settings { session_timeout_min: least, session_timeout_max: greatest, ..Settings::default() };
+            assert_eq!(settings.negotiate(asked), granted, "{least:?} to {greatest:?}");
         }
     }
 }

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -15,15 +13,17 @@ use crate::server::clock::Clock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
 use crate::server::error::ServerError;
+use crate::server::listening::Listening;
 use crate::storage::{Opened, Storage};
 
 /// Sets up an [`EmbeddedServer`].
 ///
 /// Without anything set: any free port of the loopback address, memory only, a tick of two seconds.
+#[derive(Default)]
 #[must_use = "a builder does nothing until start()"]
 pub struct ServerBuilder {
     settings: Settings,
-    listen: Option<SocketAddr>,
+    listen: Listening,
     data_dir: Option<PathBuf>,
     seed: Option<Seed>,
     hook: Option<RequestHook>,
@@ -40,28 +40,22 @@ impl std::fmt::Debug for ServerBuilder {
     }
 }
 
-impl Default for ServerBuilder {
-    fn default() -> Self {
-        Self {
-            settings: Settings::default(),
-            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-            data_dir: None,
-            seed: None,
-            hook: None,
-        }
-    }
-}
-
 impl ServerBuilder {
-    /// Listens on `address`; port 0 is any free one.
-    pub fn listen(mut self, address: SocketAddr) -> Self {
-        self.listen = Some(address);
+    /// Listens on `address`, and on those of further calls; port 0 is any free one.
+    pub fn listen(self, address: SocketAddr) -> Self {
+        self.listen_on_any(vec![address])
+    }
+
+    /// Listens on each of the addresses of one host that this machine has, and on those of further calls. The start
+    /// fails if it has none of them.
+    pub fn listen_on_any(mut self, addresses: Vec<SocketAddr>) -> Self {
+        self.listen.add(addresses);
         self
     }
 
     /// Listens on no socket: clients only come by [`EmbeddedServer::connect_duplex`], as virtual time needs it.
     pub fn without_listener(mut self) -> Self {
-        self.listen = None;
+        self.listen = Listening::Nowhere;
         self
     }
 
@@ -72,9 +66,21 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the tick: sessions expire in steps of it, their timeouts are between 2 and 20 of it.
+    /// Sets the tick: sessions expire in steps of it, their timeouts are between 2 and 20 of it unless set apart.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.settings.tick = tick;
+        self
+    }
+
+    /// Grants no session a shorter timeout.
+    pub fn session_timeout_min(mut self, timeout: Duration) -> Self {
+        self.settings.session_timeout_min = Some(timeout);
+        self
+    }
+
+    /// Grants no session a longer timeout, unless the shortest is longer.
+    pub fn session_timeout_max(mut self, timeout: Duration) -> Self {
+        self.settings.session_timeout_max = Some(timeout);
         self
     }
 
@@ -124,10 +130,7 @@ impl ServerBuilder {
     /// Fails if the address or the data directory cannot be used.
     pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
         let Self { mut settings, listen, data_dir, seed, hook } = self;
-        let listener = match listen {
-            Some(address) => Some(bind(address).await?),
-            None => None,
-        };
+        let listeners = listen.bind().await?;
         let clock = Clock::start(seed.map(|seed| seed.wall_ms));
         let moment = clock.moment_at(Instant::now());
         let seed = match seed {
@@ -155,22 +158,8 @@ impl ServerBuilder {
         let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
         let core = Core::new(machine, clock, storage, inputs);
         let core = tokio::spawn(core.run());
-        Ok(EmbeddedServer::new(Parts {
-            controls,
-            accepted,
-            arrivals,
-            listener: listener.map(|(listener, address)| (Arc::new(listener), address)),
-            core,
-            found,
-        }))
+        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, listeners, core, found }))
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
-    let failed = |error| ServerError::Listen { address, source: Arc::new(error) };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
 }
 
 fn random_secret() -> Result<[u8; 32], ServerError> {

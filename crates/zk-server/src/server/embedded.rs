@@ -17,6 +17,7 @@ use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
 use crate::server::link::{Accepted, Arrival, link};
+use crate::server::listening::Listener;
 use crate::storage::Recovered;
 
 /// How much an in-memory connection holds each way, in bytes: as much as a socket.
@@ -53,9 +54,9 @@ const DUPLEX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::I
 #[derive(Debug)]
 pub struct EmbeddedServer {
     entrance: Entrance,
-    address: Option<SocketAddr>,
+    addresses: Vec<SocketAddr>,
     core: JoinHandle<()>,
-    listening: Option<AbortHandle>,
+    listening: Vec<AbortHandle>,
     found: Option<Recovered>,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Parts {
     pub(super) controls: mpsc::UnboundedSender<Control>,
     pub(super) accepted: mpsc::UnboundedSender<Accepted>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
-    pub(super) listener: Option<(Arc<TcpListener>, SocketAddr)>,
+    pub(super) listeners: Vec<Listener>,
     pub(super) core: JoinHandle<()>,
     pub(super) found: Option<Recovered>,
 }
@@ -108,12 +109,13 @@ impl EmbeddedServer {
             next_id: Arc::new(AtomicU64::new(1)),
             queued_bytes: Arc::new(AtomicUsize::new(0)),
         };
-        let address = parts.listener.as_ref().map(|(_, address)| *address);
-        let listening = parts.listener.map(|(listener, _)| {
+        let addresses = parts.listeners.iter().map(|(_, address)| *address).collect();
+        let accept_on = |(listener, _)| {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
             tokio::spawn(listen(listener, entrance)).abort_handle()
-        });
-        Self { entrance, address, core: parts.core, listening, found: parts.found }
+        };
+        let listening = parts.listeners.into_iter().map(accept_on).collect();
+        Self { entrance, addresses, core: parts.core, listening, found: parts.found }
     }
 
     /// What the start found in the data directory; `None` without one, and if it never had a state.
@@ -121,14 +123,19 @@ impl EmbeddedServer {
         self.found.as_ref()
     }
 
-    /// The address it listens on; `None` without a listener.
-    pub const fn address(&self) -> Option<SocketAddr> {
-        self.address
+    /// The first address it listens on; `None` without a listener.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.addresses.first().copied()
     }
 
-    /// The URL that Lockkeeper connects to; only `zk:` without a listener.
+    /// All addresses it listens on, in the order in which they were asked for.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The URL that Lockkeeper connects to, at the first address; only `zk:` without a listener.
     pub fn url(&self) -> String {
-        match self.address {
+        match self.address() {
             Some(address) => format!("zk://{address}"),
             None => "zk:".to_owned(),
         }
@@ -214,11 +221,13 @@ impl EmbeddedServer {
     /// Ends in order: everything that was asked before is answered and stored, and a snapshot makes the next start
     /// short. If the future is dropped half-way, the server ends as if this value had been dropped.
     pub async fn shutdown(mut self) {
-        if let Some(listening) = self.listening.take() {
-            listening.abort();
-        }
+        self.listen_no_more();
         self.ask(Control::Shutdown).await;
         let _ = (&mut self.core).await;
+    }
+
+    fn listen_no_more(&mut self) {
+        self.listening.drain(..).for_each(|listening| listening.abort());
     }
 
     fn tell(&self, control: Control) {
@@ -235,9 +244,7 @@ impl EmbeddedServer {
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
-        if let Some(listening) = self.listening.take() {
-            listening.abort();
-        }
+        self.listen_no_more();
     }
 }
 
@@ -262,7 +269,7 @@ impl Entrance {
     }
 }
 
-async fn listen(listener: Arc<TcpListener>, entrance: Entrance) {
+async fn listen(listener: TcpListener, entrance: Entrance) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

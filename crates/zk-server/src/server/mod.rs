@@ -14,6 +14,7 @@ mod delivery;
 mod embedded;
 mod error;
 mod link;
+mod listening;
 mod looks;
 
 pub use builder::ServerBuilder;

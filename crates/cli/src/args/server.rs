@@ -1,0 +1,70 @@
+//! The options of `server`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::config::{Listen, ServerSettings, Size};
+
+/// Run a ZooKeeper server for this machine
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockkeeper server --data-dir /srv/zookeeper
+  lockkeeper server --listen localhost:2181 --listen 10.0.0.5:2181 --data-dir /srv/zookeeper
+
+It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one \
+machine, run Apache ZooKeeper. TERM stops it in order.
+
+Options that are not given are taken from [server] in the config file, where they have the same names with _ for -. \
+LOCKKEEPER_SUPER_PASSWORD, or the file of --super-password-file, has the password of the user `super`, who may do \
+everything; without it there is no such user.")]
+pub(crate) struct ServerArgs {
+    /// Where to listen, as in 127.0.0.1:2181, which is the default, localhost:2181 or 2181; may be given several times;
+    /// port 0 is any free one
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
+    listen: Vec<Listen>,
+    /// Where to keep the data; without it, in memory until the end
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// In which steps sessions expire, by default 2s, as in 500ms
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    tick: Option<Duration>,
+    /// The shortest session timeout that is granted, by default 2 ticks; a client that asks for less gets this
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    session_timeout_min: Option<Duration>,
+    /// The longest session timeout that is granted, by default 20 ticks: so long may a dead client hold a lock
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    session_timeout_max: Option<Duration>,
+    /// How often empty containers and nodes whose time to live is over are looked for and removed, by default 1m
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    container_check: Option<Duration>,
+    /// The largest request, by default 1MiB; a connection that sends a larger one is closed
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
+    frame_max: Option<Size>,
+    /// How much memory nodes and their data may take, by default 1GiB; what would exceed it is refused as a quota is
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
+    tree_max: Option<Size>,
+    /// A file with the password of the user `super`, which no other user may read
+    #[arg(long, value_name = "FILE")]
+    super_password_file: Option<PathBuf>,
+}
+
+impl From<ServerArgs> for ServerSettings {
+    fn from(args: ServerArgs) -> Self {
+        let ServerArgs { listen, data_dir, tick, session_timeout_min, session_timeout_max, .. } = args;
+        let ServerArgs { container_check, frame_max, tree_max, super_password_file, .. } = args;
+        Self {
+            listen,
+            data_dir,
+            tick,
+            session_timeout_min,
+            session_timeout_max,
+            container_check,
+            frame_max,
+            tree_max,
+            super_password_file,
+        }
+    }
+}

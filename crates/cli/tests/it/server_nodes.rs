@@ -1,0 +1,77 @@
+//! `server` beside Curator as it comes: nodes that the server removes by itself.
+
+use std::time::Duration;
+
+use lockkeeper_faults::peers::{Kind, Peer, curator};
+
+use crate::server::Server;
+use crate::support::Place;
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a lock, or the removal of a node, may take.
+const SOON: Duration = Duration::from_secs(15);
+/// How long a node of these tests lives untouched.
+const TIME_TO_LIVE: Duration = Duration::from_millis(200);
+
+/// A server that looks every 10 ms for nodes to remove, and Curator; `None` where Curator cannot run.
+async fn curator_on_our_server(place: &Place, test: &str) -> Option<(Server, Peer)> {
+    if !curator::availability().or_skip(test) {
+        return None;
+    }
+    let server = Server::start(place, &["--container-check", "10ms"]);
+    let address = server.url().strip_prefix("zk://").expect("its URL").to_owned();
+    let curator = curator::start(&address, SESSION_TIMEOUT).await.expect("Curator");
+    Some((server, curator))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_containers_of_curators_locks_disappear_when_they_are_no_longer_in_use() {
+    let test = "server_nodes::the_containers_of_curators_locks_disappear_when_they_are_no_longer_in_use";
+    let place = Place::new();
+    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
+    // Of each lock the parent of the holder's node comes first; a semaphore's gate is free again, and may be gone.
+    for (kind, nodes) in [
+        (Kind::Mutex, &["/mutex"][..]),
+        (Kind::Read, &["/read"]),
+        (Kind::Write, &["/write"]),
+        (Kind::Semaphore { permits: 2 }, &["/semaphore/leases", "/semaphore/locks", "/semaphore"]),
+    ] {
+        let path = nodes.last().expect("a path");
+        assert!(curator.lock(kind, path, SOON).await.unwrap(), "{path}");
+        assert!(curator.exists(nodes[0]).await.unwrap(), "{} is there while the lock is held", nodes[0]);
+        curator.release(kind, path).await.unwrap();
+        for node in nodes {
+            assert!(curator.is_gone(node, SOON).await.unwrap(), "{node} is left");
+        }
+        // Curator makes the containers again.
+        assert!(curator.lock(kind, path, SOON).await.unwrap(), "{path}");
+        curator.release(kind, path).await.unwrap();
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_a_time_to_live_is_there_while_curator_keeps_it_and_goes_when_it_is_left() {
+    let test = "server_nodes::a_node_with_a_time_to_live_is_there_while_curator_keeps_it_and_goes_when_it_is_left";
+    let place = Place::new();
+    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
+    curator.keep_ttl_node("/kept", TIME_TO_LIVE).await.unwrap();
+    assert!(!curator.is_gone("/kept", 5 * TIME_TO_LIVE).await.unwrap(), "it went while it was kept");
+    curator.leave_ttl_node("/kept").await.unwrap();
+    assert!(curator.is_gone("/kept", SOON).await.unwrap(), "it stays though it was left");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keeping_a_node_with_a_time_to_live_tells_its_parents_watchers_nothing() {
+    let test = "server_nodes::keeping_a_node_with_a_time_to_live_tells_its_parents_watchers_nothing";
+    let place = Place::new();
+    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
+    curator.keep_ttl_node("/kept", TIME_TO_LIVE).await.unwrap();
+    curator.count_updates("/").await.unwrap();
+    assert!(!curator.is_gone("/kept", 5 * TIME_TO_LIVE).await.unwrap(), "it went while it was kept");
+    assert_eq!(curator.updates("/").await.unwrap(), 0);
+    curator.leave_ttl_node("/kept").await.unwrap();
+    assert!(curator.is_gone("/kept", SOON).await.unwrap(), "it stays though it was left");
+    assert_eq!(server.stop(), Some(0));
+}

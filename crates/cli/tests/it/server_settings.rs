@@ -1,0 +1,155 @@
+//! The settings of `server`, by options and by `[server]` in a config file, as its clients meet them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use lockkeeper_zk_proto::message::{Acl, ErrorCode};
+use lockkeeper_zookeeper::{Client, ClientError, Config, NewNode};
+
+use crate::server::Server;
+use crate::support::{Place, finish};
+
+async fn client(server: &Server, settings: &str) -> Client {
+    let url = format!("{}{settings}", server.url()).parse().unwrap();
+    Client::connect(&Config::from_url(&url).unwrap()).await.unwrap()
+}
+
+fn code<T>(outcome: Result<T, ClientError>) -> Option<ErrorCode> {
+    outcome.err().and_then(|error| error.code())
+}
+
+/// A server with these settings: first as options, then as keys of a config file.
+fn both_ways(place: &Place, settings: &[(&str, &str)]) -> [Server; 2] {
+    let options: Vec<String> = settings.iter().map(|(key, value)| format!("--{key}={value}")).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let by_options = Server::start(place, &options);
+    let keys = settings.iter().map(|(key, value)| format!("{} = '{value}'\n", key.replace('-', "_")));
+    let file = place.file("server.toml", &format!("[server]\nlisten = '127.0.0.1:0'\n{}", keys.collect::<String>()));
+    let by_file = Server::start_as_told(place, &["--config", file.to_str().unwrap()]);
+    [by_options, by_file]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_timeouts_are_kept_within_their_own_bounds() {
+    let place = Place::new();
+    for server in both_ways(&place, &[("session-timeout-min", "7s"), ("session-timeout-max", "100s"), ("tick", "1s")]) {
+        for (asked, granted) in [("5s", 7), ("90s", 90), ("200s", 100)] {
+            let client = client(&server, &format!("?session_timeout={asked}")).await;
+            assert_eq!(client.session_timeout(), Duration::from_secs(granted), "{asked}");
+            client.close().await.unwrap();
+        }
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_beyond_the_largest_frame_ends_its_connection_and_one_within_it_is_done() {
+    let place = Place::new();
+    for server in both_ways(&place, &[("frame-max", "8KiB")]) {
+        let client = client(&server, "").await;
+        client.create(NewNode::persistent("/small").with_data(vec![0; 7 << 10])).await.unwrap();
+        let error = client.create(NewNode::persistent("/large").with_data(vec![0; 9 << 10])).await.unwrap_err();
+        assert_eq!(error.code(), None, "the connection is gone: {error}");
+        assert_eq!(client.exists("/large").await.unwrap(), None);
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_beyond_the_memory_for_them_are_refused_and_deleting_makes_room() {
+    let place = Place::new();
+    for server in both_ways(&place, &[("tree-max", "256KiB")]) {
+        let client = client(&server, "").await;
+        let node = |path: &str| NewNode::persistent(path).with_data(vec![0; 200 << 10]);
+        client.create(node("/a")).await.unwrap();
+        assert_eq!(code(client.create(node("/b")).await), Some(ErrorCode::QuotaExceeded));
+        client.delete("/a", None).await.unwrap();
+        client.create(node("/b")).await.unwrap();
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+/// The super user may do everything; the password comes by the environment or a file that other users cannot read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_super_user_has_the_password_of_the_environment_or_of_a_private_file() {
+    let place = Place::new();
+    let file = place.file("super", "sesame\n");
+    let path = file.to_str().unwrap();
+    let options = ["server", "--listen", "0", "--super-password-file", path];
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let refused = place.run(&options);
+    assert!(refused.code == Some(125) && refused.stderr.contains("chmod o-rwx"), "{refused:?}");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+    let both = finish(place.command(&options).env("LOCKKEEPER_SUPER_PASSWORD", "sesame"));
+    assert!(both.code == Some(125) && both.stderr.contains("give one of them"), "{both:?}");
+
+    let by_file = Server::start(&place, &["--super-password-file", path]);
+    let mut command = place.command(&["server", "--listen", "127.0.0.1:0"]);
+    command.env("LOCKKEEPER_SUPER_PASSWORD", "sesame");
+    for server in [by_file, Server::of(command)] {
+        let owner = client(&server, "").await;
+        owner.add_auth("digest", b"ann:secret").await.unwrap();
+        let node = NewNode::persistent("/private").with_acl(vec![Acl::creator()]);
+        owner.create(node).await.unwrap();
+        let operator = client(&server, "").await;
+        assert_eq!(code(operator.get_data("/private").await), Some(ErrorCode::NoAuth));
+        operator.add_auth("digest", b"super:sesame").await.unwrap();
+        operator.get_data("/private").await.unwrap();
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_listens_on_all_the_addresses_that_it_is_told() {
+    let place = Place::new();
+    let server =
+        Server::start_as_told(&place, &["--listen", "0", "--listen", "127.0.0.2:0", "--listen", "localhost:0"]);
+    let urls: Vec<&str> = server.url().split(" and ").collect();
+    assert!(urls.len() >= 3 && urls[0].starts_with("zk://127.0.0.1:"), "{urls:?}");
+    assert!(urls[1].starts_with("zk://127.0.0.2:"), "{urls:?}");
+    for url in &urls {
+        let ended = place.run(&["run", "--connect", url, "job", "--", "true"]);
+        assert_eq!(ended.code, Some(0), "{url}: {ended:?}");
+    }
+    assert_eq!(server.stop(), Some(0));
+    let file = place.file("several.toml", "[server]\nlisten = ['127.0.0.1:0', '127.0.0.2:0']");
+    let server = Server::start_as_told(&place, &["--config", file.to_str().unwrap()]);
+    assert_eq!(server.url().split(" and ").count(), 2);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_in_one_line_that_names_them() {
+    let place = Place::new();
+    let elsewhere = place.file("locks.toml", "url = 'memory:'");
+    for (options, words) in [
+        (&["--listen", "nowhere"][..], &["--listen", "localhost:2181"][..]),
+        (&["--listen", "no.such.host.invalid:1"], &["no.such.host.invalid:1"]),
+        (&["--frame-max", "100"], &["--frame-max", "4096"]),
+        (&["--frame-max", "1T"], &["--frame-max", "64KiB"]),
+        (&["--container-check", "0"], &["--container-check", "millisecond"]),
+        (&["--session-timeout-min", "9s", "--session-timeout-max", "3s"], &["--session-timeout-min", "3s"]),
+        (&["--super-password-file", "/no/such"], &["super user's password", "/no/such"]),
+        (&["--config", elsewhere.to_str().unwrap()], &["--config", "no [server]"]),
+    ] {
+        let ended = place.run(&[&["server"], options].concat());
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{options:?}: {ended:?}");
+        assert!(words.iter().all(|word| ended.stderr.contains(word)), "{options:?}: {ended:?}");
+    }
+    for (text, word) in [
+        ("listen = 'nowhere'", "line 2: `nowhere` is no address"),
+        ("listen = ['2181', 'nowhere']", "line 2"),
+        ("frame_max = 12", "server.frame_max"),
+        ("tick = '0ms'", "server.tick"),
+        ("session_timeout_min = '2s'\nsession_timeout_max = '1s'", "server.session_timeout_min"),
+        ("super_password_file = 'here'", "server.super_password_file"),
+        ("super_password = 'sesame'", "super_password"),
+    ] {
+        let file = place.file("bad.toml", &format!("[server]\n{text}"));
+        let ended = place.run(&["server", "--config", file.to_str().unwrap()]);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(word) && !ended.stderr.contains("sesame"), "{text}: {ended:?}");
+    }
+}
