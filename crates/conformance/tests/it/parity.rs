@@ -67,6 +67,30 @@ fn every_row_names_a_counterpart_or_says_why_there_is_none() {
     }
 }
 
+/// Where tests run on the project's server; each case of the suite runs on it too.
+const ON_OUR_SERVER: [&str; 4] = [
+    "crates/zookeeper/tests/it/both/",
+    "crates/zookeeper/tests/it/embedded/",
+    "crates/cli/tests/it/server",
+    "crates/zk-server/tests/",
+];
+
+#[test]
+fn every_row_of_curators_names_a_test_that_runs_on_our_server() {
+    let page = page();
+    let sections = page.split("\n## ").filter(|section| section.starts_with("Curator"));
+    let on_our_server = |name: &&str| {
+        let test = name.strip_prefix("test: ");
+        name.starts_with("case: ") || test.is_some_and(|test| ON_OUR_SERVER.iter().any(|part| test.starts_with(part)))
+    };
+    let of_curator: Vec<&str> = sections.flat_map(rows).collect();
+    assert!(of_curator.len() > 70, "{} rows were found", of_curator.len());
+    for row in of_curator {
+        let runs = named(row).iter().any(on_our_server) || last_column(row).starts_with("None: ");
+        assert!(runs, "names no test that runs on our server: {row}");
+    }
+}
+
 #[test]
 fn no_two_cases_have_the_same_name() {
     let mut seen = BTreeSet::new();

@@ -2,17 +2,20 @@
 
 use crate::support::Make;
 
-mod access;
-mod client;
 mod ensemble;
 mod examination;
 mod lost_data;
-mod mutex;
 
+#[path = "both/access.rs"]
+mod access;
+#[path = "both/client.rs"]
+mod client;
 #[path = "both/faults.rs"]
 mod faults;
 #[path = "both/leftovers.rs"]
 mod leftovers;
+#[path = "both/mutex.rs"]
+mod mutex;
 #[path = "both/parts.rs"]
 mod parts;
 #[path = "both/requests.rs"]

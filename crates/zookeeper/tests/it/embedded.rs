@@ -5,10 +5,16 @@ use crate::support::Make;
 
 mod counters;
 
+#[path = "both/access.rs"]
+mod access;
+#[path = "both/client.rs"]
+mod client;
 #[path = "both/faults.rs"]
 mod faults;
 #[path = "both/leftovers.rs"]
 mod leftovers;
+#[path = "both/mutex.rs"]
+mod mutex;
 #[path = "both/parts.rs"]
 mod parts;
 #[path = "both/requests.rs"]
