@@ -31,6 +31,9 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
         let urls: Vec<String> = server.addresses().iter().map(|address| format!("zk://{address}")).collect();
         say(&format!("serving {}, {keeping}", urls.join(" and ")));
+        if let Some(warning) = exposure(server.addresses()) {
+            say(&warning);
+        }
         if let Some(found) = server.recovered() {
             say(&found.to_string());
         }
@@ -80,6 +83,20 @@ fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
     })
 }
 
+/// Warns of addresses that other machines may reach: clients need not prove who they are.
+fn exposure(addresses: &[SocketAddr]) -> Option<String> {
+    let is_exposed = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+    let exposed: Vec<String> = addresses.iter().filter(is_exposed).map(ToString::to_string).collect();
+    (!exposed.is_empty()).then(|| {
+        format!(
+            "warning: other machines may reach {}, and no client has to prove who it is: each can read, change and \
+             delete all nodes with open access lists, locks among them; listen on 127.0.0.1, or let only hosts that \
+             you trust reach the port",
+            exposed.join(" and ")
+        )
+    })
+}
+
 /// An error with its causes, in one line.
 fn chain(error: &ServerError) -> String {
     let mut text = error.to_string();
@@ -89,4 +106,20 @@ fn chain(error: &ServerError) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_that_other_machines_may_reach_are_warned_of() {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+        let private = addresses(&["127.0.0.1:1", "127.9.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"]);
+        assert_eq!(exposure(&private), None);
+        let exposed = addresses(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "10.0.0.5:4", "[::ffff:10.0.0.5]:5"]);
+        let warning = exposure(&exposed).unwrap();
+        assert!(warning.contains("0.0.0.0:2 and [::]:3 and 10.0.0.5:4 and [::ffff:10.0.0.5]:5,"), "{warning}");
+        assert!(!warning.contains("127.0.0.1:1"), "{warning}");
+    }
 }

@@ -18,6 +18,7 @@
 //! | `server` | a server, its locks and its end |
 //! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
 //! | `server_nodes` | what a server removes by itself, beside Curator |
+//! | `server_operation` | what its operator is told, and how it is watched |
 //! | `server_settings` | its settings, as clients meet them |
 //! | `service`, `unreachable` | `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
@@ -42,6 +43,7 @@ mod run_terminal;
 mod server;
 mod server_data;
 mod server_nodes;
+mod server_operation;
 mod server_settings;
 mod service;
 #[path = "../support/mod.rs"]

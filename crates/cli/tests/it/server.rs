@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,6 +13,8 @@ use crate::support::{Holder, Place, finish, in_time, wait};
 pub(crate) struct Server {
     process: Child,
     url: String,
+    /// What it says on stderr after that.
+    lines: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Server {
@@ -26,15 +30,22 @@ impl Server {
     /// Starts the command of a server.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(process.stderr.take().unwrap());
-        let line = in_time("it says where it listens", move || {
-            let mut line = String::new();
-            stderr.read_line(&mut line).unwrap();
-            line
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
         });
-        let url = line.strip_prefix("lockkeeper: serving ").and_then(|rest| rest.split(',').next());
-        let url = url.unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { process, url }
+        let mut server = Self { process, url: String::new(), lines: Mutex::new(lines) };
+        let line = server.line("lockkeeper: serving ");
+        server.url = line["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
+        server
+    }
+
+    /// The next line, which begins so.
+    pub(crate) fn line(&self, prefix: &str) -> String {
+        let line = self.lines.lock().unwrap().recv_timeout(Duration::from_secs(30)).expect(prefix);
+        assert!(line.starts_with(prefix), "{line:?} instead of {prefix:?}");
+        line
     }
 
     /// Where it says that it listens: one URL, or several with `and` between them.
@@ -43,10 +54,18 @@ impl Server {
     }
 
     /// Asks it to end, and returns how it did.
-    pub(crate) fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(self) -> Option<i32> {
+        self.stop_and_listen().0
+    }
+
+    /// Asks it to end, and returns how it did, and the lines that it said and no test has taken.
+    pub(crate) fn stop_and_listen(mut self) -> (Option<i32>, Vec<String>) {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        in_time("the server ends", move || self.process.wait().unwrap().code())
+        in_time("the server ends", move || {
+            let code = self.process.wait().unwrap().code();
+            (code, self.lines.lock().unwrap().iter().collect())
+        })
     }
 }
 
