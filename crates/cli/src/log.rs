@@ -1,5 +1,5 @@
-//! The library's warnings on stderr: those for the operator of the command that are not events of our locks, such as a
-//! request to give a lock up.
+//! Records of the library and of the server on stderr: those for the operator of the command that are not events of our
+//! locks, such as a request to give a lock up, or a disk that is full.
 //!
 //! Events come to [`Voice`] through the observer, so their records are left out here.
 
@@ -12,10 +12,13 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{self, Subscriber};
 use tracing::{Event, Level, Metadata};
 
-use crate::voice::Voice;
+use crate::voice::{Voice, say};
 
 /// The target of all records of the library.
 const TARGET: &str = "lockkeeper";
+
+/// How the targets of the server's records begin: they are its modules.
+const SERVER_TARGET: &str = "lockkeeper_zk_server";
 
 /// Where the library turns events into records.
 const EVENTS_MODULE: &str = "lockkeeper_recipes::event";
@@ -23,22 +26,45 @@ const EVENTS_MODULE: &str = "lockkeeper_recipes::event";
 /// Prints the library's warnings from now on. The first call in this process wins.
 pub(crate) fn listen(voice: Arc<Voice>) {
     // Another subscriber is set already, and one is enough.
-    let _ = subscriber::set_global_default(Warnings { say: move |line: &str| voice.say(line) });
+    let _ = subscriber::set_global_default(Records::of_the_library(move |line: &str| voice.say(line)));
 }
 
-/// Prints each warning as one line. Ignores spans: the library makes none.
-struct Warnings<Say> {
+/// Prints what the server tells its operator from now on: trouble, and with `is_verbose` also the sessions that begin
+/// and end, and the clients that are refused. The first call in this process wins.
+pub(crate) fn listen_to_server(is_verbose: bool) {
+    let level = if is_verbose { Level::INFO } else { Level::WARN };
+    let _ = subscriber::set_global_default(Records { level, is_ours: is_of_the_server, say });
+}
+
+fn is_of_the_library(metadata: &Metadata<'_>) -> bool {
+    metadata.target() == TARGET && metadata.module_path() != Some(EVENTS_MODULE)
+}
+
+fn is_of_the_server(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with(SERVER_TARGET)
+}
+
+/// Prints each record as one line. Ignores spans: neither the library nor the server makes any.
+struct Records<Say> {
+    level: Level,
+    is_ours: fn(&Metadata<'_>) -> bool,
     say: Say,
 }
 
-impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Warnings<Say> {
+impl<Say> Records<Say> {
+    /// The library's warnings.
+    fn of_the_library(say: Say) -> Self {
+        Self { level: Level::WARN, is_ours: is_of_the_library, say }
+    }
+}
+
+impl<Say: Fn(&str) + Send + Sync + 'static> Subscriber for Records<Say> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = metadata.target() == TARGET && metadata.module_path() != Some(EVENTS_MODULE);
-        is_ours && metadata.is_event() && *metadata.level() <= Level::WARN
+        metadata.is_event() && *metadata.level() <= self.level && (self.is_ours)(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::WARN)
+        Some(LevelFilter::from_level(self.level))
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -119,7 +145,7 @@ mod tests {
     fn said(work: impl FnOnce()) -> Vec<String> {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let heard = lines.clone();
-        let warnings = Warnings { say: move |line: &str| heard.lock().unwrap().push(line.to_owned()) };
+        let warnings = Records::of_the_library(move |line: &str| heard.lock().unwrap().push(line.to_owned()));
         subscriber::with_default(warnings, work);
         Arc::into_inner(lines).unwrap().into_inner().unwrap()
     }

@@ -11,6 +11,7 @@ use crate::args::Global;
 use crate::config::ServerSettings;
 use crate::exit::Failure;
 use crate::interruption::Interruption;
+use crate::log;
 use crate::voice::say;
 
 /// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
@@ -21,6 +22,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
     options.check().map_err(|(option, what)| Failure::ours(format!("--{option}: {what}")))?;
     let settings = options.or(ServerSettings::load(global)?);
     settings.check().map_err(|(option, what)| Failure::ours(format!("--{option} and the config file: {what}")))?;
+    log::listen_to_server(global.verbose);
     let builder = set_up(&settings)?;
     let keeping = match &settings.data_dir {
         Some(directory) => format!("keeping its data in {}", directory.display()),
@@ -44,7 +46,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
                 server.shutdown().await;
                 Ok(0)
             }
-            () = server.stopped() => Err(Failure::ours("the server's log cannot be written any more; it has stopped")),
+            error = server.stopped() => Err(Failure::ours(chain(&error))),
         }
     })?
 }

@@ -45,6 +45,7 @@ mod server_data;
 mod server_nodes;
 mod server_operation;
 mod server_settings;
+mod server_trouble;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::support::{Holder, Place, finish, in_time, wait};
 
+/// How long a line may be waited for.
+const LINE_WITHIN: Duration = Duration::from_secs(30);
+
 /// A running server, ended by its test.
 pub(crate) struct Server {
     process: Child,
@@ -36,16 +39,44 @@ impl Server {
             stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
         });
         let mut server = Self { process, url: String::new(), lines: Mutex::new(lines) };
-        let line = server.line("lockkeeper: serving ");
-        server.url = line["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
+        let serving = server.line("lockkeeper: serving ");
+        server.url = serving["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
         server
     }
 
-    /// The next line, which begins so.
+    /// The next line that begins so.
     pub(crate) fn line(&self, prefix: &str) -> String {
-        let line = self.lines.lock().unwrap().recv_timeout(Duration::from_secs(30)).expect(prefix);
-        assert!(line.starts_with(prefix), "{line:?} instead of {prefix:?}");
-        line
+        let mut others = Vec::new();
+        loop {
+            match self.lines.lock().unwrap().recv_timeout(LINE_WITHIN) {
+                Ok(line) if line.starts_with(prefix) => return line,
+                Ok(line) => others.push(line),
+                Err(_) => panic!("{prefix:?} was not said, but {others:?}"),
+            }
+        }
+    }
+
+    /// Waits until it ends, and returns how it did, and the lines that it said and no test has taken.
+    pub(crate) fn last_lines(mut self) -> (Option<i32>, Vec<String>) {
+        in_time("the server ends", move || {
+            let code = self.process.wait().unwrap().code();
+            (code, self.lines.lock().unwrap().iter().collect())
+        })
+    }
+
+    pub(crate) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.process)
+    }
+
+    /// Kills it, as a failing machine does.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// `HOST:PORT` of the one address that it listens on.
+    pub(crate) fn address(&self) -> &str {
+        self.url.rsplit('/').next().unwrap()
     }
 
     /// Where it says that it listens: one URL, or several with `and` between them.
@@ -59,13 +90,9 @@ impl Server {
     }
 
     /// Asks it to end, and returns how it did, and the lines that it said and no test has taken.
-    pub(crate) fn stop_and_listen(mut self) -> (Option<i32>, Vec<String>) {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        in_time("the server ends", move || {
-            let code = self.process.wait().unwrap().code();
-            (code, self.lines.lock().unwrap().iter().collect())
-        })
+    pub(crate) fn stop_and_listen(self) -> (Option<i32>, Vec<String>) {
+        rustix::process::kill_process(self.pid(), rustix::process::Signal::TERM).unwrap();
+        self.last_lines()
     }
 }
 

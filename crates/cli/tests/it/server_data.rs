@@ -2,67 +2,25 @@
 //! of a directory that it does not take.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 
-use crate::support::{Holder, Place, finish, in_time};
+use crate::server::Server;
+use crate::support::{Holder, Place, finish};
 
 const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 /// How many locks are taken and given back before a backup.
 const LOCKS: usize = 20;
 
-/// A running server, and the lines that it says.
-struct Server {
-    process: Child,
-    address: String,
-    lines: mpsc::Receiver<String>,
+fn start(place: &Place, listen: &str, data: &Path) -> Server {
+    Server::start_as_told(place, &["--listen", listen, "--data-dir", data.to_str().unwrap()])
 }
 
-impl Server {
-    fn start(place: &Place, listen: &str, data: &Path) -> Self {
-        let arguments = ["server", "--listen", listen, "--data-dir", data.to_str().unwrap()];
-        let mut process = place.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(process.stderr.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
-        });
-        let mut server = Self { process, address: String::new(), lines };
-        let serving = server.line("lockkeeper: serving zk://");
-        server.address = serving.split(['/', ',']).nth(2).unwrap().to_owned();
-        server
-    }
-
-    /// The next line that begins so.
-    fn line(&self, prefix: &str) -> String {
-        loop {
-            let line = self.lines.recv_timeout(std::time::Duration::from_secs(30)).expect(prefix);
-            if line.starts_with(prefix) {
-                return line;
-            }
-        }
-    }
-
-    fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        assert_eq!(in_time("the server ends", move || self.process.wait().unwrap().code()), Some(0));
-    }
-
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    fn take_locks(&self, place: &Place, count: usize) {
-        for number in 0..count {
-            let url = format!("zk://{}", self.address);
-            let ended = place.run(&["run", "--connect", &url, &format!("job-{number}"), "--", "true"]);
-            assert_eq!(ended.code, Some(0), "{ended:?}");
-        }
+fn take_locks(place: &Place, server: &Server, count: usize) {
+    for number in 0..count {
+        let ended = place.run(&["run", "--connect", server.url(), &format!("job-{number}"), "--", "true"]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
     }
 }
 
@@ -97,20 +55,20 @@ fn a_backup_gives_back_all_nodes_and_a_lock_that_is_held() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
     let (data, backup) = (folder.path().join("data"), folder.path().join("backup.tar"));
-    let server = Server::start(&place, "127.0.0.1:0", &data);
-    server.take_locks(&place, LOCKS);
-    let address = server.address.clone();
+    let server = start(&place, "127.0.0.1:0", &data);
+    take_locks(&place, &server, LOCKS);
+    let address = server.address().to_owned();
     let url = format!("zk://{address}?session_timeout=30s");
     let run = ["run", "--connect", &url, "held", "--", "sh", "-c", "echo held; read line"];
     let holder = Holder::start(place.command(&run).stderr(Stdio::null()));
-    server.stop();
+    assert_eq!(server.stop(), Some(0));
 
     let variables = [("DATA", data.to_str().unwrap()), ("BACKUP", backup.to_str().unwrap())];
     run_block(1, &variables);
     assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
     fs::remove_dir_all(&data).unwrap();
     run_block(2, &variables);
-    let server = Server::start(&place, &address, &data);
+    let server = start(&place, &address, &data);
     // Four of the service, the base, a node for each lock, and the holder.
     let expected =
         format!("lockkeeper: recovered nodes: {}, sessions: 1, by the snapshot of 0x", 4 + 1 + LOCKS + 1 + 1);
@@ -121,22 +79,22 @@ fn a_backup_gives_back_all_nodes_and_a_lock_that_is_held() {
     let busy = place.run(&["run", "-n", "--connect", &url, "held", "--", "true"]);
     assert_eq!(busy.code, Some(124), "{busy:?}");
     drop(holder);
-    server.stop();
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
 fn a_server_that_was_killed_says_how_many_transactions_it_recovered() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&place, "127.0.0.1:0", folder.path());
-    server.take_locks(&place, 1);
+    let server = start(&place, "127.0.0.1:0", folder.path());
+    take_locks(&place, &server, 1);
     server.kill();
-    let server = Server::start(&place, "127.0.0.1:0", folder.path());
+    let server = start(&place, "127.0.0.1:0", folder.path());
     let line = server.line("lockkeeper: recovered");
     let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
     // The base and the lock, the session's beginning, the contender, and the ends of both.
     assert!(count >= 5, "{line}");
-    server.stop();
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
@@ -144,8 +102,8 @@ fn damage_is_refused_in_one_line_and_the_documents_commands_go_on_from_it() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let server = Server::start(&place, "127.0.0.1:0", &data);
-    server.take_locks(&place, 3);
+    let server = start(&place, "127.0.0.1:0", &data);
+    take_locks(&place, &server, 3);
     server.kill();
     let log = file(&data, "log.");
     fs::File::options().write(true).open(&log).unwrap().set_len(700).unwrap();
@@ -154,13 +112,13 @@ fn damage_is_refused_in_one_line_and_the_documents_commands_go_on_from_it() {
     assert!(said.contains("it is cut short: it has 700 bytes"), "{said}");
     assert!(said.contains(&format!("rename the file to {log_name}.incomplete")), "{said}");
     run_block(3, &[("DATA", data.to_str().unwrap()), ("LOG", log_name)]);
-    let server = Server::start(&place, "127.0.0.1:0", &data);
+    let server = start(&place, "127.0.0.1:0", &data);
     let line = server.line("lockkeeper: recovered");
     assert!(line.contains(&format!("{log_name}.incomplete was read as far as it is whole")), "{line}");
-    server.take_locks(&place, 3);
+    take_locks(&place, &server, 3);
     server.kill();
 
-    let server = Server::start(&place, "127.0.0.1:0", &data);
+    let server = start(&place, "127.0.0.1:0", &data);
     let nodes = |line: &str| line.split(',').next().unwrap().to_owned();
     let before = nodes(&server.line("lockkeeper: recovered"));
     server.kill();
@@ -170,9 +128,9 @@ fn damage_is_refused_in_one_line_and_the_documents_commands_go_on_from_it() {
     let name = snapshot.file_name().unwrap().to_str().unwrap();
     let aside = folder.path().join("aside");
     run_block(4, &[("DATA", data.to_str().unwrap()), ("SNAPSHOT", name), ("ASIDE", aside.to_str().unwrap())]);
-    let server = Server::start(&place, "127.0.0.1:0", &data);
+    let server = start(&place, "127.0.0.1:0", &data);
     assert_eq!(nodes(&server.line("lockkeeper: recovered")), before);
-    server.stop();
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

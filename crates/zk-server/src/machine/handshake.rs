@@ -34,7 +34,7 @@ impl ServerMachine {
             return self.close(id, CloseReason::SessionRefused);
         };
         self.state.sessions.attach(session_id, Some(id));
-        self.begin_serving(id, session_id, timeout_ms);
+        self.begin_serving(id, session_id, timeout_ms, request.session_id == 0);
         self.answer_handshake(id, session_id, timeout_ms, request.read_only);
     }
 
@@ -47,6 +47,7 @@ impl ServerMachine {
             self.state.sessions.touch(session_id, timeout_ms, moment.now);
             return;
         }
+        tracing::info!("expired session {session_id:#x}: its client was silent for the timeout");
         if let Some(connection) = self.end_session(moment, session_id) {
             self.close(connection, CloseReason::SessionExpired);
         }

@@ -80,6 +80,9 @@ impl ServerMachine {
     fn text(&self, word: Word, moment: Moment) -> String {
         let mut text = String::new();
         let written = match word {
+            Word::Ruok if self.refuses_writes => {
+                text.write_str("writes are refused: the data cannot be stored; see what the server printed\n")
+            }
             Word::Ruok => text.write_str("imok"),
             Word::Isro => text.write_str("rw"),
             Word::Srvr => self.write_server(&mut text),
@@ -133,6 +136,7 @@ impl ServerMachine {
             ("ephemerals_count", ephemerals.to_string()),
             ("approximate_data_size", self.state.tree.data_bytes().to_string()),
             ("global_sessions", self.state.sessions.len().to_string()),
+            ("writes_refused", u8::from(self.refuses_writes).to_string()),
             ("min_latency", "0".to_owned()),
             ("avg_latency", "0.0".to_owned()),
             ("max_latency", "0".to_owned()),

@@ -205,9 +205,13 @@ impl ServerMachine {
 
     fn accept(&mut self, moment: Moment, id: ConnectionId, peer: SocketAddr) {
         if self.connections.len() >= CONNECTIONS_MAX {
-            self.outputs.push_back(Output::Close { connection: id, reason: CloseReason::LimitReached });
+            let reason = CloseReason::LimitReached;
+            tracing::info!("refused {peer}: {reason}");
+            self.outputs.push_back(Output::Close { connection: id, reason });
             return;
         }
+        // A listener for both families sees IPv4 peers as `::ffff:a.b.c.d`; access lists name them as IPv4.
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = moment.now.after(HANDSHAKE_TIMEOUT);
         let connection = Connection::new(peer, self.settings.frame_bytes_max, moment, deadline);
         self.connections.insert(id, connection);
@@ -355,9 +359,11 @@ impl ServerMachine {
         access.is_none_or(|list| is_permitted(list, Permissions::READ, &connection.identities))
     }
 
-    /// Notes that a connection has its session.
-    pub(super) fn begin_serving(&mut self, id: ConnectionId, session_id: i64, timeout_ms: i32) {
+    /// Notes that a connection has its session, new or resumed.
+    pub(super) fn begin_serving(&mut self, id: ConnectionId, session_id: i64, timeout_ms: i32, is_new: bool) {
         if let Some(connection) = self.connections.get_mut(&id) {
+            let how = if is_new { "opened" } else { "resumed" };
+            tracing::info!("{how} session {session_id:#x} of {}, timeout {timeout_ms} ms", connection.peer);
             self.handshakes.remove(&(connection.handshake_deadline, id));
             connection.stage = Stage::Serving;
             connection.session_id = session_id;
@@ -397,21 +403,25 @@ impl ServerMachine {
 
     /// Closes a connection. Its session lives on.
     pub(super) fn close(&mut self, id: ConnectionId, reason: CloseReason) {
-        if self.forget_connection(id) {
+        if let Some(connection) = self.forget_connection(id) {
+            let Connection { peer, session_id, .. } = connection;
+            match reason {
+                CloseReason::SessionClosed => tracing::info!("closed session {session_id:#x} of {peer}"),
+                CloseReason::SessionExpired | CloseReason::SessionMoved | CloseReason::Reported => (),
+                _ => tracing::info!("refused {peer}: {reason}"),
+            }
             self.outputs.push_back(Output::Close { connection: id, reason });
         }
     }
 
-    fn forget_connection(&mut self, id: ConnectionId) -> bool {
-        let Some(connection) = self.connections.remove(&id) else {
-            return false;
-        };
+    fn forget_connection(&mut self, id: ConnectionId) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
         self.handshakes.remove(&(connection.handshake_deadline, id));
         self.watches.remove_connection(id);
         let session = self.state.sessions.get(connection.session_id);
         if session.is_some_and(|session| session.connection == Some(id)) {
             self.state.sessions.attach(connection.session_id, None);
         }
-        true
+        Some(connection)
     }
 }

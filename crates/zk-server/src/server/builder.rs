@@ -157,8 +157,9 @@ impl ServerBuilder {
         let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
         let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
         let core = Core::new(machine, clock, storage, inputs);
+        let end = core.end();
         let core = tokio::spawn(core.run());
-        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, listeners, core, found }))
+        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, listeners, core, end, found }))
     }
 }
 

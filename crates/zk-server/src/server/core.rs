@@ -1,6 +1,8 @@
 //! The one task that owns the machine: it takes inputs from connections and handles, and lets the answers out.
 
+use std::error::Error;
 use std::future::pending;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -30,6 +32,8 @@ pub(super) struct Core {
     storage: Option<Storage>,
     inputs: Inputs,
     paused_at: Option<Instant>,
+    /// Why it ended by itself; the handle reads it.
+    end: Arc<OnceLock<String>>,
 }
 
 /// What reaches the core from handles and connections.
@@ -51,7 +55,13 @@ enum Wake {
 
 impl Core {
     pub(super) fn new(machine: ServerMachine, clock: Clock, storage: Option<Storage>, inputs: Inputs) -> Self {
-        Self { machine: Some(machine), clock, delivery: Delivery::default(), storage, inputs, paused_at: None }
+        let (delivery, end) = (Delivery::default(), Arc::default());
+        Self { machine: Some(machine), clock, delivery, storage, inputs, paused_at: None, end }
+    }
+
+    /// Where it says why it ended by itself.
+    pub(super) fn end(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.end)
     }
 
     /// Runs until it is told to end, or all handles to tell it are gone.
@@ -232,16 +242,21 @@ impl Core {
     fn hear_of_storage(&mut self, event: StorageEvent) -> bool {
         match event {
             StorageEvent::Stored(count) => self.delivery.stored(count),
-            StorageEvent::Room => self.refuse_writes(false),
+            StorageEvent::Room => {
+                tracing::warn!("records can be stored again: writes are accepted");
+                self.refuse_writes(false);
+            }
             StorageEvent::Refused { reason } => {
-                tracing::error!(%reason, "records could not be stored: writes are refused until they can");
+                tracing::error!(
+                    "{reason}: writes are refused, and reads go on, until records can be stored: make room, or look \
+                     to the disk"
+                );
                 return self.go_back();
             }
             StorageEvent::Gone { reason } => {
                 tracing::error!(
-                    %reason,
-                    "the data directory was removed or replaced: writes are refused and reads go on; restore the \
-                     directory and start the server again"
+                    "{reason}: writes are refused and reads go on; restore the data directory and start the server \
+                     again"
                 );
                 // What has no answer yet has one in no case: its clients cannot know whether it took effect. It stays
                 // in memory, as all that is left of the data does.
@@ -250,8 +265,7 @@ impl Core {
                 self.refuse_writes(true);
             }
             StorageEvent::Failed { reason } => {
-                tracing::error!(%reason, "the log cannot be trusted any more: the server stops");
-                return false;
+                return self.fail(format!("{reason}; what the disk holds is not known any more"));
             }
         }
         true
@@ -270,11 +284,19 @@ impl Core {
                 self.refuse_writes(true);
                 true
             }
-            Err(error) => {
-                tracing::error!(%error, "the log cannot be read back: the server stops");
-                false
-            }
+            Err(error) => self.fail(match error.source() {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            }),
         }
+    }
+
+    /// Notes why the server cannot go on.
+    fn fail(&self, reason: String) -> bool {
+        tracing::debug!(%reason, "the server stops");
+        // There is one end, so it has one reason.
+        let _ = self.end.set(reason);
+        false
     }
 
     fn refuse_writes(&mut self, refuses: bool) {

@@ -1,18 +1,18 @@
 //! The handle of a running server, with its fault hooks.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
 use crate::machine::SeenRequest;
+use crate::server::accepting::{accept_all, cut};
 use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
@@ -22,8 +22,6 @@ use crate::storage::Recovered;
 
 /// How much an in-memory connection holds each way, in bytes: as much as a socket.
 const DUPLEX_BYTES: usize = 64 << 10;
-/// How long accepting pauses when the system has no more descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Where clients on in-memory connections seem to come from.
 const DUPLEX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -56,6 +54,7 @@ pub struct EmbeddedServer {
     entrance: Entrance,
     addresses: Vec<SocketAddr>,
     core: JoinHandle<()>,
+    end: Arc<OnceLock<String>>,
     listening: Vec<AbortHandle>,
     found: Option<Recovered>,
 }
@@ -68,6 +67,8 @@ pub(super) struct Parts {
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) listeners: Vec<Listener>,
     pub(super) core: JoinHandle<()>,
+    /// Why the core ended by itself.
+    pub(super) end: Arc<OnceLock<String>>,
     pub(super) found: Option<Recovered>,
 }
 
@@ -112,10 +113,11 @@ impl EmbeddedServer {
         let addresses = parts.listeners.iter().map(|(_, address)| *address).collect();
         let accept_on = |(listener, _)| {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
-            tokio::spawn(listen(listener, entrance)).abort_handle()
+            let serve = move |stream, peer| entrance.serve(stream, peer, cut);
+            tokio::spawn(accept_all(listener, serve)).abort_handle()
         };
         let listening = parts.listeners.into_iter().map(accept_on).collect();
-        Self { entrance, addresses, core: parts.core, listening, found: parts.found }
+        Self { entrance, addresses, core: parts.core, end: parts.end, listening, found: parts.found }
     }
 
     /// What the start found in the data directory; `None` without one, and if it never had a state.
@@ -212,10 +214,15 @@ impl EmbeddedServer {
         self.tell(Control::SetHook(Some(Box::new(hook))));
     }
 
-    /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more. It
-    /// then answers no more requests. The future can be dropped and the method called again.
-    pub async fn stopped(&self) {
+    /// Waits until the server has stopped by itself, which happens only when its log cannot be written any more, and
+    /// returns the reason: [`ServerError::Unstorable`] with the file and the system's error. It then answers no more
+    /// requests. The future can be dropped and the method called again.
+    pub async fn stopped(&self) -> ServerError {
         self.entrance.arrivals.closed().await;
+        match self.end.get() {
+            Some(reason) => ServerError::Unstorable { reason: reason.clone() },
+            None => ServerError::Stopped,
+        }
     }
 
     /// Ends in order: everything that was asked before is answered and stored, and a snapshot makes the next start
@@ -267,26 +274,4 @@ impl Entrance {
             tokio::spawn(task.run(stream, cut));
         }
     }
-}
-
-async fn listen(listener: TcpListener, entrance: Entrance) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                // Without it small answers would wait for more to come.
-                let _ = stream.set_nodelay(true);
-                entrance.serve(stream, peer, cut);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Has the connection reset instead of closed, as a dying host does.
-fn cut(stream: &TcpStream) {
-    // Best effort: a connection that is closed instead ends just as well.
-    let _ = stream.set_zero_linger();
 }

@@ -25,6 +25,11 @@ pub enum ServerError {
     Randomness,
     /// The server has stopped.
     Stopped,
+    /// The server stopped by itself, since what it acknowledges would not be safe any more.
+    Unstorable {
+        /// The file, the system's error and what follows from it.
+        reason: String,
+    },
 }
 
 impl fmt::Display for ServerError {
@@ -34,6 +39,9 @@ impl fmt::Display for ServerError {
             Self::Storage(_) => formatter.write_str("the data directory cannot be used"),
             Self::Randomness => formatter.write_str("the system gave no randomness"),
             Self::Stopped => formatter.write_str("the server has stopped"),
+            Self::Unstorable { reason } => {
+                write!(formatter, "the server has stopped: {reason}; look to the disk and start it again")
+            }
         }
     }
 }
@@ -43,7 +51,7 @@ impl Error for ServerError {
         match self {
             Self::Listen { source, .. } => Some(&**source),
             Self::Storage(source) => Some(source),
-            Self::Randomness | Self::Stopped => None,
+            Self::Randomness | Self::Stopped | Self::Unstorable { .. } => None,
         }
     }
 }

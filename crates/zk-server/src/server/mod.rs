@@ -3,9 +3,11 @@
 //! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it tells of its state;
 //! - `builder`: how one is set up;
 //! - `core`: the one task that owns the machine; `control` has its commands, `delivery` says how outputs leave;
+//! - `listening`: the sockets it listens on; `accepting`: how connections come in by them;
 //! - `link`: one task a connection, over any byte stream;
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
 
+mod accepting;
 mod builder;
 mod clock;
 mod control;

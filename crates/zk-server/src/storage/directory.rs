@@ -209,10 +209,6 @@ impl Directory {
         let there = fs::metadata(&self.path).ok()?;
         Some(Stamp { identity: (there.dev(), there.ino()), changed: (there.mtime(), there.mtime_nsec()) })
     }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 /// Whether a file of this name is the server's.

@@ -39,7 +39,7 @@ pub(crate) enum StorageEvent {
     Stored(u64),
     /// Some could not be stored, and neither will any that came after them before [`Storage::reload`].
     Refused {
-        /// The system's error.
+        /// The file, and the system's error.
         reason: String,
     },
     /// There is room again.
@@ -51,7 +51,7 @@ pub(crate) enum StorageEvent {
     },
     /// It is not known what the disk holds.
     Failed {
-        /// The system's error.
+        /// The file, and the system's error.
         reason: String,
     },
 }
@@ -94,9 +94,6 @@ impl Storage {
             Some(Recovery { state, found, unended }) => (state, Some(found), unended),
             None => (first_state(), None, Vec::new()),
         };
-        if let Some(found) = &found {
-            tracing::info!("{found}");
-        }
         state.begin_life(wall_ms);
         let (event_sender, events) = mpsc::unbounded_channel();
         let writer = LogWriter::begin(directory, state.zxid, &encode_state(&state), &unended, event_sender)

@@ -70,7 +70,8 @@ impl LogWriter {
     /// Executes commands until it is told to end, or it is not known any more what the disk holds.
     pub(super) fn run(mut self, commands: &Receiver<StorageCommand>) {
         if let Err(Untrustworthy(error)) = self.execute(commands) {
-            let _ = self.events.send(StorageEvent::Failed { reason: error.to_string() });
+            let reason = format!("{}: {error}", self.log.path().display());
+            let _ = self.events.send(StorageEvent::Failed { reason });
         }
     }
 
@@ -156,7 +157,8 @@ impl LogWriter {
                 self.log.cut_back().map_err(Untrustworthy)?;
                 self.is_refusing = true;
                 self.lacks_room = true;
-                let _ = self.events.send(StorageEvent::Refused { reason: error.to_string() });
+                let reason = format!("{}: {error}", self.log.path().display());
+                let _ = self.events.send(StorageEvent::Refused { reason });
             }
         }
         Ok(())
@@ -174,9 +176,9 @@ impl LogWriter {
         match written {
             Ok(()) => self.directory.supersede(zxid),
             Err(error) => tracing::warn!(
-                directory = %self.directory.path().display(),
-                %error,
-                "no snapshot could be written; the log grows on"
+                "{}: no snapshot could be written: {error}; the log grows on until one can be, and nothing is lost: \
+                 make room, or look to the disk",
+                self.directory.snapshot_path(zxid).display()
             ),
         }
         Ok(())

@@ -124,7 +124,16 @@ fn nothing_grows_beyond_the_limit_on_memory_but_deleting_goes_on() {
 fn while_nothing_can_be_stored_reads_go_on_and_writes_are_refused() {
     let mut service = Service::new();
     let peer = service.connect();
+    let word = |service: &mut Service, word: &str| {
+        let connection = service.accept();
+        service.bytes(connection, word.as_bytes());
+        service.text(connection)
+    };
+    assert_eq!(word(&mut service, "ruok"), "imok");
+    assert!(word(&mut service, "mntr").contains("zk_writes_refused\t0\n"));
     service.machine.set_refuses_writes(true);
+    assert!(word(&mut service, "ruok").starts_with("writes are refused"));
+    assert!(word(&mut service, "mntr").contains("zk_writes_refused\t1\n"));
     assert_eq!(service.ask(&peer, create("/a")), Err(ErrorCode::SystemError));
     service.ask(&peer, exists("/", false)).unwrap();
     assert!(service.resume(&peer).is_some(), "a session can be resumed: nothing is stored for it");

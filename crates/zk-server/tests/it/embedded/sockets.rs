@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, Request};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Permissions, Request};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,4 +112,31 @@ async fn pipelined_requests_of_many_clients_are_all_answered_in_order() {
         timeout(DEADLINE, task).await.unwrap().unwrap();
     }
     assert_eq!(server.nodes_count().await, 4 + 20 * 200);
+}
+
+/// A listener for both families sees an IPv4 client as `::ffff:127.0.0.1`.
+#[tokio::test]
+async fn access_by_address_holds_for_clients_of_a_listener_for_both_families() {
+    let server = EmbeddedServer::builder().listen("[::]:0".parse().unwrap()).start().await.unwrap();
+    let port = server.address().unwrap().port();
+    let open = async |host: &str| {
+        let stream = TcpStream::connect(format!("{host}:{port}")).await.unwrap();
+        Client::open(stream, 0, None).await.unwrap()
+    };
+    let mut client = open("127.0.0.1").await;
+    let node = |path: &str, network: &str| {
+        Request::Create(Create {
+            path: path.into(),
+            data: None,
+            acl: vec![Acl::new(Permissions::ALL, "ip", network)],
+            mode: CreateMode::Persistent,
+        })
+    };
+    let child = |path: &str| create(&format!("{path}/child"));
+    client.ask(node("/mine", "127.0.0.1")).await.unwrap().unwrap();
+    client.ask(child("/mine")).await.unwrap().unwrap();
+    client.ask(node("/other", "10.0.0.0/8")).await.unwrap().unwrap();
+    assert_eq!(client.ask(child("/other")).await.unwrap(), Err(ErrorCode::NoAuth));
+    let mut of_version_6 = open("[::1]").await;
+    assert_eq!(of_version_6.ask(child("/mine")).await.unwrap(), Err(ErrorCode::NoAuth));
 }
