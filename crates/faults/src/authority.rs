@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 
 use crate::scratch::Scratch;
 use crate::{Error, Result};
@@ -49,6 +51,10 @@ impl Authority {
             params.extended_key_usages.extend(usages);
             params.distinguished_name.push(DnType::CommonName, name);
             this.write(owner, &params.signed_by(&key, &issuer).map_err(failed)?.pem())?;
+            if owner == "server" {
+                (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(2001, 1, 1));
+                this.write("expired", &params.signed_by(&key, &issuer).map_err(failed)?.pem())?;
+            }
             this.write(&format!("{owner}-key"), &key.serialize_pem())?;
         }
         Ok(this)
@@ -59,7 +65,7 @@ impl Authority {
         Papers { cert: self.file("server"), key: self.file("server-key"), ca: self.file("ca") }
     }
 
-    /// One of the files: `ca`, `client` or `client-key`.
+    /// One of the files: `ca`, `client`, `client-key`, or `expired`, which is the server's of another time.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.pem"))
     }

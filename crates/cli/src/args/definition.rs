@@ -152,7 +152,7 @@ there stays. A service that needs nothing says so.")]
         print: bool,
     },
     /// Run a ZooKeeper server for this machine
-    Server(ServerArgs),
+    Server(Box<ServerArgs>),
     /// Print the completions for a shell
     #[command(after_help = "\
 Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper

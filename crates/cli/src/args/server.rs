@@ -49,12 +49,22 @@ pub(crate) struct ServerArgs {
     /// A file with the password of the user `super`, which no other user may read
     #[arg(long, value_name = "FILE")]
     super_password_file: Option<PathBuf>,
+    /// The server's certificate, followed by its chain, in PEM form: with it, clients are served over TLS only
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate, without a password, in PEM form, which no other user may read
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// The authorities in PEM form that clients' certificates must be of; without it, clients need none
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
 }
 
 impl From<ServerArgs> for ServerSettings {
     fn from(args: ServerArgs) -> Self {
         let ServerArgs { listen, data_dir, tick, session_timeout_min, session_timeout_max, .. } = args;
         let ServerArgs { container_check, frame_max, tree_max, super_password_file, .. } = args;
+        let ServerArgs { tls_cert, tls_key, tls_ca, .. } = args;
         Self {
             listen,
             data_dir,
@@ -65,6 +75,9 @@ impl From<ServerArgs> for ServerSettings {
             frame_max,
             tree_max,
             super_password_file,
+            tls_cert,
+            tls_key,
+            tls_ca,
         }
     }
 }

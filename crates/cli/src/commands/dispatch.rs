@@ -46,7 +46,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Capabilities => capabilities::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
         Command::Setup { print } => setup::setup(&global, print),
-        Command::Server(args) => server::server(&global, args.into()),
+        Command::Server(args) => server::server(&global, (*args).into()),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => manual::man(),
     }

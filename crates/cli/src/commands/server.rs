@@ -4,11 +4,11 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder, ServerError};
+use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
 
 use super::service::block_on;
 use crate::args::Global;
-use crate::config::ServerSettings;
+use crate::config::{ServerSettings, TlsFiles};
 use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::log;
@@ -31,9 +31,8 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
     block_on(async move {
         let mut interruption = Interruption::listen()?;
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
-        let urls: Vec<String> = server.addresses().iter().map(|address| format!("zk://{address}")).collect();
-        say(&format!("serving {}, {keeping}", urls.join(" and ")));
-        if let Some(warning) = exposure(server.addresses()) {
+        say(&format!("serving {}, {keeping}", server.urls().join(" and ")));
+        if let Some(warning) = exposure(server.addresses()).filter(|_| settings.tls_ca.is_none()) {
             say(&warning);
         }
         if let Some(found) = server.recovered() {
@@ -76,6 +75,9 @@ fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
     if let Some(size) = settings.tree_max {
         builder = builder.tree_bytes_max(size.bytes);
     }
+    if let Some(files) = settings.tls()? {
+        builder = with_tls(builder, &files)?;
+    }
     if let Some(password) = settings.super_password()? {
         builder = builder.super_password(&password);
     }
@@ -85,6 +87,19 @@ fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
     })
 }
 
+#[cfg(feature = "tls")]
+fn with_tls(builder: ServerBuilder, files: &TlsFiles<'_>) -> Result<ServerBuilder, Failure> {
+    let tls = lockkeeper_zk_server::Tls::from_files(files.cert, files.key, files.ca);
+    Ok(builder.tls(tls.map_err(|error| Failure::ours(format!("TLS: {}", chain(&error))))?))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: ServerBuilder, _: &TlsFiles<'_>) -> Result<ServerBuilder, Failure> {
+    Err(Failure::ours(
+        "--tls-cert: this lockkeeper was built without the feature `tls`; build it with `--features tls`",
+    ))
+}
+
 /// Warns of addresses that other machines may reach: clients need not prove who they are.
 fn exposure(addresses: &[SocketAddr]) -> Option<String> {
     let is_exposed = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
@@ -92,15 +107,15 @@ fn exposure(addresses: &[SocketAddr]) -> Option<String> {
     (!exposed.is_empty()).then(|| {
         format!(
             "warning: other machines may reach {}, and no client has to prove who it is: each can read, change and \
-             delete all nodes with open access lists, locks among them; listen on 127.0.0.1, or let only hosts that \
-             you trust reach the port",
+             delete all nodes with open access lists, locks among them; listen on 127.0.0.1, let only hosts that you \
+             trust reach the port, or ask for clients' certificates (--tls-ca)",
             exposed.join(" and ")
         )
     })
 }
 
 /// An error with its causes, in one line.
-fn chain(error: &ServerError) -> String {
+fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

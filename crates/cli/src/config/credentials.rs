@@ -95,12 +95,18 @@ impl Password {
 
 /// Reads the password of an administrator: from a file that no other user of the machine may read.
 pub(super) fn secret_of(path: &Path, what: &str) -> Result<String, Failure> {
+    refuse_if_public(path, what)?;
+    password_of(path, what)
+}
+
+/// Refuses a file with a secret that every user of the machine can read.
+pub(super) fn refuse_if_public(path: &Path, what: &str) -> Result<(), Failure> {
     let rights = File::open(path).and_then(|file| file.metadata()).map(|metadata| metadata.permissions().mode());
     if rights.is_ok_and(|rights| rights & READABLE_BY_OTHERS != 0) {
         let path = path.display();
         return Err(Failure::ours(format!("{what}: every user can read {path}; chmod o-rwx {path}, and change it")));
     }
-    password_of(path, what)
+    Ok(())
 }
 
 /// Reads a password file: all of it but the end of its last line.

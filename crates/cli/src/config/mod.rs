@@ -28,7 +28,7 @@ mod span;
 mod tests;
 
 pub(crate) use self::listen::Listen;
-pub(crate) use self::server::ServerSettings;
+pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::size::Size;
 

@@ -1,12 +1,12 @@
 //! `[server]`: what `lockkeeper server` takes as options, and the super user's password, which no option can give.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::credentials::secret_of;
+use super::credentials::{refuse_if_public, secret_of};
 use super::listen::{Listen, one_or_more};
 use super::places::Places;
 use super::size::Size;
@@ -33,6 +33,17 @@ pub(crate) struct ServerSettings {
     pub(crate) frame_max: Option<Size>,
     pub(crate) tree_max: Option<Size>,
     pub(crate) super_password_file: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_ca: Option<PathBuf>,
+}
+
+/// The files of a server that speaks TLS; clients must show certificates if there is `ca`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct TlsFiles<'a> {
+    pub(crate) cert: &'a Path,
+    pub(crate) key: &'a Path,
+    pub(crate) ca: Option<&'a Path>,
 }
 
 /// The table as it is written.
@@ -49,6 +60,9 @@ pub(super) struct ServerTable {
     frame_max: Option<Size>,
     tree_max: Option<Size>,
     super_password_file: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
 }
 
 impl ServerTable {
@@ -64,8 +78,17 @@ impl ServerTable {
             frame_max: self.frame_max,
             tree_max: self.tree_max,
             super_password_file: self.super_password_file,
+            tls_cert: self.tls_cert,
+            tls_key: self.tls_key,
+            tls_ca: self.tls_ca,
         };
-        for (key, path) in [("data_dir", &settings.data_dir), ("super_password_file", &settings.super_password_file)] {
+        for (key, path) in [
+            ("data_dir", &settings.data_dir),
+            ("super_password_file", &settings.super_password_file),
+            ("tls_cert", &settings.tls_cert),
+            ("tls_key", &settings.tls_key),
+            ("tls_ca", &settings.tls_ca),
+        ] {
             if let Some(relative) = path.as_ref().filter(|path| !path.is_absolute()) {
                 let path = relative.display();
                 return Err(format!(
@@ -91,6 +114,9 @@ impl ServerSettings {
             frame_max: self.frame_max.or(others.frame_max),
             tree_max: self.tree_max.or(others.tree_max),
             super_password_file: self.super_password_file.or(others.super_password_file),
+            tls_cert: self.tls_cert.or(others.tls_cert),
+            tls_key: self.tls_key.or(others.tls_key),
+            tls_ca: self.tls_ca.or(others.tls_ca),
         }
     }
 
@@ -115,6 +141,21 @@ impl ServerSettings {
             return Err(("frame-max", format!("it has to be {FRAME_BYTES_MIN} bytes at least")));
         }
         Ok(())
+    }
+
+    /// The files of TLS, if they are given: a certificate and its key, which may come from different places.
+    pub(crate) fn tls(&self) -> Result<Option<TlsFiles<'_>>, Failure> {
+        let lacks = |given: &str, missing: &str| Err(Failure::ours(format!("--{given} without --{missing}")));
+        match (self.tls_cert.as_deref(), self.tls_key.as_deref(), self.tls_ca.as_deref()) {
+            (None, None, None) => Ok(None),
+            (Some(cert), Some(key), ca) => {
+                refuse_if_public(key, "the TLS key")?;
+                Ok(Some(TlsFiles { cert, key, ca }))
+            }
+            (Some(_), None, _) => lacks("tls-cert", "tls-key: a certificate is of no use without its key"),
+            (None, Some(_), _) => lacks("tls-key", "tls-cert: a key is of no use without its certificate"),
+            (None, None, Some(_)) => lacks("tls-ca", "tls-cert and --tls-key: clients have to be served over TLS"),
+        }
     }
 
     /// The super user's password, if one is given: from the environment, or the file that is named.

@@ -20,6 +20,7 @@
 //! | `server_nodes` | what a server removes by itself, beside Curator |
 //! | `server_operation` | what its operator is told, and how it is watched |
 //! | `server_settings` | its settings, as clients meet them |
+//! | `server_tls` | TLS of a server |
 //! | `service`, `unreachable` | `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
 
@@ -45,6 +46,7 @@ mod server_data;
 mod server_nodes;
 mod server_operation;
 mod server_settings;
+mod server_tls;
 mod server_trouble;
 mod service;
 #[path = "../support/mod.rs"]

@@ -36,12 +36,6 @@ pub(super) async fn accept_all(listener: TcpListener, serve: impl Fn(TcpStream, 
     }
 }
 
-/// Has the connection reset instead of closed, as a dying host does.
-pub(super) fn cut(stream: &TcpStream) {
-    // Best effort: a connection that is closed instead ends just as well.
-    let _ = stream.set_zero_linger();
-}
-
 /// What can be done about an error of `accept`.
 fn cure(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {

@@ -14,6 +14,9 @@ use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
 use crate::server::error::ServerError;
 use crate::server::listening::Listening;
+#[cfg(feature = "tls")]
+use crate::server::tls::Tls;
+use crate::server::transport::Transport;
 use crate::storage::{Opened, Storage};
 
 /// Sets up an [`EmbeddedServer`].
@@ -24,6 +27,7 @@ use crate::storage::{Opened, Storage};
 pub struct ServerBuilder {
     settings: Settings,
     listen: Listening,
+    transport: Transport,
     data_dir: Option<PathBuf>,
     seed: Option<Seed>,
     hook: Option<RequestHook>,
@@ -50,6 +54,30 @@ impl ServerBuilder {
     /// fails if it has none of them.
     pub fn listen_on_any(mut self, addresses: Vec<SocketAddr>) -> Self {
         self.listen.add(addresses);
+        self
+    }
+
+    /// Speaks TLS on all addresses, and nothing else; [`EmbeddedServer::connect_duplex`] and [`EmbeddedServer::serve`]
+    /// are as they were.
+    ///
+    /// A client has 10 s for its handshake, which counts as a connection and holds up no other.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::path::Path;
+    ///
+    /// use lockkeeper_zk_server::{EmbeddedServer, Tls};
+    ///
+    /// let clients = Path::new("clients-ca.pem");
+    /// let tls = Tls::from_files(Path::new("server.pem"), Path::new("server-key.pem"), Some(clients))?;
+    /// let server = EmbeddedServer::builder().listen("[::]:2281".parse()?).tls(tls).start().await?;
+    /// assert!(server.url().starts_with("zk+tls://"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.transport = Transport::Tls(tls);
         self
     }
 
@@ -129,7 +157,7 @@ impl ServerBuilder {
     ///
     /// Fails if the address or the data directory cannot be used.
     pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
-        let Self { mut settings, listen, data_dir, seed, hook } = self;
+        let Self { mut settings, listen, transport, data_dir, seed, hook } = self;
         let listeners = listen.bind().await?;
         let clock = Clock::start(seed.map(|seed| seed.wall_ms));
         let moment = clock.moment_at(Instant::now());
@@ -159,7 +187,7 @@ impl ServerBuilder {
         let core = Core::new(machine, clock, storage, inputs);
         let end = core.end();
         let core = tokio::spawn(core.run());
-        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, listeners, core, end, found }))
+        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, transport, listeners, core, end, found }))
     }
 }
 

@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
 use crate::machine::SeenRequest;
-use crate::server::accepting::{accept_all, cut};
+use crate::server::accepting::accept_all;
 use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
-use crate::server::link::{Accepted, Arrival, link};
+use crate::server::link::{Accepted, Arrival, LinkTask, link};
 use crate::server::listening::Listener;
+use crate::server::transport::Transport;
 use crate::storage::Recovered;
 
 /// How much an in-memory connection holds each way, in bytes: as much as a socket.
@@ -53,6 +55,7 @@ const DUPLEX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::I
 pub struct EmbeddedServer {
     entrance: Entrance,
     addresses: Vec<SocketAddr>,
+    scheme: &'static str,
     core: JoinHandle<()>,
     end: Arc<OnceLock<String>>,
     listening: Vec<AbortHandle>,
@@ -65,6 +68,7 @@ pub(super) struct Parts {
     pub(super) controls: mpsc::UnboundedSender<Control>,
     pub(super) accepted: mpsc::UnboundedSender<Accepted>,
     pub(super) arrivals: mpsc::Sender<Arrival>,
+    pub(super) transport: Transport,
     pub(super) listeners: Vec<Listener>,
     pub(super) core: JoinHandle<()>,
     /// Why the core ended by itself.
@@ -111,13 +115,15 @@ impl EmbeddedServer {
             queued_bytes: Arc::new(AtomicUsize::new(0)),
         };
         let addresses = parts.listeners.iter().map(|(_, address)| *address).collect();
+        let scheme = parts.transport.scheme();
         let accept_on = |(listener, _)| {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
-            let serve = move |stream, peer| entrance.serve(stream, peer, cut);
+            let transport = parts.transport.clone();
+            let serve = move |stream, peer| entrance.serve_over(transport.clone(), stream, peer);
             tokio::spawn(accept_all(listener, serve)).abort_handle()
         };
         let listening = parts.listeners.into_iter().map(accept_on).collect();
-        Self { entrance, addresses, core: parts.core, end: parts.end, listening, found: parts.found }
+        Self { entrance, addresses, scheme, core: parts.core, end: parts.end, listening, found: parts.found }
     }
 
     /// What the start found in the data directory; `None` without one, and if it never had a state.
@@ -135,10 +141,15 @@ impl EmbeddedServer {
         &self.addresses
     }
 
+    /// All URLs that Lockkeeper connects to, one for each address.
+    pub fn urls(&self) -> Vec<String> {
+        self.addresses.iter().map(|address| format!("{}://{address}", self.scheme)).collect()
+    }
+
     /// The URL that Lockkeeper connects to, at the first address; only `zk:` without a listener.
     pub fn url(&self) -> String {
         match self.address() {
-            Some(address) => format!("zk://{address}"),
+            Some(address) => format!("{}://{address}", self.scheme),
             None => "zk:".to_owned(),
         }
     }
@@ -267,11 +278,21 @@ impl Entrance {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
-        // Before the task runs; and a core that has stopped serves no client, so the stream ends here.
-        if self.accepted.send(Accepted { id, peer, link }).is_ok() {
+        if let Some(task) = self.admit(peer) {
             tokio::spawn(task.run(stream, cut));
         }
+    }
+
+    fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr) {
+        if let Some(task) = self.admit(peer) {
+            tokio::spawn(transport.run(task, stream));
+        }
+    }
+
+    /// Tells the core of a client, before its task runs; a core that has stopped serves no client.
+    fn admit(&self, peer: SocketAddr) -> Option<LinkTask> {
+        let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
+        self.accepted.send(Accepted { id, peer, link }).is_ok().then_some(task)
     }
 }

@@ -137,6 +137,30 @@ impl Link {
 }
 
 impl LinkTask {
+    /// Serves the stream that `opening` gives, unless it gives none or the connection ends before.
+    #[cfg(feature = "tls")]
+    pub(super) async fn run_once_open<S>(mut self, opening: impl Future<Output = Option<S>>, cut: fn(&S))
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let opened = tokio::select! {
+            opened = opening => opened,
+            // The core has given the connection up, cut or not: nothing was said on it yet.
+            _ = &mut self.reset => None,
+        };
+        match opened {
+            Some(stream) => self.run(stream, cut).await,
+            None => {
+                let _ = self.arrivals.send(Arrival::Closed(self.id)).await;
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) const fn id(&self) -> ConnectionId {
+        self.id
+    }
+
     /// Serves the stream until either side ends it. `cut` is called on the stream before it is dropped when the
     /// connection is to be cut and not closed.
     pub(super) async fn run<S>(self, stream: S, cut: fn(&S))

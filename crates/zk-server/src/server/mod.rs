@@ -4,6 +4,7 @@
 //! - `builder`: how one is set up;
 //! - `core`: the one task that owns the machine; `control` has its commands, `delivery` says how outputs leave;
 //! - `listening`: the sockets it listens on; `accepting`: how connections come in by them;
+//! - `transport`: TCP or TLS, of which `tls` is the server's side, behind the feature `tls`;
 //! - `link`: one task a connection, over any byte stream;
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
 
@@ -18,7 +19,12 @@ mod error;
 mod link;
 mod listening;
 mod looks;
+#[cfg(feature = "tls")]
+mod tls;
+mod transport;
 
 pub use builder::ServerBuilder;
 pub use embedded::EmbeddedServer;
 pub use error::ServerError;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError};

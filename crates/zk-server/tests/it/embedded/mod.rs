@@ -3,4 +3,6 @@
 mod disk;
 mod faults;
 mod sockets;
+#[cfg(feature = "tls")]
+mod tls;
 mod virtual_time;

@@ -1,0 +1,139 @@
+//! A server that speaks TLS: its settings, and clients that it serves and refuses.
+
+use crate::support::Place;
+
+#[cfg(feature = "tls")]
+mod served {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::process::Command;
+
+    use lockkeeper_faults::authority::{Authority, Papers};
+    use lockkeeper_faults::{Availability, zookeeper};
+
+    use super::Place;
+    use crate::server::Server;
+    use crate::support::finish;
+
+    const NAME: &str = "zk.example";
+
+    /// The files of an authority, as their owner keeps them.
+    fn papers(authority: &Authority) -> Papers {
+        let papers = authority.server_papers();
+        fs::set_permissions(&papers.key, Permissions::from_mode(0o600)).unwrap();
+        papers
+    }
+
+    fn text(path: &Path) -> &str {
+        path.to_str().unwrap()
+    }
+
+    #[test]
+    fn locks_are_taken_over_tls_by_clients_with_a_certificate_and_by_no_others() {
+        let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
+        let Papers { cert, key, ca } = papers(&authority);
+        let options = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--tls-ca", text(&ca)];
+        let by_options = Server::start(&place, &options);
+        // A pair may come from two places.
+        let told = format!("listen = '127.0.0.1:0'\ntls_cert = '{}'\ntls_ca = '{}'", text(&cert), text(&ca));
+        let file = place.file("server.toml", &format!("[server]\n{told}"));
+        let by_both = Server::start_as_told(&place, &["--config", text(&file), "--tls-key", text(&key)]);
+        for server in [by_options, by_both] {
+            assert!(server.url().starts_with("zk+tls://127.0.0.1:"), "{}", server.url());
+            let trusting = format!("{}?ca={}&server_name={NAME}", server.url(), text(&ca));
+            let (client, client_key) = (authority.file("client"), authority.file("client-key"));
+            let known = format!("{trusting}&cert={}&key={}", text(&client), text(&client_key));
+            let run = |url: &str| place.run(&["run", "--connect", url, "-w", "2s", "job", "--", "echo", "ran"]);
+            let ended = run(&known);
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{ended:?}");
+            let plain = server.url().replace("zk+tls", "zk");
+            for stranger in [&trusting, &plain] {
+                let ended = run(stranger);
+                assert!(ended.code != Some(0) && ended.stdout.is_empty(), "{stranger}: {ended:?}");
+            }
+            assert_eq!(server.stop(), Some(0));
+        }
+    }
+
+    /// What Apache's client needs for TLS and `zookeeper.jar` does not name.
+    const JARS: [&str; 3] = ["netty-codec", "netty-resolver", "commons-cli"];
+
+    #[test]
+    fn apaches_own_client_creates_a_node_over_tls() {
+        let jars = JARS.map(|jar| format!("/usr/share/java/{jar}.jar"));
+        let missing = jars.iter().find(|jar| !Path::new(jar).exists());
+        let jars_are_there = || match missing {
+            None => Availability::Present,
+            Some(jar) => Availability::Missing(format!("{jar} is not there")),
+        };
+        if !zookeeper::availability().and(jars_are_there).or_skip("apaches_own_client_creates_a_node_over_tls") {
+            return;
+        }
+        let (place, authority) = (Place::new(), Authority::new("localhost").unwrap());
+        let Papers { cert, key, ca } = papers(&authority);
+        let options = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--tls-ca", text(&ca)];
+        let server = Server::start(&place, &options);
+        // Java takes a key and its certificate from one file.
+        let read = |name: &str| fs::read_to_string(authority.file(name)).unwrap();
+        let store = place.file("store.pem", &(read("client-key") + &read("client")));
+        let mut java = Command::new("java");
+        java.args(["-cp", &format!("/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar:{}", jars.join(":"))])
+            .arg("-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty")
+            .arg("-Dzookeeper.client.secure=true")
+            .arg(format!("-Dzookeeper.ssl.trustStore.location={}", ca.display()))
+            .arg(format!("-Dzookeeper.ssl.keyStore.location={}", store.display()));
+        let address = server.url().replace("zk+tls://127.0.0.1", "localhost");
+        let ended = finish(java.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &address, "create", "/x", "1"]));
+        assert!(ended.code == Some(0) && ended.stderr.contains("Created /x"), "{ended:?}");
+        assert_eq!(server.stop(), Some(0));
+    }
+
+    #[test]
+    fn a_server_beyond_loopback_is_warned_of_unless_it_asks_for_certificates() {
+        let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
+        let Papers { cert, key, ca } = papers(&authority);
+        let options = ["--listen", "0.0.0.0:0", "--tls-cert", text(&cert), "--tls-key", text(&key)];
+        let server = Server::start_as_told(&place, &options);
+        assert!(server.line("lockkeeper: warning: ").contains("--tls-ca"));
+        assert_eq!(server.stop(), Some(0));
+        let server = Server::start_as_told(&place, &[&options[..], &["--tls-ca", text(&ca)]].concat());
+        let (code, lines) = server.stop_and_listen();
+        assert_eq!((code, lines.len()), (Some(0), 1), "{lines:?}");
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_refused_in_one_line_that_names_them() {
+        let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
+        let Papers { cert, key, ca } = papers(&authority);
+        let expired = authority.file("expired");
+        let garbled = place.file("garbled.pem", "no certificate");
+        let refused = |options: &[&str], words: &[&str]| {
+            let ended = place.run(&[&["server", "--listen", "127.0.0.1:0"], options].concat());
+            assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{options:?}: {ended:?}");
+            assert!(words.iter().all(|word| ended.stderr.contains(word)), "{options:?}: {ended:?}");
+        };
+        let (cert, key, ca) = (text(&cert), text(&key), text(&ca));
+        refused(&["--tls-cert", cert], &["--tls-cert without --tls-key"]);
+        refused(&["--tls-key", key], &["--tls-key without --tls-cert"]);
+        refused(&["--tls-ca", ca], &["--tls-ca without --tls-cert"]);
+        refused(&["--tls-cert", text(&expired), "--tls-key", key], &[text(&expired), "expired"]);
+        refused(&["--tls-cert", text(&garbled), "--tls-key", key], &[text(&garbled), "no certificate"]);
+        refused(&["--tls-cert", cert, "--tls-key", key, "--tls-ca", text(&garbled)], &[text(&garbled)]);
+        refused(&["--tls-cert", cert, "--tls-key", "/no/such"], &["TLS", "/no/such"]);
+        fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
+        refused(&["--tls-cert", cert, "--tls-key", key], &[key, "chmod o-rwx"]);
+        let file = place.file("bad.toml", "[server]\ntls_key = 'key.pem'");
+        refused(&["--config", text(&file)], &["server.tls_key", "from the root"]);
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_tls_says_so_and_serves_no_client_in_the_clear() {
+    let place = Place::new();
+    let options = ["server", "--listen", "127.0.0.1:0", "--tls-cert", "/no/such", "--tls-key", "/no/such"];
+    let ended = place.run(&options);
+    assert!(ended.code == Some(125) && ended.stderr.contains("built without the feature `tls`"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+}
