@@ -63,6 +63,7 @@ const NEEDS: &[Need] = &[
     Need { package: "procps", why: "ps to look at processes from outside", signs: &["ps"] },
     Need { package: "zsh", why: "zsh, to complete the names of locks in", signs: &["zsh"] },
     Need { package: "fish", why: "fish, to complete the names of locks in", signs: &["fish"] },
+    Need { package: "systemd", why: "systemd-analyze, to check the server's unit", signs: &["systemd-analyze"] },
     Need { package: "iproute2", why: "ip, to make network namespaces", signs: &["ip"] },
     Need {
         package: "default-jdk-headless",

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
+use sd_notify::NotifyState;
 
 use super::service::block_on;
 use crate::args::Global;
@@ -32,6 +33,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
         let mut interruption = Interruption::listen()?;
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
         say(&format!("serving {}, {keeping}", server.urls().join(" and ")));
+        tell_manager(NotifyState::Ready);
         if let Some(warning) = exposure(server.addresses()).filter(|_| settings.tls_ca.is_none()) {
             say(&warning);
         }
@@ -42,12 +44,20 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
             biased;
             cause = interruption.heard() => {
                 say(&format!("stopping, by {}", cause.name));
+                tell_manager(NotifyState::Stopping);
                 server.shutdown().await;
                 Ok(0)
             }
             error = server.stopped() => Err(Failure::ours(chain(&error))),
         }
     })?
+}
+
+/// Tells systemd, or another manager that listens where `NOTIFY_SOCKET` says.
+fn tell_manager(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        say(&format!("warning: the service manager at NOTIFY_SOCKET could not be told: {error}"));
+    }
 }
 
 /// Sets a server up as it is told; what is not given keeps the server's own default.

@@ -1,7 +1,15 @@
 //! What an operator of `server` is told, and how it is watched.
 
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use lockkeeper_faults::Availability;
+
 use crate::server::Server;
-use crate::support::Place;
+use crate::support::{Place, finish};
 
 #[test]
 fn an_address_that_other_machines_may_reach_is_warned_of_in_one_line() {
@@ -16,4 +24,61 @@ fn an_address_that_other_machines_may_reach_is_warned_of_in_one_line() {
     let server = Server::start_as_told(&place, &["--listen", "127.0.0.1:0", "--listen", "localhost:0"]);
     let (code, lines) = server.stop_and_listen();
     assert_eq!((code, lines), (Some(0), vec!["lockkeeper: stopping, by SIGTERM".to_owned()]));
+}
+
+#[test]
+fn a_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
+    let place = Place::new();
+    let socket = place.file("notify/x", "").with_file_name("socket");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let told = || {
+        let mut text = [0; 100];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let mut command = place.command(&["server", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &socket);
+    let server = Server::of(command);
+    assert_eq!(told(), "READY=1\n");
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(told(), "STOPPING=1\n");
+
+    drop(manager);
+    fs::remove_file(&socket).unwrap();
+    let mut command = place.command(&["server", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &socket);
+    let server = Server::of(command);
+    assert!(server.line("lockkeeper: warning: ").contains("NOTIFY_SOCKET"), "it serves all the same");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// How exposed systemd may find the service, in tenths; 100 is a service without any hardening.
+const EXPOSURE_MAX: &str = "20";
+
+#[test]
+fn the_unit_for_systemd_is_sound_and_hardened() {
+    let tool = "/usr/bin/systemd-analyze";
+    let is_there = match Path::new(tool).exists() {
+        true => Availability::Present,
+        false => Availability::Missing(format!("{tool} is not there (Debian: systemd)")),
+    };
+    if !is_there.or_skip("server_operation::the_unit_for_systemd_is_sound_and_hardened") {
+        return;
+    }
+    let unit = include_str!("../../../../contrib/systemd/lockkeeper-server.service");
+    let installed = "ExecStart=/usr/local/bin/lockkeeper ";
+    let built = format!("ExecStart={} ", env!("CARGO_BIN_EXE_lockkeeper"));
+    let place = Place::new();
+    let file = place.file("lockkeeper-server.service", &unit.replace(installed, &built));
+    for arguments in [&["verify", "--man=no"][..], &["security", "--offline=yes", "--threshold", EXPOSURE_MAX]] {
+        let ended = finish(Command::new(tool).args(arguments).arg(&file).env("PAGER", "cat"));
+        assert!(ended.code == Some(0) && ended.stderr.is_empty(), "{arguments:?}: {ended:?}");
+    }
+    // What it starts is a command line of ours, with this directory in place of the service's.
+    let line = unit.lines().find_map(|line| line.strip_prefix(installed)).unwrap();
+    let data = place.file("data/x", "").with_file_name("store");
+    let line = line.replace("/var/lib/lockkeeper-server", data.to_str().unwrap());
+    let server = Server::of(place.command(&[&line.split(' ').collect::<Vec<_>>()[..], &["--listen", "0"]].concat()));
+    assert_eq!(server.stop(), Some(0));
 }

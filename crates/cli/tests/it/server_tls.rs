@@ -67,7 +67,10 @@ mod served {
             None => Availability::Present,
             Some(jar) => Availability::Missing(format!("{jar} is not there")),
         };
-        if !zookeeper::availability().and(jars_are_there).or_skip("apaches_own_client_creates_a_node_over_tls") {
+        if !zookeeper::availability()
+            .and(jars_are_there)
+            .or_skip("server_tls::served::apaches_own_client_creates_a_node_over_tls")
+        {
             return;
         }
         let (place, authority) = (Place::new(), Authority::new("localhost").unwrap());
