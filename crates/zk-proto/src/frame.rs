@@ -61,6 +61,16 @@ impl Deframer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// How many bytes it holds.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Takes the body of the next whole frame; `None` until it is whole.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ mod tree;
 mod watch;
 
 pub use connection_id::ConnectionId;
-pub use machine::{Counters, Seed, SeenRequest};
+pub use machine::{Counters, Seed, SeenRequest, UnknownWord, Word};
 pub use server::{EmbeddedServer, ServerBuilder, ServerError};
 #[cfg(feature = "tls")]
 pub use server::{Tls, TlsError};

@@ -38,6 +38,12 @@ pub(super) struct Connection {
     pub(super) timeout_ms: i32,
     pub(super) handshake_deadline: Timestamp,
     pub(super) established_ms: i64,
+    /// What was sent, and the driver has not said is read, in bytes.
+    pub(super) unread_bytes: usize,
+    /// Whether the driver is to say when that is read; nothing is served before.
+    pub(super) is_awaited: bool,
+    /// How much of `deframer` is counted with all connections.
+    pub(super) request_bytes: usize,
     pub(super) received_count: u64,
     pub(super) sent_count: u64,
     pub(super) last: LastReply,
@@ -65,6 +71,9 @@ impl Connection {
             timeout_ms: 0,
             handshake_deadline,
             established_ms: moment.wall_ms,
+            unread_bytes: 0,
+            is_awaited: false,
+            request_bytes: 0,
             received_count: 0,
             sent_count: 0,
             last: LastReply { operation: "NA", ..LastReply::default() },

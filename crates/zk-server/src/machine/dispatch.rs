@@ -13,8 +13,8 @@ use crate::auth::{DIGEST, IP, SUPER, client_info, digest_identity};
 use crate::connection_id::ConnectionId;
 use crate::machine::connection::LastReply;
 use crate::machine::io::{CloseReason, Moment, SeenRequest, SendKind};
+use crate::machine::limits::IDENTITIES_MAX;
 use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
-use crate::machine::settings::IDENTITIES_MAX;
 
 /// The zxid in the reply to a request that does not reach the nodes, as in Apache.
 const ZXID_AUTH: i64 = 0;
@@ -74,7 +74,7 @@ impl ServerMachine {
             self.close(caller.connection, CloseReason::SessionClosed);
         }
         if self.is_over_watch_limit(caller.connection) {
-            self.close(caller.connection, CloseReason::LimitReached);
+            self.close(caller.connection, CloseReason::WatchesFull);
         }
     }
 

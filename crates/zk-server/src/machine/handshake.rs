@@ -6,7 +6,6 @@ use lockkeeper_zk_proto::message::{ConnectRequest, ConnectResponse, ReadOnlyFlag
 use crate::connection_id::ConnectionId;
 use crate::machine::io::{CloseReason, Moment, SendKind};
 use crate::machine::server::{SENT_BYTES_MAX, ServerMachine};
-use crate::machine::settings::SESSIONS_MAX;
 use crate::tree::Change;
 
 /// The password that a refused client gets: as many zeros as a password has bytes.
@@ -67,8 +66,8 @@ impl ServerMachine {
     fn reason_against_new_session(&self) -> Option<CloseReason> {
         if self.refuses_writes {
             Some(CloseReason::NotStored)
-        } else if self.state.sessions.len() >= SESSIONS_MAX {
-            Some(CloseReason::LimitReached)
+        } else if self.state.sessions.len() >= self.settings.limits.sessions_max {
+            Some(CloseReason::SessionsFull)
         } else {
             None
         }

@@ -36,6 +36,11 @@ pub enum Input<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// The client has read most of what was sent to it, after [`Output::TellRead`].
+    Read {
+        /// Which connection.
+        connection: ConnectionId,
+    },
     /// The connection is gone; no answer can reach it any more.
     Closed {
         /// Which connection.
@@ -64,6 +69,12 @@ pub enum Output {
         bytes: Bytes,
         /// What they are.
         kind: SendKind,
+    },
+    /// Nothing more is served on this connection until [`Input::Read`] says that the client has read most of what was
+    /// sent to it. It must be given once that is so; until then, nothing more should be read from the client.
+    TellRead {
+        /// Which connection.
+        connection: ConnectionId,
     },
     /// Close a connection once everything before this was sent. Nothing more is expected of it.
     Close {
@@ -114,8 +125,16 @@ pub enum CloseReason {
     HandshakeTimeout,
     /// A four-letter word was answered.
     Reported,
-    /// A limit on connections, sessions or watches is reached.
-    LimitReached,
+    /// There are as many connections as there may be.
+    ConnectionsFull,
+    /// There are as many sessions as there may be.
+    SessionsFull,
+    /// The connection's watches take more memory than they may.
+    WatchesFull,
+    /// Requests that have not come whole take more memory than they may.
+    RequestsFull,
+    /// One push of requests caused more events and answers than there may be.
+    AnswersFull,
     /// New sessions cannot be stored at present.
     NotStored,
 }
@@ -158,7 +177,11 @@ impl fmt::Display for CloseReason {
             Self::AuthFailed => "the credentials were refused",
             Self::HandshakeTimeout => "no handshake came in time",
             Self::Reported => "a four-letter word was answered",
-            Self::LimitReached => "a limit is reached",
+            Self::ConnectionsFull => "there are as many connections as the memory is for",
+            Self::SessionsFull => "there are as many sessions as the memory is for",
+            Self::WatchesFull => "its watches take more memory than they may",
+            Self::RequestsFull => "requests that have not come whole take more memory than they may",
+            Self::AnswersFull => "what it asked for at once would take more memory than answers may",
             Self::NotStored => "new sessions cannot be stored at present",
         })
     }

@@ -4,13 +4,15 @@
 //! - `server`: the machine itself: connections, frames, time;
 //! - `handshake`: how sessions begin, go on and end;
 //! - `dispatch`: from a request to its reply; `reads`, `writes`, `multi`, `watching` are its parts;
-//! - `reports`: four-letter words;
+//! - `reports`: four-letter words; `words` says which are answered;
+//! - `settings`: what is set, `limits` how much there may be of each thing;
 //! - `state`: what outlives the process, and how a machine is made from it.
 
 mod connection;
 mod dispatch;
 mod handshake;
 mod io;
+mod limits;
 mod multi;
 mod reads;
 mod reports;
@@ -18,13 +20,17 @@ mod server;
 mod settings;
 mod state;
 mod watching;
+mod words;
 mod writes;
 
 #[cfg(test)]
 mod tests;
 
 pub use io::{CloseReason, Input, Moment, Output, RequestHook, SeenRequest, SendKind};
+pub use limits::Limits;
+pub(crate) use limits::UNREAD_BYTES_MAX;
 pub use server::{Counters, ServerMachine};
 pub use settings::Settings;
 pub use state::Seed;
 pub(crate) use state::State;
+pub use words::{UnknownWord, Word, WordSet};

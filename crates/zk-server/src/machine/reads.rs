@@ -5,7 +5,6 @@ use lockkeeper_zk_proto::message::{ErrorCode, MultiReadOperation, MultiResult, P
 use crate::auth::{is_permitted, masked_digests};
 use crate::machine::dispatch::Caller;
 use crate::machine::server::ServerMachine;
-use crate::machine::settings::MULTI_READ_BYTES_MAX;
 use crate::tree::Node;
 
 impl ServerMachine {
@@ -117,7 +116,7 @@ impl ServerMachine {
                     MultiResult::GetChildren { children: names(node) }
                 }
             });
-            if bytes > MULTI_READ_BYTES_MAX {
+            if bytes > self.settings.limits.multi_read_bytes_max {
                 return Err(ErrorCode::ThrottledOp);
             }
             results.push(result.unwrap_or_else(MultiResult::Error));

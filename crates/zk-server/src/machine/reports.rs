@@ -10,61 +10,20 @@ use crate::connection_id::ConnectionId;
 use crate::machine::connection::Connection;
 use crate::machine::io::{CloseReason, Moment, SendKind};
 use crate::machine::server::ServerMachine;
+use crate::machine::words::{Asked, Word};
 
 /// The version whose protocol is spoken, in the form in which clients look for it, and our own.
 const VERSION: &str = concat!("3.8.0-lockkeeper-", env!("CARGO_PKG_VERSION"), ", built on 2022-02-25 08:49 UTC");
 
-/// The words Apache knows and this server does not answer.
-const SILENT_WORDS: [&[u8; 4]; 9] = [b"conf", b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"stmk", b"wchc", b"cdig"];
-
-/// The words that are answered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Word {
-    Ruok,
-    Srvr,
-    Stat,
-    Mntr,
-    Cons,
-    Dump,
-    Wchs,
-    Wchp,
-    Envi,
-    Isro,
-}
-
-impl Word {
-    fn parse(head: &[u8]) -> Option<Self> {
-        Some(match head {
-            b"ruok" => Self::Ruok,
-            b"srvr" => Self::Srvr,
-            b"stat" => Self::Stat,
-            b"mntr" => Self::Mntr,
-            b"cons" => Self::Cons,
-            b"dump" => Self::Dump,
-            b"wchs" => Self::Wchs,
-            b"wchp" => Self::Wchp,
-            b"envi" => Self::Envi,
-            b"isro" => Self::Isro,
-            _ => return None,
-        })
-    }
-}
-
 impl ServerMachine {
     /// Answers the first four bytes of a connection if they are a word, and closes it; `false` if they are not one.
     pub(super) fn report(&mut self, moment: Moment, id: ConnectionId, head: &[u8]) -> bool {
-        let text = match Word::parse(head) {
-            Some(word) => {
-                self.count_received(id);
-                self.text(word, moment)
-            }
-            None if SILENT_WORDS.iter().any(|word| head == *word) => {
-                self.count_received(id);
-                let word = String::from_utf8_lossy(head);
-                format!("{word} is not executed because it is not in the whitelist.\n")
-            }
-            None => return false,
+        let text = match self.settings.words.parse(head) {
+            Asked::Word(word) => self.text(word, moment),
+            Asked::Refused(word) => format!("{word} is not executed because it is not in the whitelist.\n"),
+            Asked::Nothing => return false,
         };
+        self.count_received(id);
         self.send(id, Bytes::from(text), SendKind::Report);
         self.close(id, CloseReason::Reported);
         true

@@ -13,7 +13,8 @@ use crate::auth::is_permitted;
 use crate::connection_id::ConnectionId;
 use crate::machine::connection::{Connection, HEAD_BYTES, Stage};
 use crate::machine::io::{CloseReason, Input, Moment, Output, RequestHook, SendKind};
-use crate::machine::settings::{ANSWERED_BYTES_MAX, CONNECTIONS_MAX, HANDSHAKE_TIMEOUT, Settings};
+use crate::machine::limits::{HANDSHAKE_TIMEOUT, Limits, UNREAD_BYTES_MAX};
+use crate::machine::settings::Settings;
 use crate::machine::state::{Seed, State};
 use crate::record::encode_transaction;
 use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
@@ -58,6 +59,8 @@ pub struct ServerMachine {
     outputs: VecDeque<Output>,
     /// How many bytes in the outputs are to be sent.
     answered_bytes: usize,
+    /// How many bytes of requests are there that were not served yet.
+    request_bytes: usize,
     /// Connections without a session, by when they must have one.
     handshakes: BTreeSet<(Timestamp, ConnectionId)>,
     container_check_at: Timestamp,
@@ -100,6 +103,7 @@ impl ServerMachine {
             refuses_writes: false,
             outputs: VecDeque::new(),
             answered_bytes: 0,
+            request_bytes: 0,
             handshakes: BTreeSet::new(),
             container_check_at,
         }
@@ -110,6 +114,7 @@ impl ServerMachine {
         match input {
             Input::Accepted { connection, peer } => self.accept(moment, connection, peer),
             Input::Bytes { connection, bytes } => self.take_bytes(moment, connection, bytes),
+            Input::Read { connection } => self.go_on(moment, connection),
             Input::Closed { connection } => {
                 self.forget_connection(connection);
             }
@@ -158,6 +163,11 @@ impl ServerMachine {
         self.refuses_writes = refuses;
     }
 
+    /// How much of each thing there may be.
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
     /// The packets so far.
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -204,8 +214,8 @@ impl ServerMachine {
     }
 
     fn accept(&mut self, moment: Moment, id: ConnectionId, peer: SocketAddr) {
-        if self.connections.len() >= CONNECTIONS_MAX {
-            let reason = CloseReason::LimitReached;
+        if self.connections.len() >= self.settings.limits.connections_max {
+            let reason = CloseReason::ConnectionsFull;
             tracing::info!("refused {peer}: {reason}");
             self.outputs.push_back(Output::Close { connection: id, reason });
             return;
@@ -245,6 +255,28 @@ impl ServerMachine {
             connection.deframer.push(bytes);
         }
         self.take_frames(moment, id);
+        self.count_requests(id);
+        if self.request_bytes > self.settings.limits.request_bytes_max {
+            self.close(id, CloseReason::RequestsFull);
+        }
+    }
+
+    /// Goes on with a connection whose client has read what was sent to it.
+    fn go_on(&mut self, moment: Moment, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.unread_bytes = 0;
+            connection.is_awaited = false;
+        }
+        self.take_frames(moment, id);
+        self.count_requests(id);
+    }
+
+    /// Counts anew what a connection has sent and was not served yet.
+    fn count_requests(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let before = std::mem::replace(&mut connection.request_bytes, connection.deframer.len());
+            self.request_bytes = self.request_bytes + connection.request_bytes - before;
+        }
     }
 
     fn take_frames(&mut self, moment: Moment, id: ConnectionId) {
@@ -253,9 +285,15 @@ impl ServerMachine {
             let Some(connection) = self.connections.get_mut(&id) else {
                 return;
             };
+            if connection.unread_bytes > UNREAD_BYTES_MAX {
+                if !std::mem::replace(&mut connection.is_awaited, true) {
+                    self.outputs.push_back(Output::TellRead { connection: id });
+                }
+                return;
+            }
             match connection.deframer.next_frame() {
-                Ok(Some(_)) if self.answered_bytes > ANSWERED_BYTES_MAX => {
-                    return self.close(id, CloseReason::LimitReached);
+                Ok(Some(_)) if self.answered_bytes > self.settings.limits.answered_bytes_max => {
+                    return self.close(id, CloseReason::AnswersFull);
                 }
                 Ok(None) => return,
                 Err(_) => return self.close(id, CloseReason::FrameLength),
@@ -395,6 +433,7 @@ impl ServerMachine {
     pub(super) fn send(&mut self, id: ConnectionId, bytes: Bytes, kind: SendKind) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.sent_count += 1;
+            connection.unread_bytes += bytes.len();
             self.counters.sent += 1;
             self.answered_bytes += bytes.len();
             self.outputs.push_back(Output::Send { connection: id, bytes, kind });
@@ -416,6 +455,7 @@ impl ServerMachine {
 
     fn forget_connection(&mut self, id: ConnectionId) -> Option<Connection> {
         let connection = self.connections.remove(&id)?;
+        self.request_bytes -= connection.request_bytes;
         self.handshakes.remove(&(connection.handshake_deadline, id));
         self.watches.remove_connection(id);
         let session = self.state.sessions.get(connection.session_id);

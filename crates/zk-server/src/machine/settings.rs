@@ -1,8 +1,11 @@
-//! The settings of a machine, and its limits.
+//! The settings of a machine.
 
 use std::time::Duration;
 
 use lockkeeper_zk_proto::frame::FRAME_BYTES_DEFAULT_MAX;
+
+use crate::machine::limits::Limits;
+use crate::machine::words::WordSet;
 
 /// The tick of Apache's example configuration.
 const TICK_DEFAULT: Duration = Duration::from_secs(2);
@@ -12,25 +15,6 @@ const SESSION_TIMEOUT_TICKS_MIN: u32 = 2;
 const SESSION_TIMEOUT_TICKS_MAX: u32 = 20;
 /// How often containers and nodes with a time to live are looked at; Apache's `znode.container.checkIntervalMs`.
 const CONTAINER_CHECK_DEFAULT: Duration = Duration::from_secs(60);
-/// How long a connection may take for its handshake, as in Apache; a slower one holds a descriptor for nothing.
-pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many connections there may be: each takes about a kilobyte, and a frame's length while one is under way.
-pub(crate) const CONNECTIONS_MAX: usize = 1 << 16;
-/// How many sessions there may be; each takes some hundred bytes.
-pub(crate) const SESSIONS_MAX: usize = 1 << 20;
-/// How much memory all watches may take, as estimated, in bytes.
-pub(crate) const WATCH_BYTES_MAX: usize = 1 << 30;
-/// How much memory one connection's watches may take, as estimated, in bytes: a million on short paths.
-pub(crate) const WATCH_BYTES_PER_CONNECTION_MAX: usize = 256 << 20;
-/// How long the answers to one request may be altogether, in bytes; reading one large node over and over in a single
-/// request would otherwise fill the memory.
-pub(crate) const MULTI_READ_BYTES_MAX: usize = 64 << 20;
-/// How many bytes of answers one push of a connection may cause before it is cut.
-pub(crate) const ANSWERED_BYTES_MAX: usize = 128 << 20;
-/// How many identities one connection may have; no sensible client adds more.
-pub(crate) const IDENTITIES_MAX: usize = 64;
-/// How much memory the nodes may take before creating and setting data are refused as exceeding a quota, in bytes.
-const TREE_BYTES_DEFAULT_MAX: usize = 1 << 30;
 
 /// The settings of a [`super::ServerMachine`].
 #[derive(Clone, Debug)]
@@ -45,8 +29,10 @@ pub struct Settings {
     pub frame_bytes_max: usize,
     /// How often containers and nodes with a time to live are looked at.
     pub container_check: Duration,
-    /// How much memory the nodes may take, as estimated, in bytes.
-    pub tree_bytes_max: usize,
+    /// How much there may be of each thing.
+    pub limits: Limits,
+    /// The four-letter words that are answered.
+    pub words: WordSet,
     /// The super user: `super:` and the digest, as in Apache's `superDigest`.
     pub super_digest: Option<String>,
     /// Whether records are handed out to be stored.
@@ -61,7 +47,8 @@ impl Default for Settings {
             session_timeout_max: None,
             frame_bytes_max: FRAME_BYTES_DEFAULT_MAX,
             container_check: CONTAINER_CHECK_DEFAULT,
-            tree_bytes_max: TREE_BYTES_DEFAULT_MAX,
+            limits: Limits::default(),
+            words: WordSet::ALL,
             super_digest: None,
             keeps_records: false,
         }

@@ -5,7 +5,6 @@ use lockkeeper_zk_proto::message::{AddWatchMode, EventKind, SetWatches, WatcherE
 use crate::connection_id::ConnectionId;
 use crate::machine::dispatch::Caller;
 use crate::machine::server::ServerMachine;
-use crate::machine::settings::{WATCH_BYTES_MAX, WATCH_BYTES_PER_CONNECTION_MAX};
 
 impl ServerMachine {
     /// Sets watches again. Events that were missed meanwhile are sent at once instead, in the order of the request.
@@ -42,8 +41,8 @@ impl ServerMachine {
 
     /// Whether a connection's watches take more memory than they may, or it is one of those that fill it altogether.
     pub(super) fn is_over_watch_limit(&self, id: ConnectionId) -> bool {
-        let own = self.watches.bytes_of(id);
-        own > WATCH_BYTES_PER_CONNECTION_MAX || own > 0 && self.watches.bytes() > WATCH_BYTES_MAX
+        let (own, limits) = (self.watches.bytes_of(id), &self.settings.limits);
+        own > limits.watch_bytes_per_connection_max || own > 0 && self.watches.bytes() > limits.watch_bytes_max
     }
 
     fn tell(&mut self, caller: &Caller, kind: EventKind, path: &str) {

@@ -154,7 +154,7 @@ impl ServerMachine {
 
     fn check_room(&self, data: Option<&Bytes>) -> Result<(), ErrorCode> {
         let needed = self.state.tree.memory_bytes() + data.map_or(0, Bytes::len);
-        if needed > self.settings.tree_bytes_max {
+        if needed > self.settings.limits.tree_bytes_max {
             return Err(ErrorCode::QuotaExceeded);
         }
         Ok(())

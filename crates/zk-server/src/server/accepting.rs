@@ -2,10 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::server::peers::{Admission, Peers, Seat};
 
 /// How long accepting pauses when a connection could not be accepted: descriptors that are used up stay so for a while.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -13,15 +16,28 @@ const PAUSE: Duration = Duration::from_millis(50);
 const TROUBLE_OVER_AFTER: Duration = Duration::from_secs(1);
 
 /// Accepts connections until it is aborted.
-pub(super) async fn accept_all(listener: TcpListener, serve: impl Fn(TcpStream, SocketAddr)) {
+pub(super) async fn accept_all(listener: TcpListener, peers: Arc<Peers>, serve: impl Fn(TcpStream, SocketAddr, Seat)) {
     let mut trouble = Trouble::default();
     loop {
         match timeout(trouble.look_again_after(), listener.accept()).await {
-            Ok(Ok((stream, peer))) => {
-                // Without it small answers would wait for more to come.
-                let _ = stream.set_nodelay(true);
-                serve(stream, peer);
-            }
+            Ok(Ok((stream, peer))) => match peers.admit(peer.ip(), Instant::now()) {
+                Admission::Seat(seat) => {
+                    // Without it small answers would wait for more to come.
+                    let _ = stream.set_nodelay(true);
+                    serve(stream, peer, seat);
+                }
+                Admission::Refused { is_told } => {
+                    if is_told {
+                        tracing::warn!(
+                            "{} has as many connections as one address may have, and is refused more: close some, or \
+                             raise --max-connections-per-ip",
+                            peer.ip().to_canonical()
+                        );
+                    }
+                    // Reset, so that nothing of it is left in the system.
+                    let _ = stream.set_zero_linger();
+                }
+            },
             Ok(Err(error)) => {
                 if trouble.begins(Instant::now()) {
                     tracing::warn!("no connection can be accepted: {error}; new clients wait: {}", cure(&error));

@@ -1,6 +1,7 @@
 //! How a server is set up.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::auth::digest_identity;
-use crate::machine::{RequestHook, Seed, SeenRequest, ServerMachine, Settings, State};
+use crate::machine::{Limits, RequestHook, Seed, SeenRequest, ServerMachine, Settings, State, Word};
 use crate::server::clock::Clock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
@@ -31,6 +32,9 @@ pub struct ServerBuilder {
     data_dir: Option<PathBuf>,
     seed: Option<Seed>,
     hook: Option<RequestHook>,
+    memory_bytes: Option<usize>,
+    tree_bytes_max: Option<usize>,
+    connections_per_address_max: Option<NonZeroUsize>,
 }
 
 impl std::fmt::Debug for ServerBuilder {
@@ -124,9 +128,32 @@ impl ServerBuilder {
         self
     }
 
-    /// Refuses to create nodes and set data (quota exceeded) when the nodes take this much memory; 1 GiB by default.
+    /// Keeps everything together within this much memory, as it is estimated, in bytes: 2 GiB by default, 64 MiB at
+    /// least. Each limit is a share of it: a half is for nodes, an eighth each for watches and for answers that clients
+    /// have not read, a sixteenth each for connections (8 KiB of it allow one) and sessions (256 bytes). The process has
+    /// some 10 MiB besides.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Refuses to create nodes and set data (quota exceeded) when the nodes take this much memory; half of
+    /// [`ServerBuilder::memory_bytes`] by default. What is more than that half comes on top.
     pub fn tree_bytes_max(mut self, bytes: usize) -> Self {
-        self.settings.tree_bytes_max = bytes;
+        self.tree_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Refuses connections beyond this many of one address; 0, the default, stands for as many as it likes.
+    pub fn connections_per_address_max(mut self, count: usize) -> Self {
+        self.connections_per_address_max = NonZeroUsize::new(count);
+        self
+    }
+
+    /// Answers these four-letter words alone; by default all that [`Word`] has. `cons`, `dump`, `wchs` and `wchp` take
+    /// long when there is much to tell, and tell every peer of paths and sessions.
+    pub fn words(mut self, words: impl IntoIterator<Item = Word>) -> Self {
+        self.settings.words = words.into_iter().collect();
         self
     }
 
@@ -157,7 +184,11 @@ impl ServerBuilder {
     ///
     /// Fails if the address or the data directory cannot be used.
     pub async fn start(self) -> Result<EmbeddedServer, ServerError> {
-        let Self { mut settings, listen, transport, data_dir, seed, hook } = self;
+        let Self { mut settings, listen, transport, data_dir, seed, hook, memory_bytes, tree_bytes_max, .. } = self;
+        let connections_per_address_max = self.connections_per_address_max;
+        let limits = memory_bytes.map_or_else(Limits::default, Limits::of_memory);
+        let limits = tree_bytes_max.map_or(limits, |most| limits.with_tree_bytes_max(most));
+        settings.limits = limits;
         let listeners = listen.bind().await?;
         let clock = Clock::start(seed.map(|seed| seed.wall_ms));
         let moment = clock.moment_at(Instant::now());
@@ -187,7 +218,19 @@ impl ServerBuilder {
         let core = Core::new(machine, clock, storage, inputs);
         let end = core.end();
         let core = tokio::spawn(core.run());
-        Ok(EmbeddedServer::new(Parts { controls, accepted, arrivals, transport, listeners, core, end, found }))
+        let parts = Parts {
+            controls,
+            accepted,
+            arrivals,
+            transport,
+            listeners,
+            limits,
+            connections_per_address_max,
+            core,
+            end,
+            found,
+        };
+        Ok(EmbeddedServer::new(parts))
     }
 }
 

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use crate::connection_id::ConnectionId;
 use crate::machine::{Input, Moment, ServerMachine};
 use crate::server::clock::Clock;
 use crate::server::control::{Control, Inspection};
-use crate::server::delivery::Delivery;
+use crate::server::delivery::{Delivery, Flushed};
 use crate::server::link::{Accepted, Arrival};
 use crate::storage::{Storage, StorageEvent};
 
@@ -55,7 +56,7 @@ enum Wake {
 
 impl Core {
     pub(super) fn new(machine: ServerMachine, clock: Clock, storage: Option<Storage>, inputs: Inputs) -> Self {
-        let (delivery, end) = (Delivery::default(), Arc::default());
+        let (delivery, end) = (Delivery::new(machine.limits().held_bytes_max), Arc::default());
         Self { machine: Some(machine), clock, delivery, storage, inputs, paused_at: None, end }
     }
 
@@ -128,6 +129,7 @@ impl Core {
                     self.let_out();
                 }
             }
+            Arrival::Read(connection) => self.hear_of_read(connection),
             Arrival::Closed(connection) => {
                 self.handle(Input::Closed { connection });
                 // What was asked for before may still be on its way out: the link goes after it.
@@ -135,6 +137,12 @@ impl Core {
                 self.delivery.forget(connection);
             }
         }
+    }
+
+    /// Serves a connection again whose client has read what was sent to it.
+    fn hear_of_read(&mut self, connection: ConnectionId) {
+        self.delivery.go_on_reading(connection);
+        self.handle(Input::Read { connection });
     }
 
     fn obey(&mut self, control: Control) {
@@ -189,6 +197,22 @@ impl Core {
 
     /// Stores the records of what was done, and sends the answers that may go out.
     fn let_out(&mut self) {
+        loop {
+            self.store();
+            let Flushed { cut, read } = self.delivery.flush();
+            for connection in cut {
+                self.handle(Input::Closed { connection });
+            }
+            if read.is_empty() {
+                return;
+            }
+            // Each has been sent a megabyte before it is here again.
+            read.into_iter().for_each(|connection| self.hear_of_read(connection));
+        }
+    }
+
+    /// Hands out what is to be stored and sent.
+    fn store(&mut self) {
         let Some(machine) = &mut self.machine else {
             return;
         };
@@ -201,9 +225,6 @@ impl Core {
             if storage.wants_snapshot() {
                 storage.take_snapshot(machine.state());
             }
-        }
-        for connection in self.delivery.flush() {
-            self.handle(Input::Closed { connection });
         }
     }
 

@@ -11,9 +11,6 @@ use crate::connection_id::ConnectionId;
 use crate::machine::{CloseReason, Output, SendKind};
 use crate::server::link::Link;
 
-/// How many bytes of answers may wait to be stored before nothing more is accepted.
-const HELD_BYTES_MAX: usize = 64 << 20;
-
 /// An output, and how many records must be stored before it may leave.
 #[derive(Debug)]
 struct Held {
@@ -25,15 +22,27 @@ struct Held {
 #[derive(Debug)]
 enum Leaving {
     Send(ConnectionId, Bytes, SendKind),
+    TellRead(ConnectionId),
     Close(ConnectionId, CloseReason),
 }
 
-/// The connections, and what is on its way to them.
+/// What came of letting things go.
 #[derive(Debug, Default)]
+pub(super) struct Flushed {
+    /// The connections that were cut on the way.
+    pub(super) cut: Vec<ConnectionId>,
+    /// Those whose client has read all already.
+    pub(super) read: Vec<ConnectionId>,
+}
+
+/// The connections, and what is on its way to them.
+#[derive(Debug)]
 pub(super) struct Delivery {
     links: HashMap<ConnectionId, Link>,
     held: VecDeque<Held>,
     held_bytes: usize,
+    /// How many bytes of answers may wait to be stored before nothing more is accepted.
+    held_bytes_max: usize,
     /// How many records were handed out to be stored.
     records_out: u64,
     /// How many of them are stored.
@@ -44,6 +53,20 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
+    pub(super) fn new(held_bytes_max: usize) -> Self {
+        Self {
+            links: HashMap::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            held_bytes_max,
+            records_out: 0,
+            records_stored: 0,
+            delay: Duration::ZERO,
+            is_blackholed: false,
+            drop_replies: VecDeque::new(),
+        }
+    }
+
     pub(super) fn add(&mut self, id: ConnectionId, link: Link) {
         self.links.insert(id, link);
     }
@@ -63,7 +86,7 @@ impl Delivery {
 
     /// Whether so much waits to be stored that nothing more should be accepted.
     pub(super) const fn is_full(&self) -> bool {
-        self.held_bytes > HELD_BYTES_MAX
+        self.held_bytes > self.held_bytes_max
     }
 
     /// Whether everything that was handed out is stored.
@@ -81,6 +104,12 @@ impl Delivery {
             Output::Send { connection, bytes, kind } => {
                 self.held_bytes += bytes.len();
                 Leaving::Send(connection, bytes, kind)
+            }
+            Output::TellRead { connection } => {
+                if let Some(link) = self.links.get(&connection) {
+                    link.stop_reading();
+                }
+                Leaving::TellRead(connection)
             }
             Output::Close { connection, reason } => Leaving::Close(connection, reason),
         };
@@ -110,9 +139,16 @@ impl Delivery {
         self.records_stored = self.records_out;
     }
 
-    /// Lets everything go that may; returns the connections that were cut on the way.
-    pub(super) fn flush(&mut self) -> Vec<ConnectionId> {
-        let mut cut = Vec::new();
+    /// Notes that a connection's client has read most of what was sent, and has its requests read again.
+    pub(super) fn go_on_reading(&self, id: ConnectionId) {
+        if let Some(link) = self.links.get(&id) {
+            link.go_on_reading();
+        }
+    }
+
+    /// Lets everything go that may.
+    pub(super) fn flush(&mut self) -> Flushed {
+        let mut flushed = Flushed::default();
         while !self.is_blackholed
             && let Some(held) = self.held.front()
             && held.after_record <= self.records_stored
@@ -122,7 +158,12 @@ impl Delivery {
                 Leaving::Send(id, bytes, kind) => {
                     self.held_bytes -= bytes.len();
                     if !self.send(id, bytes, kind) {
-                        cut.push(id);
+                        flushed.cut.push(id);
+                    }
+                }
+                Leaving::TellRead(id) => {
+                    if self.links.get(&id).is_some_and(Link::tell_when_read) {
+                        flushed.read.push(id);
                     }
                 }
                 Leaving::Close(id, reason) => {
@@ -131,7 +172,7 @@ impl Delivery {
                 }
             }
         }
-        cut
+        flushed
     }
 
     /// Sends bytes; `false` if the connection was cut instead.

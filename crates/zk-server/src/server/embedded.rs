@@ -1,7 +1,8 @@
 //! The handle of a running server, with its fault hooks.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
-use crate::machine::SeenRequest;
+use crate::machine::{Limits, SeenRequest};
 use crate::server::accepting::accept_all;
 use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
 use crate::server::error::ServerError;
-use crate::server::link::{Accepted, Arrival, LinkTask, link};
+use crate::server::link::{Accepted, Arrival, LinkTask, Queues, link};
 use crate::server::listening::Listener;
+use crate::server::peers::{Peers, Seat};
 use crate::server::transport::Transport;
 use crate::storage::Recovered;
 
@@ -70,6 +72,9 @@ pub(super) struct Parts {
     pub(super) arrivals: mpsc::Sender<Arrival>,
     pub(super) transport: Transport,
     pub(super) listeners: Vec<Listener>,
+    pub(super) limits: Limits,
+    /// How many connections of one address there may be.
+    pub(super) connections_per_address_max: Option<NonZeroUsize>,
     pub(super) core: JoinHandle<()>,
     /// Why the core ended by itself.
     pub(super) end: Arc<OnceLock<String>>,
@@ -85,8 +90,8 @@ struct Entrance {
     accepted: mpsc::UnboundedSender<Accepted>,
     arrivals: mpsc::Sender<Arrival>,
     next_id: Arc<AtomicU64>,
-    /// How many bytes wait for clients.
-    queued_bytes: Arc<AtomicUsize>,
+    /// What waits for clients.
+    queues: Arc<Queues>,
 }
 
 impl EmbeddedServer {
@@ -112,15 +117,16 @@ impl EmbeddedServer {
             accepted: parts.accepted,
             arrivals: parts.arrivals,
             next_id: Arc::new(AtomicU64::new(1)),
-            queued_bytes: Arc::new(AtomicUsize::new(0)),
+            queues: Arc::new(Queues::new(parts.limits)),
         };
         let addresses = parts.listeners.iter().map(|(_, address)| *address).collect();
         let scheme = parts.transport.scheme();
+        let peers = Arc::new(Peers::new(parts.connections_per_address_max));
         let accept_on = |(listener, _)| {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
             let transport = parts.transport.clone();
-            let serve = move |stream, peer| entrance.serve_over(transport.clone(), stream, peer);
-            tokio::spawn(accept_all(listener, serve)).abort_handle()
+            let serve = move |stream, peer, seat| entrance.serve_over(transport.clone(), stream, peer, seat);
+            tokio::spawn(accept_all(listener, Arc::clone(&peers), serve)).abort_handle()
         };
         let listening = parts.listeners.into_iter().map(accept_on).collect();
         Self { entrance, addresses, scheme, core: parts.core, end: parts.end, listening, found: parts.found }
@@ -283,16 +289,20 @@ impl Entrance {
         }
     }
 
-    fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr) {
+    /// Serves a client; its seat is given back when its connection has ended.
+    fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr, seat: Seat) {
         if let Some(task) = self.admit(peer) {
-            tokio::spawn(transport.run(task, stream));
+            tokio::spawn(async move {
+                transport.run(task, stream).await;
+                drop(seat);
+            });
         }
     }
 
     /// Tells the core of a client, before its task runs; a core that has stopped serves no client.
     fn admit(&self, peer: SocketAddr) -> Option<LinkTask> {
         let id = ConnectionId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queued_bytes));
+        let (link, task) = link(id, self.arrivals.clone(), Arc::clone(&self.queues));
         self.accepted.send(Accepted { id, peer, link }).is_ok().then_some(task)
     }
 }

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -12,19 +12,16 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connection_id::ConnectionId;
+use crate::machine::{Limits, UNREAD_BYTES_MAX};
 
-/// How much is read at a time, in bytes.
-const READ_BYTES: usize = 16 << 10;
+/// How much is read at a time, in bytes, from a client that sends little.
+const READ_BYTES_MIN: usize = 1 << 10;
+/// How much is read at a time, in bytes, from a client that sends much.
+const READ_BYTES_MAX: usize = 16 << 10;
 /// How much of what is ready is written at a time, in bytes; one larger chunk still goes out whole.
 const WRITE_BYTES: usize = 64 << 10;
-/// How much may wait for a client before nothing more is read from it, in bytes: a client that asks must read the
-/// answers.
-const UNREAD_BYTES: usize = 1 << 20;
-/// How much may wait for a client, in bytes, before its connection is cut. Events of other clients' changes also reach
-/// a client that does not read.
-const QUEUED_BYTES_MAX: usize = 256 << 20;
-/// How much may wait for all clients together, in bytes, before the connection that would add to it is cut.
-const QUEUED_BYTES_TOTAL_MAX: usize = 2 << 30;
+/// How much may still wait for a client, in bytes, when it counts as having read: the link is busy until it is served.
+const READ_AGAIN_BYTES: usize = UNREAD_BYTES_MAX / 2;
 /// How long a closed connection may take to send what was queued before it was closed.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -41,6 +38,8 @@ pub(super) struct Accepted {
 pub(super) enum Arrival {
     /// Bytes came.
     Bytes(ConnectionId, Bytes),
+    /// The client has read most of what was sent, which was asked for.
+    Read(ConnectionId),
     /// Nothing more comes.
     Closed(ConnectionId),
 }
@@ -52,13 +51,24 @@ pub(super) struct Chunk {
     pub(super) due: Option<Instant>,
 }
 
+/// Counts what waits for all clients of a server.
+#[derive(Debug)]
+pub(super) struct Queues {
+    bytes: AtomicUsize,
+    limits: Limits,
+}
+
 /// Counts what waits for one client, and adds it to what waits for all.
 #[derive(Debug)]
 struct Queue {
     bytes: AtomicUsize,
-    total: Arc<AtomicUsize>,
-    /// Told after each write.
-    written: Notify,
+    all: Arc<Queues>,
+    /// Told after each write, and when reading goes on.
+    changed: Notify,
+    /// Whether the client's requests are not read at present.
+    is_stopped: AtomicBool,
+    /// Whether the core is to be told when the client has read.
+    is_awaited: AtomicBool,
 }
 
 /// The core's end of a connection. Dropping it closes the connection once everything queued was sent.
@@ -79,45 +89,76 @@ pub(super) struct LinkTask {
     arrivals: mpsc::Sender<Arrival>,
 }
 
-/// Makes the two ends of a connection. `total` counts what waits for all clients of a server.
-pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, total: Arc<AtomicUsize>) -> (Link, LinkTask) {
+/// Makes the two ends of a connection.
+pub(super) fn link(id: ConnectionId, arrivals: mpsc::Sender<Arrival>, all: Arc<Queues>) -> (Link, LinkTask) {
     let (chunk_sender, chunks) = mpsc::unbounded_channel();
     let (reset_sender, reset) = oneshot::channel();
-    let queue = Arc::new(Queue { bytes: AtomicUsize::new(0), total, written: Notify::new() });
+    let queue = Arc::new(Queue::new(all));
     let link = Link { chunks: chunk_sender, queue: Arc::clone(&queue), reset: reset_sender };
     (link, LinkTask { id, chunks, queue, reset, arrivals })
 }
 
+impl Queues {
+    pub(super) const fn new(limits: Limits) -> Self {
+        Self { bytes: AtomicUsize::new(0), limits }
+    }
+
+    /// Whether a client may have `own` bytes waiting while all have `total`. What one answer takes is always admitted,
+    /// until all together are beyond their limit: then each has an equal share.
+    const fn admit(&self, own: usize, added: usize, total: usize) -> bool {
+        let Limits { queued_bytes_max, queued_bytes_per_connection_max, connections_max, .. } = self.limits;
+        let is_small = own <= queued_bytes_max / connections_max;
+        let is_within = own <= queued_bytes_per_connection_max || own == added;
+        is_small || is_within && total <= queued_bytes_max
+    }
+}
+
 impl Queue {
+    const fn new(all: Arc<Queues>) -> Self {
+        let (is_stopped, is_awaited) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { bytes: AtomicUsize::new(0), all, changed: Notify::const_new(), is_stopped, is_awaited }
+    }
+
     /// Counts bytes in; `false` if they are too many.
     fn add(&self, bytes: usize) -> bool {
-        let own = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        own <= QUEUED_BYTES_MAX && total <= QUEUED_BYTES_TOTAL_MAX
+        let own = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let total = self.all.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.all.admit(own, bytes, total)
     }
 
-    /// Counts bytes out.
-    fn remove(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.total.fetch_sub(bytes, Ordering::Relaxed);
-        self.written.notify_waiters();
+    /// Counts bytes out; whether the core is to be told that the client has read.
+    fn remove(&self, bytes: usize) -> bool {
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.all.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.changed.notify_waiters();
+        self.is_due()
     }
 
-    /// Waits until the client has read most of what waits for it.
-    async fn is_read(&self) {
+    /// Whether the core waits for the client to read, and it has; says so once.
+    fn is_due(&self) -> bool {
+        // The core asks and then looks, the task writes and then looks: in one order for all, so that one of them sees
+        // what the other has done.
+        self.is_awaited.load(Ordering::SeqCst)
+            && self.bytes.load(Ordering::SeqCst) <= READ_AGAIN_BYTES
+            && self.is_awaited.swap(false, Ordering::SeqCst)
+    }
+
+    /// Waits until the client's requests may be read.
+    async fn may_be_read(&self) {
         loop {
-            let written = self.written.notified();
-            if self.bytes.load(Ordering::Relaxed) <= UNREAD_BYTES {
+            let changed = self.changed.notified();
+            let waits = self.bytes.load(Ordering::SeqCst) > UNREAD_BYTES_MAX;
+            if !waits && !self.is_stopped.load(Ordering::SeqCst) {
                 return;
             }
-            written.await;
+            changed.await;
         }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.total.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        self.all.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -128,6 +169,24 @@ impl Link {
         // A task that has ended reports so itself.
         let _ = self.chunks.send(Chunk { bytes, due });
         is_admitted
+    }
+
+    /// Has the client's requests not read any more, until [`Link::go_on_reading`].
+    pub(super) fn stop_reading(&self) {
+        self.queue.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the core told by [`Arrival::Read`] when the client has read most of what was sent; `true` if it has already,
+    /// and the core is not told again.
+    pub(super) fn tell_when_read(&self) -> bool {
+        self.queue.is_awaited.store(true, Ordering::SeqCst);
+        self.queue.is_due()
+    }
+
+    /// Has the client's requests read again.
+    pub(super) fn go_on_reading(&self) {
+        self.queue.is_stopped.store(false, Ordering::SeqCst);
+        self.queue.changed.notify_waiters();
     }
 
     /// Cuts the connection at once; what is queued is lost.
@@ -183,7 +242,7 @@ impl LinkTask {
         };
         let is_cut = tokio::select! {
             () = reading => false,
-            () = write_all(&mut writer, &mut chunks, &queue) => false,
+            () = write_all(id, &mut writer, &mut chunks, &arrivals, &queue) => false,
             is_cut = ending => is_cut,
         };
         if is_cut {
@@ -201,12 +260,15 @@ where
     R: AsyncRead + Unpin,
 {
     let mut buffer = BytesMut::new();
+    let mut read_bytes = READ_BYTES_MIN;
     loop {
-        queue.is_read().await;
-        buffer.reserve(READ_BYTES);
+        queue.may_be_read().await;
+        buffer.reserve(read_bytes);
         match reader.read_buf(&mut buffer).await {
             Ok(0) | Err(_) => break,
-            Ok(_) => {
+            Ok(count) => {
+                // An idle connection keeps a small buffer, a busy one is read in few pieces.
+                read_bytes = (2 * count).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
                 if arrivals.send(Arrival::Bytes(id, buffer.split().freeze())).await.is_err() {
                     return;
                 }
@@ -217,8 +279,13 @@ where
 }
 
 /// Writes what is queued, as much at once as is ready, until the core drops its end or the client is gone.
-async fn write_all<W>(writer: &mut W, chunks: &mut mpsc::UnboundedReceiver<Chunk>, queue: &Queue)
-where
+async fn write_all<W>(
+    id: ConnectionId,
+    writer: &mut W,
+    chunks: &mut mpsc::UnboundedReceiver<Chunk>,
+    arrivals: &mpsc::Sender<Arrival>,
+    queue: &Queue,
+) where
     W: AsyncWrite + Unpin,
 {
     let mut batch = BytesMut::new();
@@ -248,7 +315,9 @@ where
         if writer.write_all(&batch).await.is_err() || writer.flush().await.is_err() {
             return;
         }
-        queue.remove(batch.len());
+        if queue.remove(batch.len()) && arrivals.send(Arrival::Read(id)).await.is_err() {
+            return;
+        }
         batch.clear();
     }
 }

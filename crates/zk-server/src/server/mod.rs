@@ -3,7 +3,8 @@
 //! - `embedded`: [`EmbeddedServer`], the handle, with its fault hooks; `looks`: what it tells of its state;
 //! - `builder`: how one is set up;
 //! - `core`: the one task that owns the machine; `control` has its commands, `delivery` says how outputs leave;
-//! - `listening`: the sockets it listens on; `accepting`: how connections come in by them;
+//! - `listening`: the sockets it listens on; `accepting`: how connections come in by them, `peers`: how many of one
+//!   address;
 //! - `transport`: TCP or TLS, of which `tls` is the server's side, behind the feature `tls`;
 //! - `link`: one task a connection, over any byte stream;
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
@@ -19,6 +20,7 @@ mod error;
 mod link;
 mod listening;
 mod looks;
+mod peers;
 #[cfg(feature = "tls")]
 mod tls;
 mod transport;

@@ -5,7 +5,7 @@ use lockkeeper_zk_proto::message::{
 };
 
 use super::service::*;
-use crate::machine::{CloseReason, Settings};
+use crate::machine::{CloseReason, Input, Limits, Settings};
 
 #[test]
 fn requests_are_answered_in_order_however_their_bytes_arrive() {
@@ -127,8 +127,51 @@ fn reading_one_large_node_over_and_over_in_one_request_is_refused() {
     let reads = |count| Request::MultiRead(vec![MultiReadOperation::GetData { path: "/big".into() }; count]);
     assert!(service.ask(&peer, reads(3)).is_ok());
     assert_eq!(service.ask(&peer, reads(20_000)), Err(ErrorCode::ThrottledOp));
-    // Over and over in one push: its connection ends, before memory does.
-    let read = encode_request(1, &reads(100), FRAME_BYTES_MAX).unwrap();
-    service.bytes(peer.connection, &read.repeat(1_000));
-    assert_eq!(service.closed(peer.connection), Some(CloseReason::LimitReached));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_served_no_further_until_it_does() {
+    let mut service = Service::new();
+    let peer = service.connect();
+    let big = Create { data: Some(vec![0; 1 << 19].into()), ..node("/big", CreateMode::Persistent) };
+    service.ask(&peer, Request::Create(big)).unwrap();
+    service.reads_at_once = false;
+    let read = Request::GetData { path: "/big".into(), watch: false };
+    let frame = encode_request(1, &read, FRAME_BYTES_MAX).unwrap();
+    let answers = |service: &mut Service| std::iter::from_fn(|| service.frame(peer.connection)).count();
+    // Many requests in one push, and more behind them: nothing more is served than one answer beyond a megabyte.
+    service.bytes(peer.connection, &frame.repeat(100));
+    service.bytes(peer.connection, &frame.repeat(4));
+    assert_eq!(answers(&mut service), 2);
+    let other = service.connect();
+    service.ask(&other, exists("/", false)).unwrap();
+    for _ in 0..51 {
+        service.handle(Input::Read { connection: peer.connection });
+        assert_eq!(answers(&mut service), 2);
+    }
+    service.handle(Input::Read { connection: peer.connection });
+    assert_eq!((answers(&mut service), service.closed(peer.connection)), (0, None), "all are answered");
+}
+
+#[test]
+fn requests_that_do_not_come_whole_end_the_connection_that_exceeds_the_memory_for_them() {
+    let mut service = Service::with(Settings { limits: Limits::of_memory(64 << 20), ..Settings::default() });
+    let half = [&(1_000_000_i32).to_be_bytes()[..], &[0; 700_000]].concat();
+    let (mut kept, mut refused) = (Vec::new(), 0);
+    for _ in 0..10 {
+        let peer = service.connect();
+        service.bytes(peer.connection, &half);
+        match service.closed(peer.connection) {
+            None => kept.push(peer),
+            reason => {
+                assert_eq!(reason, Some(CloseReason::RequestsFull));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((kept.len(), refused), (2, 8), "a share of 2 MiB");
+    service.handle(Input::Closed { connection: kept[0].connection });
+    let peer = service.connect();
+    service.bytes(peer.connection, &half);
+    assert_eq!(service.closed(peer.connection), None, "what an ended connection had is free again");
 }

@@ -27,6 +27,8 @@ pub(super) struct Service {
     pub(super) machine: ServerMachine,
     pub(super) moment: Moment,
     pub(super) records: Vec<Bytes>,
+    /// Whether the driver says at once that what was sent is read.
+    pub(super) reads_at_once: bool,
     inboxes: BTreeMap<ConnectionId, Inbox>,
     connections_count: u64,
 }
@@ -59,6 +61,7 @@ impl Service {
             machine: ServerMachine::new(settings, seed, moment),
             moment,
             records: Vec::new(),
+            reads_at_once: true,
             inboxes: BTreeMap::new(),
             connections_count: 0,
         }
@@ -83,6 +86,19 @@ impl Service {
 
     pub(super) fn handle(&mut self, input: Input<'_>) {
         self.machine.handle(self.moment, input);
+        let mut read = self.take_outputs();
+        // The clients of most tests read at once.
+        while let Some(connection) = read.pop()
+            && self.reads_at_once
+        {
+            self.machine.handle(self.moment, Input::Read { connection });
+            read.extend(self.take_outputs());
+        }
+    }
+
+    /// Takes what is sent; returns the connections that are served no further until it is read.
+    fn take_outputs(&mut self) -> Vec<ConnectionId> {
+        let mut read = Vec::new();
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Persist(record) => self.records.push(record),
@@ -91,11 +107,13 @@ impl Service {
                     assert_eq!(inbox.closed, None, "nothing is sent behind a close");
                     inbox.bytes.extend_from_slice(&bytes);
                 }
+                Output::TellRead { connection } => read.push(connection),
                 Output::Close { connection, reason } => {
                     self.inboxes.get_mut(&connection).unwrap().closed = Some(reason);
                 }
             }
         }
+        read
     }
 
     /// Lets time pass, waking the machine whenever it wants to be woken.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult, Request, Response, Stat};
 
 use super::service::*;
-use crate::machine::Settings;
+use crate::machine::{Limits, Settings};
 use crate::tree::NodeRecord;
 
 fn stat(service: &mut Service, peer: &Peer, path: &str) -> Stat {
@@ -105,7 +105,8 @@ fn containers_go_after_their_last_child_and_nodes_with_a_time_to_live_when_it_is
 
 #[test]
 fn nothing_grows_beyond_the_limit_on_memory_but_deleting_goes_on() {
-    let mut service = Service::with(Settings { tree_bytes_max: 20_000, ..Settings::default() });
+    let mut service =
+        Service::with(Settings { limits: Limits::default().with_tree_bytes_max(20_000), ..Settings::default() });
     let peer = service.connect();
     let mut count = 0;
     let refused = loop {

@@ -93,6 +93,16 @@ impl Service {
 
     fn handle(&mut self, input: Input<'_>) {
         self.machine.handle(moment(), input);
+        let mut read = self.take_outputs();
+        while let Some(connection) = read.pop() {
+            self.machine.handle(moment(), Input::Read { connection });
+            read.extend(self.take_outputs());
+        }
+    }
+
+    /// Takes what is sent; returns the connections that are served no further until it is read.
+    fn take_outputs(&mut self) -> Vec<ConnectionId> {
+        let mut read = Vec::new();
         assert!(self.machine.answered_bytes() <= ANSWERED_BYTES_MAX);
         while let Some(output) = self.machine.poll_output() {
             match output {
@@ -106,9 +116,11 @@ impl Service {
                     assert_eq!(connection, BAD, "another client's connection is closed: {reason}");
                     self.bad_closed = Some(reason);
                 }
+                Output::TellRead { connection } => read.push(connection),
                 Output::Persist(_) => {}
             }
         }
+        read
     }
 }
 
