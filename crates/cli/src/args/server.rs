@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::{Listen, ServerSettings, Size};
+use crate::config::{Listen, ServerSettings, Size, Words};
 
 /// Run a ZooKeeper server for this machine
 #[derive(Args, Debug)]
@@ -43,9 +43,19 @@ pub(crate) struct ServerArgs {
     /// The largest request, by default 1MiB; a connection that sends a larger one is closed
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     frame_max: Option<Size>,
-    /// How much memory nodes and their data may take, by default 1GiB; what would exceed it is refused as a quota is
+    /// How much memory the server may take, by default 2GiB: all limits on nodes, watches, sessions, connections,
+    /// requests and answers that are not read follow from it
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
+    memory: Option<Size>,
+    /// How much of it nodes and their data may take, by default half; what would exceed it is refused as a quota is
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     tree_max: Option<Size>,
+    /// How many connections one address may have, by default 60; further ones are closed at once; 0 is no limit
+    #[arg(long, value_name = "COUNT")]
+    max_connections_per_ip: Option<usize>,
+    /// Which four-letter words are answered, by default srvr,ruok,mntr,stat,isro; * is all of them
+    #[arg(long, value_name = "LIST", value_parser = Words::parse)]
+    words: Option<Words>,
     /// A file with the password of the user `super`, which no other user may read
     #[arg(long, value_name = "FILE")]
     super_password_file: Option<PathBuf>,
@@ -63,8 +73,8 @@ pub(crate) struct ServerArgs {
 impl From<ServerArgs> for ServerSettings {
     fn from(args: ServerArgs) -> Self {
         let ServerArgs { listen, data_dir, tick, session_timeout_min, session_timeout_max, .. } = args;
-        let ServerArgs { container_check, frame_max, tree_max, super_password_file, .. } = args;
-        let ServerArgs { tls_cert, tls_key, tls_ca, .. } = args;
+        let ServerArgs { container_check, frame_max, memory, tree_max, max_connections_per_ip, words, .. } = args;
+        let ServerArgs { super_password_file, tls_cert, tls_key, tls_ca, .. } = args;
         Self {
             listen,
             data_dir,
@@ -73,7 +83,10 @@ impl From<ServerArgs> for ServerSettings {
             session_timeout_max,
             container_check,
             frame_max,
+            memory,
             tree_max,
+            max_connections_per_ip,
+            words,
             super_password_file,
             tls_cert,
             tls_key,

@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
 use super::service::block_on;
 use crate::args::Global;
-use crate::config::{ServerSettings, TlsFiles};
+use crate::config::{ServerSettings, TlsFiles, Words};
 use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::log;
@@ -18,12 +19,16 @@ use crate::voice::say;
 /// Where a server listens by default: where ZooKeeper's clients look for one, and for this machine alone.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
 
+/// How many connections one address may have by default, as with Apache ZooKeeper (`maxClientCnxns`).
+const CONNECTIONS_PER_IP_DEFAULT: usize = 60;
+
 /// Serves until TERM, INT or HUP, and then stops in order: requests that were accepted are answered and stored.
 pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Failure> {
     options.check().map_err(|(option, what)| Failure::ours(format!("--{option}: {what}")))?;
     let settings = options.or(ServerSettings::load(global)?);
     settings.check().map_err(|(option, what)| Failure::ours(format!("--{option} and the config file: {what}")))?;
     log::listen_to_server(global.verbose);
+    raise_descriptors();
     let builder = set_up(&settings)?;
     let keeping = match &settings.data_dir {
         Some(directory) => format!("keeping its data in {}", directory.display()),
@@ -60,6 +65,13 @@ fn tell_manager(state: NotifyState<'_>) {
     }
 }
 
+/// Takes as many descriptors as the system grants: each client needs one.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the server accepts fewer clients, and tells when they are too many.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Sets a server up as it is told; what is not given keeps the server's own default.
 fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
     let mut builder = EmbeddedServer::builder();
@@ -82,6 +94,15 @@ fn set_up(settings: &ServerSettings) -> Result<ServerBuilder, Failure> {
     if let Some(size) = settings.frame_max {
         builder = builder.frame_bytes_max(size.bytes);
     }
+    if let Some(size) = settings.memory {
+        builder = builder.memory_bytes(size.bytes);
+    }
+    builder =
+        builder.connections_per_address_max(settings.max_connections_per_ip.unwrap_or(CONNECTIONS_PER_IP_DEFAULT));
+    builder = match &settings.words {
+        Some(Words(words)) => builder.words(words.iter().copied()),
+        None => builder.words(Words::DEFAULT),
+    };
     if let Some(size) = settings.tree_max {
         builder = builder.tree_bytes_max(size.bytes);
     }

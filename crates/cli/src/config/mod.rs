@@ -12,7 +12,7 @@
 //! | `file` | the keys of a config file |
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
-//! | `span`, `size`, `listen` | a duration, a number of bytes, an address to listen on |
+//! | `span`, `size`, `listen`, `words` | a duration, a number of bytes, an address to listen on, four-letter words |
 
 mod credentials;
 mod file;
@@ -26,10 +26,12 @@ mod size;
 mod span;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub(crate) use self::listen::Listen;
 pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::size::Size;
+pub(crate) use self::words::Words;
 
 const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";

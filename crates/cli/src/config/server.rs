@@ -11,6 +11,7 @@ use super::listen::{Listen, one_or_more};
 use super::places::Places;
 use super::size::Size;
 use super::span::Span;
+use super::words::Words;
 use crate::exit::Failure;
 
 /// The least duration that can be told to clients, which count milliseconds.
@@ -18,6 +19,9 @@ pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The least `frame_max`, in bytes: a lock's requests, with owner and path, fit into it.
 const FRAME_BYTES_MIN: usize = 4_096;
+
+/// The least `memory`, in bytes: each share of it is then enough for some clients with large requests.
+const MEMORY_BYTES_MIN: usize = 64 << 20;
 
 const SUPER_PASSWORD_VARIABLE: &str = "LOCKKEEPER_SUPER_PASSWORD";
 
@@ -31,7 +35,10 @@ pub(crate) struct ServerSettings {
     pub(crate) session_timeout_max: Option<Duration>,
     pub(crate) container_check: Option<Duration>,
     pub(crate) frame_max: Option<Size>,
+    pub(crate) memory: Option<Size>,
     pub(crate) tree_max: Option<Size>,
+    pub(crate) max_connections_per_ip: Option<usize>,
+    pub(crate) words: Option<Words>,
     pub(crate) super_password_file: Option<PathBuf>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
@@ -58,7 +65,10 @@ pub(super) struct ServerTable {
     session_timeout_max: Option<Span>,
     container_check: Option<Span>,
     frame_max: Option<Size>,
+    memory: Option<Size>,
     tree_max: Option<Size>,
+    max_connections_per_ip: Option<usize>,
+    words: Option<Words>,
     super_password_file: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -76,7 +86,10 @@ impl ServerTable {
             session_timeout_max: duration(self.session_timeout_max),
             container_check: duration(self.container_check),
             frame_max: self.frame_max,
+            memory: self.memory,
             tree_max: self.tree_max,
+            max_connections_per_ip: self.max_connections_per_ip,
+            words: self.words,
             super_password_file: self.super_password_file,
             tls_cert: self.tls_cert,
             tls_key: self.tls_key,
@@ -112,7 +125,10 @@ impl ServerSettings {
             session_timeout_max: self.session_timeout_max.or(others.session_timeout_max),
             container_check: self.container_check.or(others.container_check),
             frame_max: self.frame_max.or(others.frame_max),
+            memory: self.memory.or(others.memory),
             tree_max: self.tree_max.or(others.tree_max),
+            max_connections_per_ip: self.max_connections_per_ip.or(others.max_connections_per_ip),
+            words: self.words.or(others.words),
             super_password_file: self.super_password_file.or(others.super_password_file),
             tls_cert: self.tls_cert.or(others.tls_cert),
             tls_key: self.tls_key.or(others.tls_key),
@@ -139,6 +155,9 @@ impl ServerSettings {
         }
         if self.frame_max.is_some_and(|size| size.bytes < FRAME_BYTES_MIN) {
             return Err(("frame-max", format!("it has to be {FRAME_BYTES_MIN} bytes at least")));
+        }
+        if self.memory.is_some_and(|size| size.bytes < MEMORY_BYTES_MIN) {
+            return Err(("memory", "it has to be 64MiB at least".to_owned()));
         }
         Ok(())
     }

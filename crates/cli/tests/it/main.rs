@@ -42,6 +42,7 @@ mod run_killed;
 mod run_namespace;
 mod run_terminal;
 mod server;
+mod server_attacks;
 mod server_data;
 mod server_nodes;
 mod server_operation;

@@ -1,6 +1,8 @@
 //! The settings of `server`, by options and by `[server]` in a config file, as its clients meet them.
 
 use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -24,7 +26,8 @@ fn both_ways(place: &Place, settings: &[(&str, &str)]) -> [Server; 2] {
     let options: Vec<String> = settings.iter().map(|(key, value)| format!("--{key}={value}")).collect();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let by_options = Server::start(place, &options);
-    let keys = settings.iter().map(|(key, value)| format!("{} = '{value}'\n", key.replace('-', "_")));
+    let quoted = |value: &str| if value.parse::<usize>().is_ok() { value.to_owned() } else { format!("'{value}'") };
+    let keys = settings.iter().map(|(key, value)| format!("{} = {}\n", key.replace('-', "_"), quoted(value)));
     let file = place.file("server.toml", &format!("[server]\nlisten = '127.0.0.1:0'\n{}", keys.collect::<String>()));
     let by_file = Server::start_as_told(place, &["--config", file.to_str().unwrap()]);
     [by_options, by_file]
@@ -66,6 +69,27 @@ async fn nodes_beyond_the_memory_for_them_are_refused_and_deleting_makes_room() 
         assert_eq!(code(client.create(node("/b")).await), Some(ErrorCode::QuotaExceeded));
         client.delete("/a", None).await.unwrap();
         client.create(node("/b")).await.unwrap();
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[test]
+fn the_words_that_are_answered_and_the_connections_of_an_address_can_be_set() {
+    let place = Place::new();
+    for server in both_ways(&place, &[("words", "ruok,envi"), ("max-connections-per-ip", "2"), ("memory", "64MiB")]) {
+        let ask = |word: &str| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.write_all(word.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        assert_eq!(ask("ruok"), "imok");
+        assert!(ask("envi").contains("zookeeper.version"));
+        assert!(ask("mntr").contains("not in the whitelist"));
+        let _held = [TcpStream::connect(server.address()).unwrap(), TcpStream::connect(server.address()).unwrap()];
+        let mut third = TcpStream::connect(server.address()).unwrap();
+        assert!(!matches!(third.read(&mut [0]), Ok(1..)), "it is closed at once");
         assert_eq!(server.stop(), Some(0));
     }
 }
@@ -129,6 +153,8 @@ fn settings_that_cannot_be_are_refused_in_one_line_that_names_them() {
         (&["--listen", "no.such.host.invalid:1"], &["no.such.host.invalid:1"]),
         (&["--frame-max", "100"], &["--frame-max", "4096"]),
         (&["--frame-max", "1T"], &["--frame-max", "64KiB"]),
+        (&["--memory", "1M"], &["--memory", "64MiB"]),
+        (&["--words", "ruok,conf"], &["--words", "`conf` is not one of ruok"]),
         (&["--container-check", "0"], &["--container-check", "millisecond"]),
         (&["--session-timeout-min", "9s", "--session-timeout-max", "3s"], &["--session-timeout-min", "3s"]),
         (&["--super-password-file", "/no/such"], &["super user's password", "/no/such"]),
@@ -142,6 +168,7 @@ fn settings_that_cannot_be_are_refused_in_one_line_that_names_them() {
         ("listen = 'nowhere'", "line 2: `nowhere` is no address"),
         ("listen = ['2181', 'nowhere']", "line 2"),
         ("frame_max = 12", "server.frame_max"),
+        ("words = 'rouk'", "`rouk`"),
         ("tick = '0ms'", "server.tick"),
         ("session_timeout_min = '2s'\nsession_timeout_max = '1s'", "server.session_timeout_min"),
         ("super_password_file = 'here'", "server.super_password_file"),

@@ -125,7 +125,7 @@ async fn a_flush_that_fails_stops_the_server_with_one_line_that_names_the_file_a
 fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some() {
     let place = Place::new();
     let script = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"");
-    let of_the_server = place.command(&["server", "--listen", "127.0.0.1:0"]);
+    let of_the_server = place.command(&["server", "--listen", "127.0.0.1:0", "--max-connections-per-ip", "0"]);
     let mut command = Command::new("sh");
     command.args(["-c", &script]).arg(of_the_server.get_program()).args(of_the_server.get_args());
     let server = Server::of(command);

@@ -130,8 +130,8 @@ impl ServerBuilder {
 
     /// Keeps everything together within this much memory, as it is estimated, in bytes: 2 GiB by default, 64 MiB at
     /// least. Each limit is a share of it: a half is for nodes, an eighth each for watches and for answers that clients
-    /// have not read, a sixteenth each for connections (8 KiB of it allow one) and sessions (256 bytes). The process has
-    /// some 10 MiB besides.
+    /// have not read, a sixteenth each for connections (8 KiB of it allow one) and sessions (256 bytes). The process
+    /// has some 10 MiB besides.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
         self
