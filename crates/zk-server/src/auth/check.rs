@@ -1,11 +1,13 @@
 //! Access lists: completed when they are set, checked for each request.
 
+use std::collections::HashSet;
+
 use lockkeeper_zk_proto::message::{Acl, ErrorCode, Id, Permissions};
 
 use crate::auth::{DIGEST, IP, SUPER, digest, ip};
 
-/// How many entries an access list may have: each is compared with all others, so a frame full of them would take
-/// seconds.
+/// How many entries an access list may have, as it is given and with `auth` replaced: each request to the node looks
+/// through them.
 const ENTRIES_MAX: usize = 4096;
 
 /// Whether a caller with these identities may do what one of the wanted permissions permits.
@@ -24,19 +26,18 @@ pub(crate) fn is_permitted(list: &[Acl], wanted: Permissions, identities: &[Id])
 ///
 /// # Errors
 ///
-/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, longer than [`ENTRIES_MAX`], or names an unknown scheme or no
+/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, has or comes to have more than [`ENTRIES_MAX`] entries, or names an unknown scheme or no
 /// user.
 pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<Vec<Acl>, ErrorCode> {
     if list.is_empty() || list.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);
     }
-    let mut seen: Vec<Acl> = Vec::with_capacity(list.len());
+    let mut seen = HashSet::with_capacity(list.len());
     let mut complete = Vec::with_capacity(list.len());
     for acl in list {
-        if seen.contains(&acl) {
+        if !seen.insert(acl.clone()) {
             continue;
         }
-        seen.push(acl.clone());
         match acl.id.scheme.as_str() {
             "world" if acl.id.id == "anyone" => complete.push(acl),
             "auth" => {
@@ -50,6 +51,9 @@ pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<
             DIGEST if digest::is_valid(&acl.id.id) => complete.push(acl),
             IP if ip::is_valid(&acl.id.id) => complete.push(acl),
             _ => return Err(ErrorCode::InvalidAcl),
+        }
+        if complete.len() > ENTRIES_MAX {
+            return Err(ErrorCode::InvalidAcl);
         }
     }
     Ok(complete)
@@ -102,6 +106,16 @@ mod tests {
         }
         assert_eq!(complete_access_list(Vec::new(), &[]), Err(ErrorCode::InvalidAcl));
         assert_eq!(complete_access_list(vec![Acl::open(); 2], &[]), Ok(vec![Acl::open()]));
+    }
+
+    #[test]
+    fn a_list_that_becomes_too_long_by_the_callers_identities_is_refused() {
+        let many: Vec<Id> = (0..64).map(|number| digest_identity(format!("me:{number}").as_bytes())).collect();
+        let auth = |count: i32| {
+            (1..=count).map(|bits| Acl { permissions: Permissions::from_bits(bits), ..Acl::creator() }).collect()
+        };
+        assert_eq!(complete_access_list(auth(64), &many).map(|list| list.len()), Ok(ENTRIES_MAX));
+        assert_eq!(complete_access_list(auth(65), &many), Err(ErrorCode::InvalidAcl));
     }
 
     #[test]
