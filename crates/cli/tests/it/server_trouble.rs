@@ -12,8 +12,9 @@ use lockkeeper_zookeeper::{Client, Config, NewNode};
 use tempfile::TempDir;
 
 use crate::server::Server;
-use crate::support::Place;
+use crate::support::{Place, finish};
 
+const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 /// The size of the file system that is filled, in bytes: room for a snapshot, a log and some records.
 const DISK_BYTES: usize = 4 << 20;
 /// How many descriptors the server has that runs out of them.
@@ -171,5 +172,17 @@ async fn verbosely_it_tells_the_sessions_that_begin_and_end_and_the_clients_that
     server.line("lockkeeper: refused 127.0.0.1:");
     refused.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     refused.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn the_documents_command_asks_a_running_server_for_its_health() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let section = DOCUMENT.split("## Watch\n").nth(1).unwrap();
+    let command = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let (host, port) = server.address().split_once(':').unwrap();
+    let ended = finish(Command::new("bash").args(["-euc", command]).env("HOST", host).env("PORT", port));
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "imok", ""));
     assert_eq!(server.stop(), Some(0));
 }
