@@ -44,6 +44,7 @@
 mod auth;
 mod connection_id;
 pub mod machine;
+mod measures;
 mod record;
 mod server;
 mod session;

@@ -163,6 +163,28 @@ impl SeenRequest<'_> {
     }
 }
 
+impl CloseReason {
+    /// The name under which a refusal is counted; `None` if the connection ended as its client or an operator wanted.
+    pub(crate) const fn refusal(self) -> Option<&'static str> {
+        Some(match self {
+            Self::SessionClosed | Self::SessionExpired | Self::SessionMoved | Self::Reported => return None,
+            Self::SessionRefused => "session",
+            Self::ClientAhead => "client_ahead",
+            Self::FrameLength => "frame_length",
+            Self::Malformed => "malformed",
+            Self::Unimplemented => "unimplemented",
+            Self::AuthFailed => "credentials",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::ConnectionsFull => "connections_full",
+            Self::SessionsFull => "sessions_full",
+            Self::WatchesFull => "watches_full",
+            Self::RequestsFull => "requests_full",
+            Self::AnswersFull => "answers_full",
+            Self::NotStored => "sessions_not_stored",
+        })
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

@@ -11,6 +11,7 @@ use crate::machine::connection::Connection;
 use crate::machine::io::{CloseReason, Moment, SendKind};
 use crate::machine::server::ServerMachine;
 use crate::machine::words::{Asked, Word};
+use crate::measures::{Load, Measures};
 
 /// The version whose protocol is spoken, in the form in which clients look for it, and our own.
 const VERSION: &str = concat!("3.8.0-lockkeeper-", env!("CARGO_PKG_VERSION"), ", built on 2022-02-25 08:49 UTC");
@@ -72,12 +73,16 @@ impl ServerMachine {
     }
 
     fn write_statistics(&self, text: &mut String) -> std::fmt::Result {
-        // A request is answered in the same step in which it comes in: there is no latency here to measure.
-        writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
+        let load = self.load();
+        if let Some(Load { latency_min_ms, latency_average_ms, latency_max_ms, .. }) = load {
+            writeln!(text, "Latency min/avg/max: {latency_min_ms}/{latency_average_ms:.4}/{latency_max_ms}")?;
+        }
         writeln!(text, "Received: {}", self.counters.received)?;
         writeln!(text, "Sent: {}", self.counters.sent)?;
         writeln!(text, "Connections: {}", self.connections.len())?;
-        writeln!(text, "Outstanding: 0")?;
+        if let Some(load) = load {
+            writeln!(text, "Outstanding: {}", load.outstanding)?;
+        }
         writeln!(text, "Zxid: {:#x}", self.state.zxid)?;
         writeln!(text, "Mode: standalone")?;
         writeln!(text, "Node count: {}", self.apache_nodes_count())
@@ -89,22 +94,22 @@ impl ServerMachine {
             ("packets_received", self.counters.received.to_string()),
             ("packets_sent", self.counters.sent.to_string()),
             ("num_alive_connections", self.connections.len().to_string()),
-            ("outstanding_requests", "0".to_owned()),
             ("znode_count", self.apache_nodes_count().to_string()),
             ("watch_count", self.watches.len().to_string()),
             ("ephemerals_count", ephemerals.to_string()),
             ("approximate_data_size", self.state.tree.data_bytes().to_string()),
             ("global_sessions", self.state.sessions.len().to_string()),
             ("writes_refused", u8::from(self.refuses_writes).to_string()),
-            ("min_latency", "0".to_owned()),
-            ("avg_latency", "0.0".to_owned()),
-            ("max_latency", "0".to_owned()),
         ];
         writeln!(text, "zk_version\t{VERSION}\nzk_server_state\tstandalone")?;
-        for (name, value) in numbers {
+        for (name, value) in numbers.into_iter().chain(self.load().into_iter().flat_map(load_rows)) {
             writeln!(text, "zk_{name}\t{value}")?;
         }
         Ok(())
+    }
+
+    fn load(&self) -> Option<Load> {
+        self.measures.as_deref().map(Measures::load)
     }
 
     fn write_connections(&self, text: &mut String) -> std::fmt::Result {
@@ -120,7 +125,7 @@ impl ServerMachine {
                 if last.xid > 0 {
                     write!(text, ",lcxid={:#x}", last.xid)?;
                 }
-                write!(text, ",lzxid={:#x},lresp={},llat=0,minlat=0,avglat=0,maxlat=0", last.zxid, last.at_ms)?;
+                write!(text, ",lzxid={:#x},lresp={}", last.zxid, last.at_ms)?;
             }
             writeln!(text, ")")?;
         }
@@ -175,6 +180,22 @@ impl ServerMachine {
     fn apache_nodes_count(&self) -> usize {
         self.state.tree.len() + 1
     }
+}
+
+/// What was measured, under Apache's names.
+fn load_rows(load: Load) -> impl Iterator<Item = (&'static str, String)> {
+    let rows = [
+        ("outstanding_requests", Some(load.outstanding)),
+        ("min_latency", Some(load.latency_min_ms)),
+        ("max_latency", Some(load.latency_max_ms)),
+        ("open_file_descriptor_count", load.open_descriptors),
+        ("max_file_descriptor_count", load.descriptors_max),
+        ("uptime", Some(load.uptime_ms)),
+        ("cnt_fsynctime", Some(load.flushes)),
+        ("sum_fsynctime", Some(load.flushes_ms)),
+    ];
+    let measured = rows.into_iter().filter_map(|(name, value)| value.map(|value| (name, value.to_string())));
+    measured.chain([("avg_latency", format!("{:.4}", load.latency_average_ms))])
 }
 
 fn brief(connection: &Connection) -> String {

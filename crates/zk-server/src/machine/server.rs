@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_zk_proto::frame::FrameError;
@@ -16,6 +17,7 @@ use crate::machine::io::{CloseReason, Input, Moment, Output, RequestHook, SendKi
 use crate::machine::limits::{HANDSHAKE_TIMEOUT, Limits, UNREAD_BYTES_MAX};
 use crate::machine::settings::Settings;
 use crate::machine::state::{Seed, State};
+use crate::measures::Measures;
 use crate::record::encode_transaction;
 use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
 use crate::watch::Watches;
@@ -54,6 +56,7 @@ pub struct ServerMachine {
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) counters: Counters,
     pub(super) hook: Option<RequestHook>,
+    pub(super) measures: Option<Arc<Measures>>,
     /// While set, nothing may change: what cannot be stored is refused.
     pub(super) refuses_writes: bool,
     outputs: VecDeque<Output>,
@@ -100,6 +103,7 @@ impl ServerMachine {
             connections: BTreeMap::new(),
             counters: Counters::default(),
             hook: None,
+            measures: None,
             refuses_writes: false,
             outputs: VecDeque::new(),
             answered_bytes: 0,
@@ -146,6 +150,16 @@ impl ServerMachine {
         let handshake = self.handshakes.first().map(|(deadline, _)| *deadline);
         let containers = self.state.tree.has_containers().then_some(self.container_check_at);
         [self.state.sessions.next_expiry(), handshake, containers].into_iter().flatten().min()
+    }
+
+    /// How many outputs wait for [`ServerMachine::poll_output`].
+    pub(crate) fn outputs_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Has `mntr` and `srvr` show these measurements; without any they show none.
+    pub(crate) fn set_measures(&mut self, measures: Arc<Measures>) {
+        self.measures = Some(measures);
     }
 
     /// Has every request shown to `hook` just before it takes effect.
@@ -195,17 +209,17 @@ impl ServerMachine {
 
     /// Begins a new life with the same nodes and sessions, without connections and watches.
     pub(crate) fn restarted(self, moment: Moment) -> Self {
-        let Self { settings, mut state, hook, .. } = self;
+        let Self { settings, mut state, hook, measures, .. } = self;
         state.begin_life(moment.wall_ms);
         let machine = Self::from_state(settings, state, moment);
-        Self { hook, ..machine }
+        Self { hook, measures, ..machine }
     }
 
     /// Goes back to an earlier state, without connections and watches. Numbers still go on from the latest.
     pub(crate) fn gone_back(self, mut state: State, moment: Moment) -> Self {
         state.zxid = state.zxid.max(self.state.zxid);
         let machine = Self::from_state(self.settings, state, moment);
-        Self { hook: self.hook, counters: self.counters, ..machine }
+        Self { hook: self.hook, measures: self.measures, counters: self.counters, ..machine }
     }
 
     /// The state as it is.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::auth::digest_identity;
 use crate::machine::{Limits, RequestHook, Seed, SeenRequest, ServerMachine, Settings, State, Word};
+use crate::measures::Measures;
 use crate::server::clock::Clock;
 use crate::server::core::{ARRIVALS_MAX, Core, Inputs};
 use crate::server::embedded::{EmbeddedServer, Parts};
@@ -215,7 +217,8 @@ impl ServerBuilder {
         let (accepted, accepted_receiver) = mpsc::unbounded_channel();
         let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
         let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
-        let core = Core::new(machine, clock, storage, inputs);
+        let measures = Arc::new(Measures::start(storage.as_ref().map(Storage::flushes).unwrap_or_default()));
+        let core = Core::new(machine, clock, storage, inputs, measures);
         let end = core.end();
         let core = tokio::spawn(core.run());
         let parts = Parts {

@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::connection_id::ConnectionId;
 use crate::machine::{Input, Moment, ServerMachine};
+use crate::measures::Measures;
+use crate::server::asked::Asked;
 use crate::server::clock::Clock;
 use crate::server::control::{Control, Inspection};
 use crate::server::delivery::{Delivery, Flushed};
@@ -30,6 +32,7 @@ pub(super) struct Core {
     machine: Option<ServerMachine>,
     clock: Clock,
     delivery: Delivery,
+    asked: Asked,
     storage: Option<Storage>,
     inputs: Inputs,
     paused_at: Option<Instant>,
@@ -55,9 +58,17 @@ enum Wake {
 }
 
 impl Core {
-    pub(super) fn new(machine: ServerMachine, clock: Clock, storage: Option<Storage>, inputs: Inputs) -> Self {
-        let (delivery, end) = (Delivery::new(machine.limits().held_bytes_max), Arc::default());
-        Self { machine: Some(machine), clock, delivery, storage, inputs, paused_at: None, end }
+    pub(super) fn new(
+        mut machine: ServerMachine,
+        clock: Clock,
+        storage: Option<Storage>,
+        inputs: Inputs,
+        measures: Arc<Measures>,
+    ) -> Self {
+        machine.set_measures(Arc::clone(&measures));
+        let delivery = Delivery::new(machine.limits().held_bytes_max, measures);
+        let (asked, end) = (Asked::default(), Arc::default());
+        Self { machine: Some(machine), clock, delivery, asked, storage, inputs, paused_at: None, end }
     }
 
     /// Where it says why it ended by itself.
@@ -123,8 +134,8 @@ impl Core {
 
     fn arrive(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Bytes(connection, bytes) => {
-                self.handle(Input::Bytes { connection, bytes: &bytes });
+            Arrival::Bytes(connection, bytes, read_at) => {
+                self.handle_asked(Input::Bytes { connection, bytes: &bytes }, Some(read_at));
                 if self.machine.as_ref().is_some_and(|machine| machine.answered_bytes() > ANSWERED_BYTES) {
                     self.let_out();
                 }
@@ -142,7 +153,7 @@ impl Core {
     /// Serves a connection again whose client has read what was sent to it.
     fn hear_of_read(&mut self, connection: ConnectionId) {
         self.delivery.go_on_reading(connection);
-        self.handle(Input::Read { connection });
+        self.handle_asked(Input::Read { connection }, Some(Instant::now()));
     }
 
     fn obey(&mut self, control: Control) {
@@ -189,9 +200,15 @@ impl Core {
     }
 
     fn handle(&mut self, input: Input<'_>) {
+        self.handle_asked(input, None);
+    }
+
+    /// Handles an input; the time of its answers is measured from `read_at`.
+    fn handle_asked(&mut self, input: Input<'_>, read_at: Option<Instant>) {
         let moment = self.moment();
         if let Some(machine) = &mut self.machine {
             machine.handle(moment, input);
+            self.asked.note(machine.outputs_count(), read_at);
         }
     }
 
@@ -218,8 +235,9 @@ impl Core {
         };
         let mut records: Vec<Bytes> = Vec::new();
         while let Some(output) = machine.poll_output() {
-            records.extend(self.delivery.take(output));
+            records.extend(self.delivery.take(output, self.asked.take()));
         }
+        self.asked.clear();
         if let Some(storage) = &mut self.storage {
             storage.append(records);
             if storage.wants_snapshot() {
@@ -295,6 +313,7 @@ impl Core {
     /// Goes back to what is stored: no client had an answer to what was done since.
     fn go_back(&mut self) -> bool {
         self.delivery.cut_all();
+        self.asked.clear();
         let moment = self.moment();
         let (Some(machine), Some(storage)) = (self.machine.take(), &mut self.storage) else {
             return false;

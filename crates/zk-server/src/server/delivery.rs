@@ -1,6 +1,7 @@
 //! How outputs leave the core: in order, none before its record is stored, and with the faults that were asked for.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,12 +10,18 @@ use tokio::time::Instant;
 
 use crate::connection_id::ConnectionId;
 use crate::machine::{CloseReason, Output, SendKind};
+use crate::measures::{HANDSHAKE, Measures};
 use crate::server::link::Link;
+
+/// Where the error is in a reply: behind its length, the request's number and the transaction's.
+const ERROR_AT: usize = 4 + 4 + 8;
 
 /// An output, and how many records must be stored before it may leave.
 #[derive(Debug)]
 struct Held {
     after_record: u64,
+    /// When the request was read that it answers.
+    asked_at: Option<Instant>,
     what: Leaving,
 }
 
@@ -50,10 +57,13 @@ pub(super) struct Delivery {
     pub(super) delay: Duration,
     pub(super) is_blackholed: bool,
     drop_replies: VecDeque<OpCode>,
+    /// How many answers are held.
+    outstanding: u64,
+    measures: Arc<Measures>,
 }
 
 impl Delivery {
-    pub(super) fn new(held_bytes_max: usize) -> Self {
+    pub(super) fn new(held_bytes_max: usize, measures: Arc<Measures>) -> Self {
         Self {
             links: HashMap::new(),
             held: VecDeque::new(),
@@ -64,6 +74,8 @@ impl Delivery {
             delay: Duration::ZERO,
             is_blackholed: false,
             drop_replies: VecDeque::new(),
+            outstanding: 0,
+            measures,
         }
     }
 
@@ -94,8 +106,8 @@ impl Delivery {
         self.records_out == self.records_stored
     }
 
-    /// Takes an output; a record is handed back to be stored.
-    pub(super) fn take(&mut self, output: Output) -> Option<Bytes> {
+    /// Takes an output, of a request that was read then; a record is handed back to be stored.
+    pub(super) fn take(&mut self, output: Output, asked_at: Option<Instant>) -> Option<Bytes> {
         let what = match output {
             Output::Persist(record) => {
                 self.records_out += 1;
@@ -103,6 +115,7 @@ impl Delivery {
             }
             Output::Send { connection, bytes, kind } => {
                 self.held_bytes += bytes.len();
+                self.outstanding += u64::from(is_answer(kind));
                 Leaving::Send(connection, bytes, kind)
             }
             Output::TellRead { connection } => {
@@ -111,9 +124,14 @@ impl Delivery {
                 }
                 Leaving::TellRead(connection)
             }
-            Output::Close { connection, reason } => Leaving::Close(connection, reason),
+            Output::Close { connection, reason } => {
+                if let Some(reason) = reason.refusal() {
+                    self.measures.refused(reason);
+                }
+                Leaving::Close(connection, reason)
+            }
         };
-        self.held.push_back(Held { after_record: self.records_out, what });
+        self.held.push_back(Held { after_record: self.records_out, asked_at, what });
         None
     }
 
@@ -126,6 +144,8 @@ impl Delivery {
     pub(super) fn cut_all_links(&mut self) -> Vec<ConnectionId> {
         self.held.clear();
         self.held_bytes = 0;
+        self.outstanding = 0;
+        self.measures.set_outstanding(0);
         let cut = |(id, link): (ConnectionId, Link)| {
             link.reset();
             id
@@ -149,6 +169,8 @@ impl Delivery {
     /// Lets everything go that may.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed::default();
+        // One look at the clock for all that go together.
+        let mut now = None;
         while !self.is_blackholed
             && let Some(held) = self.held.front()
             && held.after_record <= self.records_stored
@@ -157,6 +179,11 @@ impl Delivery {
             match held.what {
                 Leaving::Send(id, bytes, kind) => {
                     self.held_bytes -= bytes.len();
+                    self.outstanding -= u64::from(is_answer(kind));
+                    if let Some(asked_at) = held.asked_at {
+                        let now = *now.get_or_insert_with(Instant::now);
+                        self.measure(kind, &bytes, now.saturating_duration_since(asked_at));
+                    }
                     if !self.send(id, bytes, kind) {
                         flushed.cut.push(id);
                     }
@@ -172,7 +199,16 @@ impl Delivery {
                 }
             }
         }
+        self.measures.set_outstanding(self.outstanding);
         flushed
+    }
+
+    fn measure(&self, kind: SendKind, bytes: &[u8], took: Duration) {
+        match kind {
+            SendKind::Handshake => self.measures.answered(HANDSHAKE, 0, took),
+            SendKind::Reply(operation) => self.measures.answered(operation, error_of(bytes), took),
+            SendKind::Event | SendKind::Report => (),
+        }
     }
 
     /// Sends bytes; `false` if the connection was cut instead.
@@ -198,4 +234,13 @@ impl Delivery {
         let at = self.drop_replies.iter().position(|opcode| opcode.code() == code);
         at.is_some_and(|at| self.drop_replies.remove(at).is_some())
     }
+}
+
+const fn is_answer(kind: SendKind) -> bool {
+    matches!(kind, SendKind::Handshake | SendKind::Reply(_))
+}
+
+/// The error in a reply; 0 for none.
+fn error_of(reply: &[u8]) -> i32 {
+    reply.get(ERROR_AT..).and_then(|rest| rest.first_chunk()).map_or(0, |error| i32::from_be_bytes(*error))
 }

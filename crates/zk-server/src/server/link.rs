@@ -36,8 +36,8 @@ pub(super) struct Accepted {
 /// What a connection's task tells the core.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// Bytes came.
-    Bytes(ConnectionId, Bytes),
+    /// Bytes came, and were read then.
+    Bytes(ConnectionId, Bytes, Instant),
     /// The client has read most of what was sent, which was asked for.
     Read(ConnectionId),
     /// Nothing more comes.
@@ -269,7 +269,7 @@ where
             Ok(count) => {
                 // An idle connection keeps a small buffer, a busy one is read in few pieces.
                 read_bytes = (2 * count).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
-                if arrivals.send(Arrival::Bytes(id, buffer.split().freeze())).await.is_err() {
+                if arrivals.send(Arrival::Bytes(id, buffer.split().freeze(), Instant::now())).await.is_err() {
                     return;
                 }
             }

@@ -10,6 +10,7 @@
 //! - `clock`: tokio's time, so that a paused runtime pauses the server too.
 
 mod accepting;
+mod asked;
 mod builder;
 mod clock;
 mod control;

@@ -1,6 +1,7 @@
 //! How the core uses the writing thread.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::machine::State;
+use crate::measures::Histogram;
 use crate::record::encode_state;
 use crate::storage::directory::Directory;
 use crate::storage::error::StorageError;
@@ -73,6 +75,7 @@ pub(crate) struct Storage {
     tick: Duration,
     bytes_since_snapshot: usize,
     ended: oneshot::Receiver<()>,
+    flushes: Arc<Histogram>,
 }
 
 impl Storage {
@@ -98,6 +101,7 @@ impl Storage {
         let (event_sender, events) = mpsc::unbounded_channel();
         let writer = LogWriter::begin(directory, state.zxid, &encode_state(&state), &unended, event_sender)
             .map_err(|error| StorageError::io(path, error))?;
+        let flushes = writer.flushes();
         let (commands, command_receiver) = std_mpsc::channel();
         let (ended_sender, ended) = oneshot::channel();
         thread::Builder::new()
@@ -107,8 +111,13 @@ impl Storage {
                 let _ = ended_sender.send(());
             })
             .map_err(|error| StorageError::io(path, error))?;
-        let storage = Self { commands, events, tick, bytes_since_snapshot: 0, ended };
+        let storage = Self { commands, events, tick, bytes_since_snapshot: 0, ended, flushes };
         Ok(Opened { storage, state, found })
+    }
+
+    /// How long the flushes of records took.
+    pub(crate) fn flushes(&self) -> Arc<Histogram> {
+        Arc::clone(&self.flushes)
     }
 
     /// Has records written and flushed.

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
+use crate::measures::Histogram;
 use crate::storage::directory::{Directory, Stamp};
 use crate::storage::handle::{StorageCommand, StorageEvent};
 use crate::storage::log::end_payload;
@@ -37,6 +40,8 @@ pub(super) struct LogWriter {
     /// The directory when the log was last seen at its place. Asking the system about the log itself makes the next
     /// write to it dearer, by a tenth.
     seen: Option<Stamp>,
+    /// How long the flushes of records took.
+    flushes: Arc<Histogram>,
 }
 
 /// Why the thread ends at once.
@@ -64,7 +69,21 @@ impl LogWriter {
         }
         snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
         directory.supersede(zxid);
-        Ok(Self { directory, log, events, is_refusing: false, lacks_room: false, is_gone: false, seen: None })
+        Ok(Self {
+            directory,
+            log,
+            events,
+            is_refusing: false,
+            lacks_room: false,
+            is_gone: false,
+            seen: None,
+            flushes: Arc::default(),
+        })
+    }
+
+    /// Where it records how long flushes take.
+    pub(super) fn flushes(&self) -> Arc<Histogram> {
+        Arc::clone(&self.flushes)
     }
 
     /// Executes commands until it is told to end, or it is not known any more what the disk holds.
@@ -146,7 +165,9 @@ impl LogWriter {
             Ok(end) => {
                 // After a failed flush it is not known what the disk holds, and another flush could report success
                 // falsely.
+                let begun = Instant::now();
                 self.log.flush(end).map_err(Untrustworthy)?;
+                self.flushes.record(begun.elapsed());
                 // A file that was removed can be written and flushed, and is stored nowhere.
                 if self.finds_gone() {
                     return Ok(());

@@ -2,6 +2,7 @@
 
 mod disk;
 mod faults;
+mod measures;
 mod sockets;
 #[cfg(feature = "tls")]
 mod tls;
