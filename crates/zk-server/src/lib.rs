@@ -23,7 +23,7 @@
 //! Compared with Debian's package, which has the fix of CVE-2024-23944: a client that may not read a node gets no
 //! events of it.
 //!
-//! - No quotas (the quota nodes are plain nodes), no reconfiguration, no SASL, no metrics beyond `mntr`.
+//! - No quotas (the quota nodes are plain nodes), no reconfiguration, no SASL; metrics have other names.
 //! - Events to one client about nodes that end with one session come in the order of their paths; lists of children,
 //!   of ephemeral nodes and of identities are in order too. Apache has no order there.
 //! - `checkWatches` says whether *this* connection has the watch; 3.8.0 says whether any connection has one there.

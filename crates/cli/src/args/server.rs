@@ -68,13 +68,16 @@ pub(crate) struct ServerArgs {
     /// The authorities in PEM form that clients' certificates must be of; without it, clients need none
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
+    /// Where to serve metrics to Prometheus, by HTTP at /metrics, as in 127.0.0.1:9141 or 9141
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
+    metrics: Option<Listen>,
 }
 
 impl From<ServerArgs> for ServerSettings {
     fn from(args: ServerArgs) -> Self {
         let ServerArgs { listen, data_dir, tick, session_timeout_min, session_timeout_max, .. } = args;
         let ServerArgs { container_check, frame_max, memory, tree_max, max_connections_per_ip, words, .. } = args;
-        let ServerArgs { super_password_file, tls_cert, tls_key, tls_ca, .. } = args;
+        let ServerArgs { super_password_file, tls_cert, tls_key, tls_ca, metrics, .. } = args;
         Self {
             listen,
             data_dir,
@@ -91,6 +94,7 @@ impl From<ServerArgs> for ServerSettings {
             tls_cert,
             tls_key,
             tls_ca,
+            metrics,
         }
     }
 }

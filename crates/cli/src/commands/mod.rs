@@ -18,7 +18,7 @@
 //! | `wait` | `wait` |
 //! | `check` | `check` |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
-//! | `server` | `server` |
+//! | `server`, `metrics` | `server`; what it tells Prometheus |
 //! | `completions`, `manual` | `completions`, `man` |
 
 mod acquire;
@@ -32,6 +32,7 @@ mod fence;
 mod hold;
 mod look;
 mod manual;
+mod metrics;
 mod orders;
 mod restart;
 mod run;

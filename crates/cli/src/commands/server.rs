@@ -8,6 +8,7 @@ use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
+use super::metrics::Metrics;
 use super::service::block_on;
 use crate::args::Global;
 use crate::config::{ServerSettings, TlsFiles, Words};
@@ -36,6 +37,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
     };
     block_on(async move {
         let mut interruption = Interruption::listen()?;
+        let metrics = Metrics::listen(settings.metrics.as_ref())?;
         let server = builder.start().await.map_err(|error| Failure::ours(chain(&error)))?;
         say(&format!("serving {}, {keeping}", server.urls().join(" and ")));
         tell_manager(NotifyState::Ready);
@@ -44,6 +46,9 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
         }
         if let Some(found) = server.recovered() {
             say(&found.to_string());
+        }
+        if let Some(url) = metrics.url() {
+            say(&format!("metrics at {url}"));
         }
         tokio::select! {
             biased;
@@ -54,6 +59,7 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
                 Ok(0)
             }
             error = server.stopped() => Err(Failure::ours(chain(&error))),
+            never = metrics.serve(&server) => match never {},
         }
     })?
 }

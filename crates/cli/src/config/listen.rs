@@ -58,6 +58,14 @@ impl Listen {
     }
 }
 
+/// Reads one address, if there is one.
+pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Listen>, D::Error> {
+    match <[Listen; 1]>::try_from(one_or_more(deserializer)?) {
+        Ok([listen]) => Ok(Some(listen)),
+        Err(_) => Err(de::Error::custom("it has to be one address")),
+    }
+}
+
 /// Reads one address, or a list of them.
 pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Listen>, D::Error> {
     struct ListenVisitor;

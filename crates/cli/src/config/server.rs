@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::credentials::{refuse_if_public, secret_of};
-use super::listen::{Listen, one_or_more};
+use super::listen::{Listen, one, one_or_more};
 use super::places::Places;
 use super::size::Size;
 use super::span::Span;
@@ -43,6 +43,7 @@ pub(crate) struct ServerSettings {
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) tls_ca: Option<PathBuf>,
+    pub(crate) metrics: Option<Listen>,
 }
 
 /// The files of a server that speaks TLS; clients must show certificates if there is `ca`.
@@ -73,6 +74,8 @@ pub(super) struct ServerTable {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     tls_ca: Option<PathBuf>,
+    #[serde(default, deserialize_with = "one")]
+    metrics: Option<Listen>,
 }
 
 impl ServerTable {
@@ -94,6 +97,7 @@ impl ServerTable {
             tls_cert: self.tls_cert,
             tls_key: self.tls_key,
             tls_ca: self.tls_ca,
+            metrics: self.metrics,
         };
         for (key, path) in [
             ("data_dir", &settings.data_dir),
@@ -133,6 +137,7 @@ impl ServerSettings {
             tls_cert: self.tls_cert.or(others.tls_cert),
             tls_key: self.tls_key.or(others.tls_key),
             tls_ca: self.tls_ca.or(others.tls_ca),
+            metrics: self.metrics.or(others.metrics),
         }
     }
 

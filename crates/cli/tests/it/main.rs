@@ -17,6 +17,7 @@
 //! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
 //! | `server` | a server, its locks and its end |
 //! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
+//! | `server_metrics` | its metrics, as Prometheus reads them |
 //! | `server_nodes` | what a server removes by itself, beside Curator |
 //! | `server_operation` | what its operator is told, and how it is watched |
 //! | `server_settings` | its settings, as clients meet them |
@@ -44,6 +45,7 @@ mod run_terminal;
 mod server;
 mod server_attacks;
 mod server_data;
+mod server_metrics;
 mod server_nodes;
 mod server_operation;
 mod server_settings;

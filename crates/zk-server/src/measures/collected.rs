@@ -79,6 +79,20 @@ impl Measures {
         self.outstanding.store(count, Ordering::Relaxed);
     }
 
+    /// The times of requests of a kind.
+    pub(super) fn requests(&self, kind: usize) -> &Histogram {
+        &self.requests[kind]
+    }
+
+    pub(super) fn flushes(&self) -> &Histogram {
+        &self.flushes
+    }
+
+    /// How often what was refused, by the reasons.
+    pub(super) fn refusals(&self) -> BTreeMap<&'static str, u64> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn load(&self) -> Load {
         let now = Instant::now();
         let count: u64 = self.requests.iter().map(Histogram::count).sum();
@@ -99,7 +113,7 @@ impl Measures {
 }
 
 /// Where requests of an operation are counted.
-fn kind_of(operation: i32) -> Option<usize> {
+pub(super) fn kind_of(operation: i32) -> Option<usize> {
     match operation {
         0..=22 => usize::try_from(operation).ok(),
         100..=107 => usize::try_from(operation - 77).ok(),

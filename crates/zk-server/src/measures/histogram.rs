@@ -36,9 +36,14 @@ impl Histogram {
         self.sum_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
+    /// How many durations each bucket has.
+    pub(super) fn counts(&self) -> [u64; BOUNDS_NS.len() + 1] {
+        std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed))
+    }
+
     /// How many durations were recorded.
     pub(super) fn count(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+        self.counts().iter().sum()
     }
 
     pub(super) fn sum_ns(&self) -> u64 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::measures::Measures;
 use crate::server::peers::{Admission, Peers, Seat};
 
 /// How long accepting pauses when a connection could not be accepted: descriptors that are used up stay so for a while.
@@ -16,7 +17,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 const TROUBLE_OVER_AFTER: Duration = Duration::from_secs(1);
 
 /// Accepts connections until it is aborted.
-pub(super) async fn accept_all(listener: TcpListener, peers: Arc<Peers>, serve: impl Fn(TcpStream, SocketAddr, Seat)) {
+pub(super) async fn accept_all(
+    listener: TcpListener,
+    peers: Arc<Peers>,
+    measures: Arc<Measures>,
+    serve: impl Fn(TcpStream, SocketAddr, Seat),
+) {
     let mut trouble = Trouble::default();
     loop {
         match timeout(trouble.look_again_after(), listener.accept()).await {
@@ -27,6 +33,7 @@ pub(super) async fn accept_all(listener: TcpListener, peers: Arc<Peers>, serve: 
                     serve(stream, peer, seat);
                 }
                 Admission::Refused { is_told } => {
+                    measures.refused("address_full");
                     if is_told {
                         tracing::warn!(
                             "{} has as many connections as one address may have, and is refused more: close some, or \

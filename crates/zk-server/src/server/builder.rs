@@ -218,7 +218,7 @@ impl ServerBuilder {
         let (arrivals, arrival_receiver) = mpsc::channel(ARRIVALS_MAX);
         let inputs = Inputs { controls: control_receiver, accepted: accepted_receiver, arrivals: arrival_receiver };
         let measures = Arc::new(Measures::start(storage.as_ref().map(Storage::flushes).unwrap_or_default()));
-        let core = Core::new(machine, clock, storage, inputs, measures);
+        let core = Core::new(machine, clock, storage, inputs, Arc::clone(&measures));
         let end = core.end();
         let core = tokio::spawn(core.run());
         let parts = Parts {
@@ -229,6 +229,7 @@ impl ServerBuilder {
             listeners,
             limits,
             connections_per_address_max,
+            measures,
             core,
             end,
             found,

@@ -30,6 +30,8 @@ pub(super) enum Control {
     Restart(oneshot::Sender<()>),
     /// Answer with the state of the server.
     Inspect(oneshot::Sender<Inspection>),
+    /// Answer with what there is, and what was measured, as Prometheus reads it.
+    Expose(oneshot::Sender<String>),
     /// Send what is to be sent, store what is to be stored, and end.
     Shutdown(oneshot::Sender<()>),
 }
@@ -58,6 +60,7 @@ impl fmt::Debug for Control {
             Self::SetChildrenMade(..) => "SetChildrenMade",
             Self::Restart(_) => "Restart",
             Self::Inspect(_) => "Inspect",
+            Self::Expose(_) => "Expose",
             Self::Shutdown(_) => "Shutdown",
         })
     }

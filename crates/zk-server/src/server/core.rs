@@ -190,6 +190,11 @@ impl Core {
                 let _ = done.send(());
             }
             Control::Inspect(done) => self.inspect(done),
+            Control::Expose(done) => {
+                if let Some(machine) = &self.machine {
+                    let _ = done.send(self.delivery.measures().exposition(&machine.stock()));
+                }
+            }
             Control::Shutdown(_) => (),
         }
     }

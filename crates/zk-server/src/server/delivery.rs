@@ -92,6 +92,10 @@ impl Delivery {
         self.links.len()
     }
 
+    pub(super) fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
     pub(super) fn drop_next_reply(&mut self, opcode: OpCode) {
         self.drop_replies.push_back(opcode);
     }

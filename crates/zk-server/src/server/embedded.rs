@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connection_id::ConnectionId;
 use crate::machine::{Limits, SeenRequest};
+use crate::measures::Measures;
 use crate::server::accepting::accept_all;
 use crate::server::builder::ServerBuilder;
 use crate::server::control::Control;
@@ -75,6 +76,7 @@ pub(super) struct Parts {
     pub(super) limits: Limits,
     /// How many connections of one address there may be.
     pub(super) connections_per_address_max: Option<NonZeroUsize>,
+    pub(super) measures: Arc<Measures>,
     pub(super) core: JoinHandle<()>,
     /// Why the core ended by itself.
     pub(super) end: Arc<OnceLock<String>>,
@@ -92,6 +94,7 @@ struct Entrance {
     next_id: Arc<AtomicU64>,
     /// What waits for clients.
     queues: Arc<Queues>,
+    measures: Arc<Measures>,
 }
 
 impl EmbeddedServer {
@@ -118,6 +121,7 @@ impl EmbeddedServer {
             arrivals: parts.arrivals,
             next_id: Arc::new(AtomicU64::new(1)),
             queues: Arc::new(Queues::new(parts.limits)),
+            measures: Arc::clone(&parts.measures),
         };
         let addresses = parts.listeners.iter().map(|(_, address)| *address).collect();
         let scheme = parts.transport.scheme();
@@ -126,7 +130,7 @@ impl EmbeddedServer {
             let entrance = Entrance { _alive: None, ..entrance.clone() };
             let transport = parts.transport.clone();
             let serve = move |stream, peer, seat| entrance.serve_over(transport.clone(), stream, peer, seat);
-            tokio::spawn(accept_all(listener, Arc::clone(&peers), serve)).abort_handle()
+            tokio::spawn(accept_all(listener, Arc::clone(&peers), Arc::clone(&parts.measures), serve)).abort_handle()
         };
         let listening = parts.listeners.into_iter().map(accept_on).collect();
         Self { entrance, addresses, scheme, core: parts.core, end: parts.end, listening, found: parts.found }
@@ -292,8 +296,9 @@ impl Entrance {
     /// Serves a client; its seat is given back when its connection has ended.
     fn serve_over(&self, transport: Transport, stream: TcpStream, peer: SocketAddr, seat: Seat) {
         if let Some(task) = self.admit(peer) {
+            let measures = Arc::clone(&self.measures);
             tokio::spawn(async move {
-                transport.run(task, stream).await;
+                transport.run(task, stream, &measures).await;
                 drop(seat);
             });
         }

@@ -2,6 +2,7 @@
 
 use tokio::net::TcpStream;
 
+use crate::measures::Measures;
 use crate::server::link::LinkTask;
 #[cfg(feature = "tls")]
 use crate::server::tls::Tls;
@@ -26,16 +27,18 @@ impl Transport {
     }
 
     /// Serves a client that has connected. A handshake is part of its task, so that none holds up another client.
-    pub(super) async fn run(self, task: LinkTask, stream: TcpStream) {
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only TLS refuses clients here"))]
+    pub(super) async fn run(self, task: LinkTask, stream: TcpStream, measures: &Measures) {
         match self {
             Self::Plain => task.run(stream, reset_at_close).await,
             #[cfg(feature = "tls")]
             Self::Tls(tls) => {
                 let id = task.id();
-                let shaken = async {
-                    let shaken = tls.accept(stream).await;
-                    shaken.inspect_err(|error| tracing::debug!(connection = %id, %error, "no TLS handshake")).ok()
+                let refused = |error: &std::io::Error| {
+                    tracing::debug!(connection = %id, %error, "no TLS handshake");
+                    measures.refused("tls_handshake");
                 };
+                let shaken = async { tls.accept(stream).await.inspect_err(refused).ok() };
                 task.run_once_open(shaken, |stream| reset_at_close(stream.get_ref().0)).await;
             }
         }

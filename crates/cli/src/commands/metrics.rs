@@ -1,0 +1,168 @@
+//! `server --metrics`: the server's metrics by HTTP, for Prometheus. What is measured is the server's matter.
+//!
+//! A build without the feature `metrics` has the same type, which refuses to listen.
+
+#[cfg(feature = "metrics")]
+mod served {
+    use std::convert::Infallible;
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use http_body_util::Full;
+    use hyper::body::{Bytes, Incoming};
+    use hyper::header::{ALLOW, CONTENT_TYPE};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Method, Request, Response, StatusCode};
+    use hyper_util::rt::TokioIo;
+    use lockkeeper_zk_server::EmbeddedServer;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::{Semaphore, mpsc, oneshot};
+    use tokio::time::{sleep, timeout};
+
+    use crate::config::Listen;
+    use crate::exit::Failure;
+
+    /// How many connections are served at a time: some monitors, each with one; more are closed.
+    const CONNECTIONS_MAX: usize = 8;
+    /// How long a connection may take for its request and its answer; a monitor asks anew each time.
+    const CONNECTION_TIME_MAX: Duration = Duration::from_secs(5);
+    /// How long the head of a request may be, in bytes: the least that hyper allows.
+    const HEAD_BYTES_MAX: usize = 8_192;
+    /// How long accepting pauses when the system has no connection to give, as without descriptors.
+    const PAUSE: Duration = Duration::from_millis(50);
+    /// The text format of Prometheus.
+    const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+    /// A question for the metrics.
+    type Question = oneshot::Sender<String>;
+
+    /// Where metrics are served, if anywhere.
+    pub(crate) struct Metrics(Option<(TcpListener, SocketAddr)>);
+
+    impl Metrics {
+        /// Listens on the first address that can be had of those that `listen` stands for.
+        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
+            let Some(listen) = listen else {
+                return Ok(Self(None));
+            };
+            let addresses = listen.addresses()?;
+            let bind = || {
+                let listener = std::net::TcpListener::bind(&addresses[..])?;
+                listener.set_nonblocking(true)?;
+                let address = listener.local_addr()?;
+                Ok((TcpListener::from_std(listener)?, address))
+            };
+            let named: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let failed = |error: std::io::Error| {
+                Failure::ours(format!("--metrics: cannot listen on {}: {error}", named.join(" or ")))
+            };
+            bind().map(|bound| Self(Some(bound))).map_err(failed)
+        }
+
+        /// Where Prometheus finds them.
+        pub(crate) fn url(&self) -> Option<String> {
+            self.0.as_ref().map(|(_, address)| format!("http://{address}/metrics"))
+        }
+
+        /// Serves those of a server.
+        pub(crate) async fn serve(&self, server: &EmbeddedServer) -> Infallible {
+            let Some((listener, _)) = &self.0 else {
+                return std::future::pending().await;
+            };
+            let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+            let (asking, mut questions) = mpsc::channel::<Question>(CONNECTIONS_MAX);
+            loop {
+                tokio::select! {
+                    Some(question) = questions.recv() => {
+                        // Who asked may be gone.
+                        let _ = question.send(server.metrics().await);
+                    }
+                    accepted = listener.accept() => match (accepted, Arc::clone(&seats).try_acquire_owned()) {
+                        (Ok((stream, _)), Ok(seat)) => {
+                            let asking = asking.clone();
+                            tokio::spawn(async move {
+                                serve_one(stream, asking).await;
+                                drop(seat);
+                            });
+                        }
+                        (Ok(_), Err(_)) => (),
+                        (Err(_), _) => sleep(PAUSE).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn serve_one(stream: TcpStream, asking: mpsc::Sender<Question>) {
+        let service = service_fn(|request| answer(request, &asking));
+        let connection = http1::Builder::new()
+            .keep_alive(false)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), service);
+        // A client that breaks off or takes too long is its own matter.
+        let _ = timeout(CONNECTION_TIME_MAX, connection).await;
+    }
+
+    async fn answer(
+        request: Request<Incoming>,
+        asking: &mpsc::Sender<Question>,
+    ) -> Result<Response<Full<Bytes>>, hyper::http::Error> {
+        if request.uri().path() != "/metrics" {
+            let response = Response::builder().status(StatusCode::NOT_FOUND);
+            return response.body(Full::from("the metrics are at /metrics\n"));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let response = Response::builder().status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "GET, HEAD");
+            return response.body(Full::default());
+        }
+        let (question, answered) = oneshot::channel();
+        let metrics = match asking.send(question).await {
+            Ok(()) => answered.await.ok().filter(|metrics| !metrics.is_empty()),
+            Err(_) => None,
+        };
+        match metrics {
+            Some(metrics) => Response::builder().header(CONTENT_TYPE, FORMAT).body(Full::from(metrics)),
+            None => Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).body(Full::default()),
+        }
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+mod refused {
+    use std::convert::Infallible;
+
+    use lockkeeper_zk_server::EmbeddedServer;
+
+    use crate::config::Listen;
+    use crate::exit::Failure;
+
+    /// Metrics that are served nowhere.
+    pub(crate) struct Metrics;
+
+    impl Metrics {
+        pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
+            match listen {
+                None => Ok(Self),
+                Some(_) => Err(Failure::ours(
+                    "--metrics: this lockkeeper was built without the feature `metrics`; build it with \
+                     `--features metrics`",
+                )),
+            }
+        }
+
+        pub(crate) fn url(&self) -> Option<String> {
+            None
+        }
+
+        pub(crate) async fn serve(&self, _: &EmbeddedServer) -> Infallible {
+            std::future::pending().await
+        }
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+pub(super) use refused::Metrics;
+#[cfg(feature = "metrics")]
+pub(super) use served::Metrics;
