@@ -26,8 +26,8 @@ pub(crate) fn is_permitted(list: &[Acl], wanted: Permissions, identities: &[Id])
 ///
 /// # Errors
 ///
-/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, has or comes to have more than [`ENTRIES_MAX`] entries, or names an unknown scheme or no
-/// user.
+/// Fails with [`ErrorCode::InvalidAcl`] if it is empty, has or comes to have more than [`ENTRIES_MAX`] entries, or
+/// names an unknown scheme or no user.
 pub(crate) fn complete_access_list(list: Vec<Acl>, identities: &[Id]) -> Result<Vec<Acl>, ErrorCode> {
     if list.is_empty() || list.len() > ENTRIES_MAX {
         return Err(ErrorCode::InvalidAcl);

@@ -238,8 +238,14 @@ impl ServerMachine {
     }
 
     /// The state as it is.
+    #[cfg(test)]
     pub(crate) const fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The state, for a snapshot to be taken of it.
+    pub(crate) const fn state_mut(&mut self) -> &mut State {
+        &mut self.state
     }
 
     fn accept(&mut self, moment: Moment, id: ConnectionId, peer: SocketAddr) {

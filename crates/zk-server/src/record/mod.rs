@@ -5,5 +5,7 @@
 mod snapshot;
 mod transaction;
 
-pub(crate) use snapshot::{decode_state, encode_state};
+#[cfg(test)]
+pub(crate) use snapshot::encode_state;
+pub(crate) use snapshot::{decode_state, encode_head, encode_node};
 pub(crate) use transaction::{decode_transaction, encode_transaction};

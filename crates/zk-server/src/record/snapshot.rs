@@ -12,7 +12,7 @@ use lockkeeper_zk_proto::time::Timestamp;
 use crate::machine::State;
 use crate::record::transaction::{decode_data, decode_owner};
 use crate::session::SessionTable;
-use crate::tree::{DataTree, Node, NodeRecord};
+use crate::tree::{DataTree, NodeRecord, Visited};
 
 /// The fewest bytes a session takes.
 const SESSION_BYTES_MIN: usize = 12;
@@ -48,8 +48,8 @@ impl From<DecodeError> for SnapshotError {
     }
 }
 
-/// Writes the state.
-pub(crate) fn encode_state(state: &State) -> Bytes {
+/// Writes what comes before the nodes, and how many of them there are.
+pub(crate) fn encode_head(state: &State) -> Bytes {
     let mut writer = Writer::new();
     writer.i64(state.zxid);
     writer.buffer(Some(state.sessions.secret()));
@@ -58,15 +58,43 @@ pub(crate) fn encode_state(state: &State) -> Bytes {
         writer.i64(*id);
         writer.i32(session.timeout_ms);
     });
-    writer.vector(&state.tree.sorted(), |writer, (path, node)| encode_node(writer, path, node));
+    writer.i32(i32::try_from(state.tree.len()).unwrap_or(i32::MAX));
     writer.into_bytes().freeze()
+}
+
+/// Writes a node; all of them follow the head, in any order.
+pub(crate) fn encode_node(writer: &mut Writer, node: Visited<'_>) {
+    let Visited { path, data, access, record } = node;
+    writer.string(path);
+    writer.buffer(data.map(|data| &**data));
+    Acl::encode_list(access, writer);
+    writer.i64(record.czxid);
+    writer.i64(record.mzxid);
+    writer.i64(record.pzxid);
+    writer.i64(record.ctime_ms);
+    writer.i64(record.mtime_ms);
+    writer.i32(record.version);
+    writer.i32(record.children_created);
+    writer.i32(record.aversion);
+    writer.i64(record.owner.to_field());
+}
+
+/// Writes the state at once, its nodes by path: equal states give equal bytes.
+#[cfg(test)]
+pub(crate) fn encode_state(state: &State) -> Bytes {
+    let mut writer = Writer::new();
+    for (path, node) in state.tree.sorted() {
+        let (data, access, record) = (node.data.as_ref(), &node.access, &node.record);
+        encode_node(&mut writer, Visited { path, data, access, record });
+    }
+    [&*encode_head(state), &*writer.into_bytes()].concat().into()
 }
 
 /// Reads a state. The sessions in it have yet to get their time.
 ///
 /// # Errors
 ///
-/// Fails on bytes that [`encode_state`] would not have written.
+/// Fails on bytes that [`encode_head`] and [`encode_node`] would not have written.
 pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<State, SnapshotError> {
     let mut reader = Reader::new(bytes);
     let zxid = reader.i64("zxid")?;
@@ -83,22 +111,6 @@ pub(crate) fn decode_state(bytes: Bytes, tick: Duration) -> Result<State, Snapsh
         Some(orphan) => Err(SnapshotError::Orphan(orphan)),
         None => Ok(State { tree, sessions, zxid }),
     }
-}
-
-fn encode_node(writer: &mut Writer, path: &str, node: &Node) {
-    let record = &node.record;
-    writer.string(path);
-    writer.buffer(node.data.as_deref());
-    Acl::encode_list(&node.access, writer);
-    writer.i64(record.czxid);
-    writer.i64(record.mzxid);
-    writer.i64(record.pzxid);
-    writer.i64(record.ctime_ms);
-    writer.i64(record.mtime_ms);
-    writer.i32(record.version);
-    writer.i32(record.children_created);
-    writer.i32(record.aversion);
-    writer.i64(record.owner.to_field());
 }
 
 fn decode_node(reader: &mut Reader, tree: &mut DataTree) -> Result<(), DecodeError> {

@@ -55,6 +55,8 @@ enum Wake {
     Arrivals(Vec<Arrival>),
     Storage(StorageEvent),
     Time,
+    /// There is room for a slice of a snapshot, and nothing else to do.
+    Slice,
 }
 
 impl Core {
@@ -98,6 +100,8 @@ impl Core {
                     }
                 }
                 Wake::Time => self.handle(Input::Tick),
+                // Taken with what is let out.
+                Wake::Slice => (),
             }
             self.let_out();
         }
@@ -109,15 +113,17 @@ impl Core {
         let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
         let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
         let mut batch = Vec::new();
+        let (event, room) = self.storage.as_mut().map(Storage::waits).unzip();
         // In this order: the handle first, then what is due, then clients.
         tokio::select! {
             biased;
             control = self.inputs.controls.recv() => Wake::Control(control),
             // Also during a pause, as the system's backlog does: what cuts connections then cuts these too.
             Some(accepted) = self.inputs.accepted.recv() => Wake::Accepted(accepted),
-            event = next_event(self.storage.as_mut()) => Wake::Storage(event),
+            event = if_any(event) => Wake::Storage(event),
             () = sleep_until_some(next_wake) => Wake::Time,
             _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
+            () = if_any(room), if !is_paused => Wake::Slice,
         }
     }
 
@@ -246,7 +252,10 @@ impl Core {
         if let Some(storage) = &mut self.storage {
             storage.append(records);
             if storage.wants_snapshot() {
-                storage.take_snapshot(machine.state());
+                storage.begin_snapshot(machine.state_mut());
+            }
+            if self.paused_at.is_none() {
+                storage.go_on(machine.state_mut());
             }
         }
     }
@@ -354,26 +363,23 @@ impl Core {
     async fn finish(&mut self) {
         self.let_out();
         while !self.delivery.is_all_stored() {
-            let event = next_event(self.storage.as_mut()).await;
+            let event = if_any(self.storage.as_mut().map(Storage::next_event)).await;
             let is_lost = matches!(event, StorageEvent::Refused { .. });
             if !self.hear_of_storage(event) || is_lost {
                 break;
             }
             self.let_out();
         }
-        let closing = match (self.storage.take(), &self.machine) {
-            (Some(storage), Some(machine)) => Some(storage.close(machine.state())),
-            _ => None,
-        };
-        if let Some(closing) = closing {
-            closing.await;
+        if let (Some(storage), Some(machine)) = (self.storage.take(), &mut self.machine) {
+            storage.close(machine.state_mut()).await;
         }
     }
 }
 
-async fn next_event(storage: Option<&mut Storage>) -> StorageEvent {
-    match storage {
-        Some(storage) => storage.next_event().await,
+/// Waits for a future, or for ever if there is none.
+async fn if_any<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
         None => pending().await,
     }
 }

@@ -1,5 +1,6 @@
 //! How the core uses the writing thread.
 
+use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
@@ -11,11 +12,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::machine::State;
 use crate::measures::Histogram;
-use crate::record::encode_state;
 use crate::storage::directory::Directory;
 use crate::storage::error::StorageError;
 use crate::storage::recovered::Recovered;
 use crate::storage::recovery::{Recovery, recover};
+use crate::storage::snapshotting::Snapshotting;
 use crate::storage::writer::LogWriter;
 
 /// After how many bytes of records a snapshot is taken: reading them back takes well under a second.
@@ -26,8 +27,8 @@ const SNAPSHOT_AFTER_BYTES: usize = 64 << 20;
 pub(super) enum StorageCommand {
     /// Write and flush these.
     Append(Vec<Bytes>),
-    /// Write the state as it is after all records before this.
-    Snapshot { zxid: i64, state: Bytes },
+    /// Begin the log that goes on from a snapshot after all records before this; tell whether it is made.
+    Roll { zxid: i64, rolled: std_mpsc::Sender<bool> },
     /// Read back what is stored.
     Recover { tick: Duration, answer: std_mpsc::Sender<Result<Option<State>, StorageError>> },
     /// End.
@@ -70,7 +71,9 @@ pub(crate) struct Opened {
 /// The storage of a running server.
 #[derive(Debug)]
 pub(crate) struct Storage {
+    directory: Arc<Directory>,
     commands: std_mpsc::Sender<StorageCommand>,
+    snapshot: Option<Snapshotting>,
     events: mpsc::UnboundedReceiver<StorageEvent>,
     tick: Duration,
     bytes_since_snapshot: usize,
@@ -92,14 +95,14 @@ impl Storage {
         wall_ms: i64,
         first_state: impl FnOnce() -> State,
     ) -> Result<Opened, StorageError> {
-        let directory = Directory::open(path)?;
+        let directory = Arc::new(Directory::open(path)?);
         let (mut state, found, unended) = match recover(&directory, tick)? {
             Some(Recovery { state, found, unended }) => (state, Some(found), unended),
             None => (first_state(), None, Vec::new()),
         };
         state.begin_life(wall_ms);
         let (event_sender, events) = mpsc::unbounded_channel();
-        let writer = LogWriter::begin(directory, state.zxid, &encode_state(&state), &unended, event_sender)
+        let writer = LogWriter::begin(Arc::clone(&directory), &mut state, &unended, event_sender)
             .map_err(|error| StorageError::io(path, error))?;
         let flushes = writer.flushes();
         let (commands, command_receiver) = std_mpsc::channel();
@@ -111,7 +114,8 @@ impl Storage {
                 let _ = ended_sender.send(());
             })
             .map_err(|error| StorageError::io(path, error))?;
-        let storage = Self { commands, events, tick, bytes_since_snapshot: 0, ended, flushes };
+        let bytes_since_snapshot = 0;
+        let storage = Self { directory, commands, snapshot: None, events, tick, bytes_since_snapshot, ended, flushes };
         Ok(Opened { storage, state, found })
     }
 
@@ -131,21 +135,62 @@ impl Storage {
 
     /// Whether it is time for a snapshot.
     pub(crate) const fn wants_snapshot(&self) -> bool {
-        self.bytes_since_snapshot > SNAPSHOT_AFTER_BYTES
+        self.snapshot.is_none() && self.bytes_since_snapshot > SNAPSHOT_AFTER_BYTES
     }
 
-    /// Has the state written, which must be the one after all records so far.
-    pub(crate) fn take_snapshot(&mut self, state: &State) {
+    /// Begins a snapshot of the state, which must be the one after all records so far. [`Storage::go_on`] takes it.
+    pub(crate) fn begin_snapshot(&mut self, state: &mut State) {
         self.bytes_since_snapshot = 0;
-        self.tell(StorageCommand::Snapshot { zxid: state.zxid, state: encode_state(state) });
+        let (rolled, was_rolled) = std_mpsc::channel();
+        match Snapshotting::begin(Arc::clone(&self.directory), state, was_rolled) {
+            Ok(snapshot) => {
+                self.snapshot = Some(snapshot);
+                self.tell(StorageCommand::Roll { zxid: state.zxid, rolled });
+            }
+            Err(error) => tracing::warn!("no snapshot can be taken: {error}; the log grows on until one can be"),
+        }
     }
 
-    /// Returns the result of storing records, in their order; waits for it.
+    /// Takes the next slice of a snapshot, if one is under way and there is room for it.
+    pub(crate) fn go_on(&mut self, state: &mut State) {
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.go_on(&mut state.tree);
+            if snapshot.is_over() {
+                self.snapshot = None;
+            }
+        }
+    }
+
+    /// Takes a snapshot of the state to its end.
+    pub(crate) async fn finish_snapshot(&mut self, state: &mut State) {
+        if let Some(former) = self.snapshot.take_if(|former| former.zxid() != state.zxid) {
+            former.give_up();
+            state.tree.end_walk();
+        }
+        if self.snapshot.is_none() {
+            self.begin_snapshot(state);
+        }
+        if let Some(snapshot) = self.snapshot.take() {
+            snapshot.finish(&mut state.tree).await;
+        }
+    }
+
+    /// Waits for the result of storing records, in their order.
     pub(crate) async fn next_event(&mut self) -> StorageEvent {
-        self.events
-            .recv()
-            .await
-            .unwrap_or_else(|| StorageEvent::Failed { reason: "the writing thread has ended".to_owned() })
+        event_of(self.events.recv().await)
+    }
+
+    /// What there is to wait for: the result of storing records, and room for a snapshot's next slice.
+    pub(crate) fn waits(&mut self) -> (impl Future<Output = StorageEvent>, impl Future<Output = ()>) {
+        let Self { events, snapshot, .. } = self;
+        let event = async { event_of(events.recv().await) };
+        let room = async {
+            match snapshot {
+                Some(snapshot) => snapshot.has_room().await,
+                None => pending().await,
+            }
+        };
+        (event, room)
     }
 
     /// Reads back what is stored, after records were refused. Events about earlier records do not come any more.
@@ -155,6 +200,9 @@ impl Storage {
     /// Fails if the files cannot be read.
     pub(crate) fn reload(&mut self) -> Result<State, StorageError> {
         let gone = || StorageError::damaged(Path::new("log"), "the writing thread has ended");
+        if let Some(snapshot) = self.snapshot.take() {
+            snapshot.give_up();
+        }
         let (answer, answered) = std_mpsc::channel();
         self.tell(StorageCommand::Recover { tick: self.tick, answer });
         let state = answered.recv().map_err(|_| gone())??.ok_or_else(gone)?;
@@ -162,17 +210,19 @@ impl Storage {
         Ok(state)
     }
 
-    /// Has the state written and the thread ended; the future waits for that.
-    pub(crate) fn close(mut self, state: &State) -> impl Future<Output = ()> + use<> {
-        self.take_snapshot(state);
+    /// Has the state written and the threads ended.
+    pub(crate) async fn close(mut self, state: &mut State) {
+        self.finish_snapshot(state).await;
         self.tell(StorageCommand::Close);
-        async move {
-            let _ = self.ended.await;
-        }
+        let _ = self.ended.await;
     }
 
     fn tell(&self, command: StorageCommand) {
         // A thread that has ended has reported so in an event.
         let _ = self.commands.send(command);
     }
+}
+
+fn event_of(received: Option<StorageEvent>) -> StorageEvent {
+    received.unwrap_or_else(|| StorageEvent::Failed { reason: "the writing thread has ended".to_owned() })
 }

@@ -6,7 +6,7 @@
 //!
 //! - `directory`: the files and the lock; `rights`: who may read them; `apache`: what Apache ZooKeeper's look like;
 //! - `log`: the form of a log, and how it is read back; `log_file`: the one that is being written;
-//! - `snapshot_file`: the form of a snapshot's file;
+//! - `snapshot_file`: the form of a snapshot's file; `snapshotting`: how one is taken while all goes on;
 //! - `recovery`: from files to a state; `recovered`: what it found, for the operator;
 //! - `writer`: the thread that writes; `handle` is how the core uses it.
 
@@ -20,6 +20,7 @@ mod recovered;
 mod recovery;
 mod rights;
 mod snapshot_file;
+mod snapshotting;
 mod writer;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The form of a snapshot's file: a header with a checksum, and the state.
+//! The form of a snapshot's file: a header with a checksum, and the state. It is written piece by piece.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,8 @@ const MAGIC: &[u8; 8] = b"LKZKSNP2";
 const MAGIC_FORMER: &[u8; 8] = b"LKZKSNP1";
 /// The magic, the length of the state and its checksum.
 const HEADER_BYTES: usize = 20;
+/// After how many bytes a piece is flushed: one flush of a whole snapshot would keep the log's waiting behind it.
+const FLUSH_BYTES: usize = 4 << 20;
 
 /// What the form of a snapshot says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,26 +32,72 @@ pub(super) enum Form {
     Former,
 }
 
-/// Writes a snapshot for good. Until it is whole it has another name.
-///
-/// # Errors
-///
-/// Fails if the system does; the earlier files are unchanged.
-pub(super) fn write(directory: &Directory, path: &Path, state: &[u8]) -> io::Result<()> {
-    let unfinished = Directory::unfinished(path);
-    let written = rights::create_file(&unfinished).and_then(|mut file| {
-        file.write_all(MAGIC)?;
-        file.write_all(&(state.len() as u64).to_be_bytes())?;
-        file.write_all(&crc32fast::hash(state).to_be_bytes())?;
-        file.write_all(state)?;
-        file.sync_all()
-    });
-    if let Err(error) = written {
-        // Probably there is no room; what cannot be removed now is overwritten by the next attempt.
-        let _ = fs::remove_file(&unfinished);
-        return Err(error);
+/// A snapshot that is being written. Until it is finished it has another name; dropped before, it is removed.
+#[derive(Debug)]
+pub(super) struct SnapshotFile {
+    file: File,
+    unfinished: PathBuf,
+    length: u64,
+    checksum: crc32fast::Hasher,
+    unflushed_bytes: usize,
+    is_finished: bool,
+}
+
+impl SnapshotFile {
+    /// Begins a snapshot that is to have the name `path`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system does; the earlier files are unchanged.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let unfinished = Directory::unfinished(path);
+        let file = rights::create_file(&unfinished)?;
+        let checksum = crc32fast::Hasher::new();
+        let mut begun = Self { file, unfinished, length: 0, checksum, unflushed_bytes: 0, is_finished: false };
+        begun.file.write_all(&[0; HEADER_BYTES])?;
+        Ok(begun)
     }
-    directory.finish(path)
+
+    /// Writes the next piece of the state.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system does.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.file.write_all(piece)?;
+        self.checksum.update(piece);
+        self.length += piece.len() as u64;
+        self.unflushed_bytes += piece.len();
+        if self.unflushed_bytes >= FLUSH_BYTES {
+            self.unflushed_bytes = 0;
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the snapshot and gives it its name, for good.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system does; the earlier files are unchanged.
+    pub(super) fn finish(mut self, directory: &Directory, path: &Path) -> io::Result<()> {
+        let checksum = std::mem::take(&mut self.checksum).finalize();
+        let header = [&MAGIC[..], &self.length.to_be_bytes(), &checksum.to_be_bytes()].concat();
+        self.file.write_all_at(&header, 0)?;
+        self.file.sync_all()?;
+        directory.finish(path)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for SnapshotFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // What cannot be removed now is overwritten by the next attempt, or removed after it.
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
 }
 
 /// Reads a snapshot.

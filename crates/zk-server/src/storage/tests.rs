@@ -249,7 +249,7 @@ async fn two_generations(folder: &Path) -> State {
         storage.append(vec![encode_transaction(&transaction)]);
         state.replay(&transaction).unwrap();
         if number == 1 {
-            storage.take_snapshot(&state);
+            storage.finish_snapshot(&mut state).await;
         }
     }
     let mut stored = 0;
@@ -385,10 +385,10 @@ async fn a_snapshot_makes_earlier_files_superfluous_and_can_be_interrupted() {
         storage.append(vec![encode_transaction(&transaction)]);
         state.replay(&transaction).unwrap();
         if number % 2 == 1 {
-            storage.take_snapshot(&state);
+            storage.finish_snapshot(&mut state).await;
         }
     }
-    storage.close(&state).await;
+    storage.close(&mut state).await;
     let (log, snapshot) = (format!("log.{:016x}", state.zxid), format!("snapshot.{:016x}", state.zxid));
     let before = state.zxid - 2;
     let (log_before, snapshot_before) =
@@ -436,7 +436,7 @@ async fn a_copy_that_was_made_while_the_server_wrote_has_all_of_before_or_is_ref
         state.replay(&transaction).unwrap();
         acknowledged.fetch_add(1, Ordering::SeqCst);
         if number % 40 == 0 {
-            storage.take_snapshot(&state);
+            storage.finish_snapshot(&mut state).await;
         }
         number += 1;
     }
@@ -445,6 +445,50 @@ async fn a_copy_that_was_made_while_the_server_wrote_has_all_of_before_or_is_ref
         match recovered(copy.path()) {
             Ok(state) => assert!(state.tree.len() as u64 - SERVICE_NODES >= before, "{before} were acknowledged"),
             Err(error) => assert!(matches!(error, StorageError::Damaged { .. }), "{error}"),
+        }
+    }
+}
+
+/// How many nodes there are while a snapshot is taken in slices.
+const SLICED_NODES: i64 = 5_000;
+
+/// A server that changes while its snapshot is taken, and dies at some point of it.
+#[tokio::test]
+async fn a_server_that_dies_at_any_point_of_a_snapshot_loses_nothing() {
+    for changes in [0, 1, 3, 7, 20, 1_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut storage, mut state) = open(folder.path()).unwrap();
+        let mut number = 0;
+        let mut next = async |storage: &mut Storage, state: &mut State| {
+            let transaction = transaction(state, number);
+            number += 1;
+            storage.append(vec![encode_transaction(&transaction)]);
+            assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
+            state.replay(&transaction).unwrap();
+        };
+        let many = Transaction {
+            zxid: state.zxid + 1,
+            time_ms: WALL_MS,
+            changes: (0..SLICED_NODES).map(|at| transaction(&mut state, -1 - at).changes.remove(0)).collect(),
+        };
+        storage.append(vec![encode_transaction(&many)]);
+        assert_eq!(storage.next_event().await, StorageEvent::Stored(1));
+        state.replay(&many).unwrap();
+        let begun_at = state.zxid;
+        storage.begin_snapshot(&mut state);
+        for _ in 0..changes {
+            next(&mut storage, &mut state).await;
+            storage.go_on(&mut state);
+        }
+        drop(storage);
+        let (found, recovered) = found_again(folder.path());
+        assert_eq!(nodes_of(&found), nodes_of(&state), "after {changes} changes");
+        if changes == 1_000 {
+            assert_eq!(recovered.snapshot_zxid, begun_at, "it was whole by then");
+        }
+        if changes == 0 {
+            assert!(recovered.snapshot_zxid < begun_at, "it was given up");
+            assert!(names(folder.path()).iter().all(|name| !name.ends_with(".unfinished")), "and removed");
         }
     }
 }

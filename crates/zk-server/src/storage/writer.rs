@@ -10,13 +10,14 @@ use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
+use crate::machine::State;
 use crate::measures::Histogram;
 use crate::storage::directory::{Directory, Stamp};
 use crate::storage::handle::{StorageCommand, StorageEvent};
 use crate::storage::log::end_payload;
 use crate::storage::log_file::{AHEAD_BYTES, Log, end_log};
 use crate::storage::recovery::{Unended, recover};
-use crate::storage::snapshot_file;
+use crate::storage::snapshotting;
 
 /// How many bytes of records are written and flushed together at most.
 const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -28,7 +29,7 @@ const PLACE_CHECK: Duration = Duration::from_secs(1);
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct LogWriter {
-    directory: Directory,
+    directory: Arc<Directory>,
     log: Log,
     events: UnboundedSender<StorageEvent>,
     /// Set when records were refused: those that follow build on what was not stored, and are refused with them until
@@ -55,19 +56,19 @@ impl LogWriter {
     ///
     /// Fails if the system does; the directory can still be recovered then.
     pub(super) fn begin(
-        directory: Directory,
-        zxid: i64,
-        state: &[u8],
+        directory: Arc<Directory>,
+        state: &mut State,
         unended: &[Unended],
         events: UnboundedSender<StorageEvent>,
     ) -> io::Result<Self> {
+        let zxid = state.zxid;
         // The log comes before its snapshot: so a log that is missing was lost.
         let log = Log::create(&directory, zxid)?;
         // One of this number is empty, was made by a start that did not come further, and is replaced.
         for earlier in unended.iter().filter(|earlier| earlier.zxid != zxid) {
             end_log(earlier, zxid)?;
         }
-        snapshot_file::write(&directory, &directory.snapshot_path(zxid), state)?;
+        snapshotting::write_at_once(&directory, state)?;
         directory.supersede(zxid);
         Ok(Self {
             directory,
@@ -103,7 +104,10 @@ impl LogWriter {
                         let records = gather(records, commands, &mut next);
                         self.append(&records)?;
                     }
-                    StorageCommand::Snapshot { zxid, state } => self.snapshot(zxid, &state)?,
+                    StorageCommand::Roll { zxid, rolled } => {
+                        // A snapshot that was given up meanwhile waits no more.
+                        let _ = rolled.send(self.roll(zxid)?);
+                    }
                     StorageCommand::Recover { tick, answer } => {
                         self.is_refusing = false;
                         let recovered = recover(&self.directory, tick);
@@ -185,28 +189,30 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log, begins the next and writes the state between them. If that is not possible, the present log goes
-    /// on.
-    fn snapshot(&mut self, zxid: i64, state: &[u8]) -> Result<(), Untrustworthy> {
-        if self.is_refusing || self.looks_gone() || zxid == self.log.zxid() {
-            return Ok(());
+    /// Begins the log that goes on from a snapshot; `false` if that is not possible, and the present log goes on.
+    fn roll(&mut self, zxid: i64) -> Result<bool, Untrustworthy> {
+        if self.is_refusing || self.looks_gone() {
+            return Ok(false);
         }
-        let written = self
-            .roll(zxid)?
-            .and_then(|()| snapshot_file::write(&self.directory, &self.directory.snapshot_path(zxid), state));
-        match written {
-            Ok(()) => self.directory.supersede(zxid),
-            Err(error) => tracing::warn!(
-                "{}: no snapshot could be written: {error}; the log grows on until one can be, and nothing is lost: \
-                 make room, or look to the disk",
-                self.directory.snapshot_path(zxid).display()
-            ),
+        if zxid == self.log.zxid() {
+            // The log is there already; so is its snapshot, unless that could not be written.
+            return Ok(!self.directory.snapshot_path(zxid).exists());
         }
-        Ok(())
+        match self.begin_next(zxid)? {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                tracing::warn!(
+                    "{}: no log could be begun: {error}; the present one grows on, and nothing is lost: make room, or \
+                     look to the disk",
+                    self.directory.log_path(zxid).display()
+                );
+                Ok(false)
+            }
+        }
     }
 
     /// Begins the next log and ends the present one, in this order: a log that its predecessor's end names was made.
-    fn roll(&mut self, zxid: i64) -> Result<io::Result<()>, Untrustworthy> {
+    fn begin_next(&mut self, zxid: i64) -> Result<io::Result<()>, Untrustworthy> {
         let next = match Log::create(&self.directory, zxid) {
             Ok(next) => next,
             Err(error) => return Ok(Err(error)),

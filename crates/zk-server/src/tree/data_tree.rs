@@ -11,6 +11,7 @@ use crate::tree::access::{AccessList, AccessLists};
 use crate::tree::change::Change;
 use crate::tree::node::{Node, NodeRecord, Owner};
 use crate::tree::paths::{ROOT, SYSTEM, SYSTEM_CONFIG, SYSTEM_QUOTA, key, split_parent};
+use crate::tree::walk::Walk;
 
 /// The estimate of a node's memory besides its path twice and its data, in bytes.
 const NODE_BYTES: usize = 256;
@@ -28,6 +29,8 @@ pub(crate) struct DataTree {
     access_lists: AccessLists,
     /// Paths and data together: the reported figure, as Apache computes it.
     data_bytes: usize,
+    /// A snapshot that is being taken: it is told of what changes ahead of it.
+    pub(super) walk: Option<Walk>,
 }
 
 /// Says that a change does not fit the tree; for one that was checked before, a broken invariant or a broken log.
@@ -94,6 +97,7 @@ impl DataTree {
             ttls: BTreeSet::new(),
             access_lists: AccessLists::default(),
             data_bytes: 0,
+            walk: None,
         }
     }
 
@@ -186,8 +190,12 @@ impl DataTree {
 
     /// Has a node count its children from here; returns whether there is such a node.
     pub(crate) fn set_children_created(&mut self, path: &str, count: i32) -> bool {
-        let node = self.nodes.get_mut(key(path));
-        node.map(|node| node.record.children_created = count).is_some()
+        let Some(node) = self.nodes.get_mut(key(path)) else {
+            return false;
+        };
+        save(&mut self.walk, key(path), node);
+        node.record.children_created = count;
+        true
     }
 
     /// How many nodes there are.
@@ -245,7 +253,8 @@ impl DataTree {
         !(self.containers.is_empty() && self.ttls.is_empty())
     }
 
-    /// All nodes, by path, parents before their children.
+    /// All nodes, by path.
+    #[cfg(test)]
     pub(crate) fn sorted(&self) -> Vec<(&str, &Node)> {
         let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
         nodes.sort_unstable_by_key(|(path, _)| *path);
@@ -259,6 +268,7 @@ impl DataTree {
         if !parent.children.insert(name.into()) {
             return Err(ChangeError::Exists);
         }
+        save(&mut self.walk, parent_path, parent);
         // At the largest number the count stands still, and so does the number of the last change: Apache stores a
         // count only if it is greater.
         let created = before.children_created.wrapping_add(1);
@@ -276,7 +286,9 @@ impl DataTree {
         if !node.children.is_empty() {
             return Err(ChangeError::HasChildren);
         }
+        save(&mut self.walk, path, node);
         let parent = self.nodes.get_mut(parent_path).ok_or(ChangeError::Missing)?;
+        save(&mut self.walk, parent_path, parent);
         let before = parent.record;
         parent.children.remove(name);
         parent.record.pzxid = before.pzxid.max(zxid);
@@ -286,6 +298,7 @@ impl DataTree {
 
     fn set_data(&mut self, path: &str, data: Option<&Bytes>, zxid: i64, time_ms: i64) -> Result<Undo, ChangeError> {
         let node = self.nodes.get_mut(key(path)).ok_or(ChangeError::Missing)?;
+        save(&mut self.walk, key(path), node);
         self.data_bytes = self.data_bytes + data.map_or(0, Bytes::len) - node.data_bytes();
         let record = node.record;
         let data = std::mem::replace(&mut node.data, data.cloned());
@@ -297,6 +310,7 @@ impl DataTree {
 
     fn set_access(&mut self, path: &str, access: &AccessList) -> Result<Undo, ChangeError> {
         let node = self.nodes.get_mut(key(path)).ok_or(ChangeError::Missing)?;
+        save(&mut self.walk, key(path), node);
         let record = node.record;
         node.record.aversion = record.aversion.wrapping_add(1);
         let access = std::mem::replace(&mut node.access, access.clone());
@@ -350,5 +364,12 @@ impl DataTree {
             parent.children.remove(name);
             parent.record = parent_record;
         }
+    }
+}
+
+/// Has a snapshot that is being taken save a node as it is, before it changes.
+fn save(walk: &mut Option<Walk>, path: &str, node: &Node) {
+    if let Some(walk) = walk {
+        walk.save(path, node);
     }
 }

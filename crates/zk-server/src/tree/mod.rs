@@ -7,9 +7,11 @@ mod change;
 mod data_tree;
 mod node;
 mod paths;
+mod walk;
 
 pub(crate) use access::AccessList;
 pub(crate) use change::{Change, Transaction};
 pub(crate) use data_tree::{ChangeError, DataTree, Undo};
 pub(crate) use node::{Node, NodeRecord, Owner, TTL_MS_MAX};
 pub(crate) use paths::{is_system_path, split_parent};
+pub(crate) use walk::Visited;

@@ -173,7 +173,8 @@ fn the_count_of_children_stands_still_at_its_largest() {
     assert_eq!(again, Err(ErrorCode::NodeExists));
 }
 
-/// The same entries in few long lists or in many short ones: only work that grows with a list's square tells them apart.
+/// The same entries in few long lists or in many short ones: only work that grows with a list's square tells them
+/// apart.
 #[test]
 fn a_refused_transaction_of_long_access_lists_takes_as_long_as_one_of_short_ones() {
     const ENTRIES: usize = 32_768;
