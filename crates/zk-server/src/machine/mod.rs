@@ -6,6 +6,7 @@
 //! - `dispatch`: from a request to its reply; `reads`, `writes`, `multi`, `watching` are its parts;
 //! - `reports`: four-letter words; `words` says which are answered;
 //! - `settings`: what is set, `limits` how much there may be of each thing;
+//! - `views`: what can be seen of it;
 //! - `state`: what outlives the process, and how a machine is made from it.
 
 mod connection;
@@ -19,6 +20,7 @@ mod reports;
 mod server;
 mod settings;
 mod state;
+mod views;
 mod watching;
 mod words;
 mod writes;

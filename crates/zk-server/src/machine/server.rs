@@ -17,7 +17,7 @@ use crate::machine::io::{CloseReason, Input, Moment, Output, RequestHook, SendKi
 use crate::machine::limits::{HANDSHAKE_TIMEOUT, Limits, UNREAD_BYTES_MAX};
 use crate::machine::settings::Settings;
 use crate::machine::state::{Seed, State};
-use crate::measures::{Measures, Stock};
+use crate::measures::Measures;
 use crate::record::encode_transaction;
 use crate::tree::{AccessList, Change, ChangeError, Transaction, Undo, split_parent};
 use crate::watch::Watches;
@@ -180,46 +180,6 @@ impl ServerMachine {
     /// How much of each thing there may be.
     pub(crate) const fn limits(&self) -> &Limits {
         &self.settings.limits
-    }
-
-    /// The packets so far.
-    pub const fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// The number of the latest transaction.
-    pub const fn zxid(&self) -> i64 {
-        self.state.zxid
-    }
-
-    /// The sessions there are, in order.
-    pub fn session_ids(&self) -> Vec<i64> {
-        self.state.sessions.iter().map(|(id, _)| id).collect()
-    }
-
-    /// How many watches are set.
-    pub const fn watches_count(&self) -> usize {
-        self.watches.len()
-    }
-
-    /// How many nodes there are, the service's own included.
-    pub fn nodes_count(&self) -> usize {
-        self.state.tree.len()
-    }
-
-    /// What there is, for metrics.
-    pub(crate) fn stock(&self) -> Stock {
-        Stock {
-            connections: self.connections.len(),
-            sessions: self.state.sessions.len(),
-            watches: self.watches.len(),
-            nodes: self.state.tree.len(),
-            data_bytes: self.state.tree.data_bytes(),
-            tree_bytes: self.state.tree.memory_bytes(),
-            packets_received: self.counters.received,
-            packets_sent: self.counters.sent,
-            refuses_writes: self.refuses_writes,
-        }
     }
 
     /// Begins a new life with the same nodes and sessions, without connections and watches.
