@@ -10,6 +10,7 @@ mod served {
     use std::process::Command;
 
     use lockkeeper_faults::authority::{Authority, Papers};
+    use lockkeeper_faults::ports::ReservedPort;
     use lockkeeper_faults::{Availability, zookeeper};
 
     use super::Place;
@@ -89,6 +90,39 @@ mod served {
         let address = server.url().replace("zk+tls://127.0.0.1", "localhost");
         let ended = finish(java.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &address, "create", "/x", "1"]));
         assert!(ended.code == Some(0) && ended.stderr.contains("Created /x"), "{ended:?}");
+        assert_eq!(server.stop(), Some(0));
+    }
+
+    #[test]
+    fn the_commands_of_the_document_give_a_server_and_a_client_that_is_served() {
+        let (place, authority) = (Place::new(), Authority::new("127.0.0.1").unwrap());
+        let Papers { cert, key, ca } = papers(&authority);
+        let folder = tempfile::tempdir().unwrap();
+        let (client, client_key) = (authority.file("client"), authority.file("client-key"));
+        let files = [(&cert, "server"), (&key, "server-key"), (&ca, "clients"), (&ca, "ca")];
+        for (from, name) in files.into_iter().chain([(&client, "client"), (&client_key, "client-key")]) {
+            fs::copy(from, folder.path().join(format!("{name}.pem"))).unwrap();
+        }
+        let port = ReservedPort::take().unwrap();
+        let section = include_str!("../../../../docs/server.md").split("## Who may reach it").nth(1).unwrap();
+        let block = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+        let commands: Vec<Command> = block
+            .lines()
+            .map(|line| {
+                let line =
+                    line.replace("2281", &port.number().to_string()).replacen("lockkeeper", "exec \"$LOCKKEEPER\"", 1);
+                let surroundings = place.command::<&str>(&[]);
+                let mut command = Command::new("sh");
+                command.args(["-euc", &line]).current_dir(folder.path()).env_clear();
+                command.envs(surroundings.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                command.env("HOST", "127.0.0.1").env("DATA", folder.path().join("data"));
+                command
+            })
+            .collect();
+        let [serving, mut asking] = <[Command; 2]>::try_from(commands).unwrap();
+        let server = Server::of(serving);
+        let ended = finish(&mut asking);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         assert_eq!(server.stop(), Some(0));
     }
 
