@@ -76,7 +76,7 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
     Ok(rate)
 }
 
-fn create(path: &str) -> Request {
+pub(crate) fn create(path: &str) -> Request {
     Request::Create(Create {
         path: path.to_owned(),
         data: Some(vec![1; DATA_BYTES].into()),

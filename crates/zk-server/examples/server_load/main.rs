@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 mod client;
+mod large;
 mod servers;
 
 use std::error::Error;
@@ -19,7 +20,8 @@ use lockkeeper_zk_server::EmbeddedServer;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use client::{Client, Load, operations_per_second};
-use servers::Server;
+use large::Costs;
+use servers::{APACHE_SNAPSHOT_AFTER, Server};
 
 /// How often they take turns; the median counts.
 const TURNS: usize = 6;
@@ -38,6 +40,12 @@ const SPEED_BUDGET: f64 = 3.0;
 /// At most this part of Apache's memory.
 const MEMORY_BUDGET: f64 = 1.0 / 20.0;
 const READY_BUDGET: Duration = Duration::from_millis(50);
+/// How often both are filled with a large tree; the median counts.
+const LARGE_TURNS: usize = 3;
+/// At most this part of Apache's memory for a large tree.
+const LARGE_MEMORY_BUDGET: f64 = 0.5;
+/// At most this much memory while a snapshot is taken, as a multiple of that before.
+const PEAK_BUDGET: f64 = 1.3;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
@@ -69,7 +77,7 @@ fn measure() -> Result<ExitCode, Box<dyn Error>> {
     for _ in 0..STARTS {
         starts.push(Server::embedded(&program)?.ready.as_secs_f64());
     }
-    let (embedded, apache) = (Server::embedded(&program)?, Server::apache()?);
+    let (embedded, apache) = (Server::embedded(&program)?, Server::apache(APACHE_SNAPSHOT_AFTER)?);
     println!("32 clients with up to 32 requests under way each, both servers flush; median of {} turns", TURNS - 1);
     println!("{:<32} {:>12} {:>12} {:>10}", "", "embedded", "Apache", "ratio");
     let mut is_met = compare_speed(&embedded, &apache, Load::Writes, "create + delete, per second")?;
@@ -95,6 +103,9 @@ fn measure() -> Result<ExitCode, Box<dyn Error>> {
     println!("{:<32} {:>12.2} {:>12.2}", "10,000 sessions opened, s", ours.opened_seconds, theirs.opened_seconds);
     println!("{:<32} {:>12.2} {:>12.2}", "100,000 watches set, s", ours.watching_seconds, theirs.watching_seconds);
     println!("{:<32} {:>12.1} {:>12.1}", "resident with these, MiB", ours.resident_mib, theirs.resident_mib);
+    // Nothing else takes memory and processors meanwhile.
+    drop((embedded, apache));
+    is_met &= compare_large(&program)?;
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -109,6 +120,34 @@ fn compare_speed(embedded: &Server, apache: &Server, load: Load, name: &str) -> 
     let ratio = ours / theirs;
     println!("{name:<32} {ours:>12.0} {theirs:>12.0} {ratio:>9.2}x (budget {SPEED_BUDGET:.0}x or more)");
     Ok(ratio >= SPEED_BUDGET)
+}
+
+/// Prints what a large tree costs both; returns whether all budgets are met.
+fn compare_large(program: &Path) -> Result<bool, Box<dyn Error>> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..LARGE_TURNS {
+        ours.push(large::costs(Server::embedded(program)?, program)?);
+        theirs.push(large::costs(Server::apache(large::SNAPSHOT_AFTER)?, program)?);
+    }
+    println!("{} nodes of 100 bytes; median of {LARGE_TURNS} turns", large::NODES);
+    let row = |name: &str, of: &dyn Fn(&Costs) -> f64, budget: Option<f64>| {
+        let median = |costs: &[Costs]| median(costs.iter().map(of).collect());
+        let (ours, theirs) = (median(&ours), median(&theirs));
+        let ratio = ours / theirs;
+        let text = budget.map_or(String::new(), |budget| format!(" (budget {budget:.2}x or less)"));
+        println!("{name:<32} {ours:>12.1} {theirs:>12.1} {ratio:>9.3}x{text}");
+        budget.is_none_or(|budget| ratio <= budget)
+    };
+    let mut is_met = row("resident, MiB", &|costs| costs.resident_mib, Some(LARGE_MEMORY_BUDGET));
+    is_met &= row("longest write in a snapshot, ms", &|costs| costs.longest_write.as_secs_f64() * 1e3, Some(1.0));
+    row("median write meanwhile, ms", &|costs| costs.write.as_secs_f64() * 1e3, None);
+    row("filled, s", &|costs| costs.filled.as_secs_f64(), None);
+    row("started on it, s", &|costs| costs.started.as_secs_f64(), None);
+    let peak = |costs: &[Costs]| median(costs.iter().map(|costs| costs.peak).collect());
+    let (ours, theirs) = (peak(&ours), peak(&theirs));
+    let name = "peak meanwhile, x resident";
+    println!("{name:<32} {ours:>12.2} {theirs:>12.2}            (budget {PEAK_BUDGET}x of its own or less)");
+    Ok(is_met && ours <= PEAK_BUDGET)
 }
 
 /// Many sessions with watches, all at once.

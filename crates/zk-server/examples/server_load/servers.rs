@@ -13,8 +13,10 @@ use tempfile::TempDir;
 
 /// Apache and what it needs, as Debian's `libzookeeper-java` installs it.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
+/// After how many transactions Apache takes a snapshot by default.
+pub(crate) const APACHE_SNAPSHOT_AFTER: usize = 100_000;
 /// How long a server may take until it serves.
-const SERVING_WITHIN: Duration = Duration::from_secs(60);
+const SERVING_WITHIN: Duration = Duration::from_secs(120);
 /// How long one look may take: a server that is starting can accept a connection and forget it.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
 /// How long to wait between two looks whether Apache serves; it takes hundreds of them to start.
@@ -25,14 +27,18 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) ready: Duration,
     process: Process,
-    _data: TempDir,
-    _port: Option<ReservedPort>,
+    data: TempDir,
+    /// Apache's; ours takes any.
+    port: Option<ReservedPort>,
 }
 
 impl Server {
     /// Starts `PROGRAM serve DIRECTORY`, which prints where it listens.
     pub(crate) fn embedded(program: &Path) -> io::Result<Self> {
-        let data = tempfile::tempdir()?;
+        Self::embedded_on(program, tempfile::tempdir()?)
+    }
+
+    fn embedded_on(program: &Path, data: TempDir) -> io::Result<Self> {
         let mut command = process::command(program);
         command.arg("serve").arg(data.path()).stdout(Stdio::piped());
         let start = Instant::now();
@@ -41,15 +47,19 @@ impl Server {
         BufReader::new(process.take_stdout().expect("asked to be piped")).read_line(&mut line)?;
         let address = line.trim().parse().map_err(io::Error::other)?;
         ask_whether_it_serves(address)?;
-        Ok(Self { address, ready: start.elapsed(), process, _data: data, _port: None })
+        Ok(Self { address, ready: start.elapsed(), process, data, port: None })
     }
 
-    pub(crate) fn apache() -> io::Result<Self> {
-        let (data, port) = (tempfile::tempdir()?, ReservedPort::take().map_err(io::Error::other)?);
+    /// Starts Apache, which takes a snapshot after so many transactions.
+    pub(crate) fn apache(snapshot_after: usize) -> io::Result<Self> {
+        Self::apache_on(tempfile::tempdir()?, ReservedPort::take().map_err(io::Error::other)?, snapshot_after)
+    }
+
+    fn apache_on(data: TempDir, port: ReservedPort, snapshot_after: usize) -> io::Result<Self> {
         let configuration = data.path().join("zoo.cfg");
         let text = format!(
             "tickTime=2000\ndataDir={}\nclientPortAddress=127.0.0.1\nclientPort={}\nmaxClientCnxns=0\n\
-             admin.enableServer=false\n4lw.commands.whitelist=*\n",
+             admin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount={snapshot_after}\n",
             data.path().display(),
             port.number()
         );
@@ -68,15 +78,39 @@ impl Server {
             }
             std::thread::sleep(LOOK_AGAIN_AFTER);
         }
-        Ok(Self { address: port.address(), ready: start.elapsed(), process, _data: data, _port: Some(port) })
+        Ok(Self { address: port.address(), ready: start.elapsed(), process, data, port: Some(port) })
+    }
+
+    /// Kills it and starts it on its data again.
+    pub(crate) fn started_again(self, program: &Path) -> io::Result<Self> {
+        let Self { process, data, port, .. } = self;
+        drop(process);
+        match port {
+            Some(port) => Self::apache_on(data, port, APACHE_SNAPSHOT_AFTER),
+            None => Self::embedded_on(program, data),
+        }
+    }
+
+    /// Has the peak of its memory counted from now.
+    pub(crate) fn forget_peak(&self) -> io::Result<()> {
+        fs::write(format!("/proc/{}/clear_refs", self.process.id()), "5")
+    }
+
+    /// The most memory it had in use.
+    pub(crate) fn peak_mib(&self) -> io::Result<f64> {
+        self.mib("VmHWM:")
     }
 
     /// How much memory it has in use.
     pub(crate) fn resident_mib(&self) -> io::Result<f64> {
+        self.mib("VmRSS:")
+    }
+
+    fn mib(&self, name: &str) -> io::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u32>().ok());
-        Ok(f64::from(kib.ok_or_else(|| io::Error::other("no VmRSS"))?) / 1024.0)
+        Ok(f64::from(kib.ok_or_else(|| io::Error::other(format!("no {name}")))?) / 1024.0)
     }
 }
 

@@ -123,7 +123,7 @@ impl Core {
             event = if_any(event) => Wake::Storage(event),
             () = sleep_until_some(next_wake) => Wake::Time,
             _ = self.inputs.arrivals.recv_many(&mut batch, BATCH_ARRIVALS_MAX), if takes_in => Wake::Arrivals(batch),
-            () = if_any(room), if !is_paused => Wake::Slice,
+            () = after_others(if_any(room)), if !is_paused => Wake::Slice,
         }
     }
 
@@ -374,6 +374,12 @@ impl Core {
             storage.close(machine.state_mut()).await;
         }
     }
+}
+
+/// Waits for a future once the runtime's other tasks had their turn: what is always ready would leave them none.
+async fn after_others<T>(future: impl Future<Output = T>) -> T {
+    tokio::task::yield_now().await;
+    future.await
 }
 
 /// Waits for a future, or for ever if there is none.

@@ -20,8 +20,8 @@ const MAGIC: &[u8; 8] = b"LKZKSNP2";
 const MAGIC_FORMER: &[u8; 8] = b"LKZKSNP1";
 /// The magic, the length of the state and its checksum.
 const HEADER_BYTES: usize = 20;
-/// After how many bytes a piece is flushed: one flush of a whole snapshot would keep the log's waiting behind it.
-const FLUSH_BYTES: usize = 4 << 20;
+/// After how many bytes a piece is flushed: the log's flushes wait behind it, so it is a short one.
+const FLUSH_BYTES: usize = 1 << 20;
 
 /// What the form of a snapshot says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -20,8 +20,8 @@ use crate::storage::directory::Directory;
 use crate::storage::snapshot_file::SnapshotFile;
 use crate::tree::DataTree;
 
-/// How many nodes are looked at in one turn: clients wait half a millisecond for them.
-const SLICE_NODES: usize = 512;
+/// How many nodes are looked at in one turn: clients wait some 0.1 ms for them.
+const SLICE_NODES: usize = 128;
 /// After how many bytes a slice ends earlier.
 const SLICE_BYTES: usize = 256 << 10;
 /// How many slices wait for the disk, before the next is taken.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lockkeeper_faults::skip::skip;
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Request};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, Request, Response};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
 use tokio::net::TcpStream;
 
@@ -184,6 +184,55 @@ async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
 async fn resumed(server: &EmbeddedServer, client: &Client) -> Client {
     let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     client.resume(stream).await.unwrap()
+}
+
+/// As many nodes as make a snapshot take hundreds of turns.
+const MANY_NODES: usize = 50_000;
+/// How many large writes lead to a snapshot at most, and how long each is, in bytes.
+const LARGE_WRITES_MAX: usize = 2_000;
+const LARGE_BYTES: usize = 100_000;
+
+#[tokio::test]
+async fn writes_go_on_while_a_snapshot_is_taken_and_all_of_them_are_there_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    let mut client = Client::tcp(&server).await;
+    for first in (0..MANY_NODES).step_by(1_000) {
+        let node = |at: usize| {
+            MultiOperation::Create(Create {
+                path: format!("/n{at:06}"),
+                data: Some(vec![1; 100].into()),
+                acl: vec![Acl::open()],
+                mode: CreateMode::Persistent,
+            })
+        };
+        client.ask(Request::Multi((first..first + 1_000).map(node).collect())).await.unwrap().unwrap();
+    }
+    let is_under_way = || {
+        let mut names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.any(|name| {
+            name.to_str().unwrap().starts_with("snapshot.") && name.to_str().unwrap().ends_with(".unfinished")
+        })
+    };
+    let set = |data: Vec<u8>| Request::SetData { path: "/n000000".into(), data: Some(data.into()), version: -1 };
+    let (mut written, mut meanwhile) = (0, 0);
+    while meanwhile == 0 || is_under_way() {
+        client.ask(set(vec![2; if meanwhile == 0 { LARGE_BYTES } else { 10 }])).await.unwrap().unwrap();
+        written += 1;
+        meanwhile += usize::from(is_under_way());
+        assert!(written < LARGE_WRITES_MAX, "a snapshot was taken at some point");
+    }
+    assert!(meanwhile > 20, "{meanwhile} writes of {written} were answered while a snapshot was taken");
+    drop(server);
+    let server = reopened(folder.path()).await;
+    assert_eq!(server.nodes_count().await, 4 + MANY_NODES);
+    let mut client = resumed(&server, &client).await;
+    let stat = match client.ask(exists("/n000000", false)).await.unwrap().unwrap() {
+        Response::Stat(stat) => stat,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((stat.version, stat.data_length), (written as i32, 10));
+    server.shutdown().await;
 }
 
 #[tokio::test]
