@@ -1,4 +1,4 @@
-//! The two servers as separate processes: Apache with Java's default settings, and this program once more.
+//! The two servers as separate processes: Apache with the heap that its own script gives it, and this program once more.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,6 +15,8 @@ use tempfile::TempDir;
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
 /// After how many transactions Apache takes a snapshot by default.
 pub(crate) const APACHE_SNAPSHOT_AFTER: usize = 100_000;
+/// Java's heap as ZooKeeper's own start script sets it.
+const HEAP: &str = "-Xmx1000m";
 /// How long a server may take until it serves.
 const SERVING_WITHIN: Duration = Duration::from_secs(120);
 /// How long one look may take: a server that is starting can accept a connection and forget it.
@@ -66,7 +68,7 @@ impl Server {
         fs::write(&configuration, text)?;
         let mut command = process::command("java");
         command
-            .args(["-cp", CLASS_PATH, "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
+            .args([HEAP, "-cp", CLASS_PATH, "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
             .arg(configuration)
             .stdout(Stdio::null())
             .stderr(Stdio::null());

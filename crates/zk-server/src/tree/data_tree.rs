@@ -22,7 +22,8 @@ const NODE_BYTES: usize = 256;
 /// counted and sorted.
 #[derive(Debug)]
 pub(crate) struct DataTree {
-    nodes: HashMap<Box<str>, Node>,
+    /// Boxed: half of the map's places are empty ones, and all are moved when it grows.
+    nodes: HashMap<Box<str>, Box<Node>>,
     ephemerals: BTreeMap<i64, BTreeSet<Box<str>>>,
     containers: BTreeSet<Box<str>>,
     ttls: BTreeSet<Box<str>>,
@@ -104,7 +105,7 @@ impl DataTree {
     /// Inserts a node as it was saved; [`DataTree::link_children`] makes it its parent's child.
     pub(crate) fn restore(&mut self, path: Box<str>, data: Option<Bytes>, access: AccessList, record: NodeRecord) {
         let node = Node { data, access, record, children: BTreeSet::new() };
-        self.insert(path, node);
+        self.insert(path, Box::new(node));
     }
 
     /// Enters all nodes in their parents; returns the path of one that has no parent.
@@ -165,7 +166,7 @@ impl DataTree {
                     parent_node.children.insert(name.into());
                     parent_node.record = parent;
                 }
-                self.insert(path, *node);
+                self.insert(path, node);
             }
             Undo::DataSet { path, data, record } => {
                 if let Some(node) = self.nodes.get_mut(&path) {
@@ -185,7 +186,7 @@ impl DataTree {
 
     /// The node at a path; the empty path is the root.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(key(path))
+        self.nodes.get(key(path)).map(|node| &**node)
     }
 
     /// Has a node count its children from here; returns whether there is such a node.
@@ -256,7 +257,7 @@ impl DataTree {
     /// All nodes, by path.
     #[cfg(test)]
     pub(crate) fn sorted(&self) -> Vec<(&str, &Node)> {
-        let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
+        let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, &**node)).collect();
         nodes.sort_unstable_by_key(|(path, _)| *path);
         nodes
     }
@@ -276,7 +277,7 @@ impl DataTree {
             parent.record.children_created = created;
             parent.record.pzxid = zxid;
         }
-        self.insert(path.into(), node);
+        self.insert(path.into(), Box::new(node));
         Ok(Undo::Created { path: path.into(), parent: before })
     }
 
@@ -293,7 +294,7 @@ impl DataTree {
         parent.children.remove(name);
         parent.record.pzxid = before.pzxid.max(zxid);
         let node = self.remove(path).ok_or(ChangeError::Missing)?;
-        Ok(Undo::Deleted { path: path.into(), node: Box::new(node), parent: before })
+        Ok(Undo::Deleted { path: path.into(), node, parent: before })
     }
 
     fn set_data(&mut self, path: &str, data: Option<&Bytes>, zxid: i64, time_ms: i64) -> Result<Undo, ChangeError> {
@@ -317,7 +318,7 @@ impl DataTree {
         Ok(Undo::AccessSet { path: key(path).into(), access, record })
     }
 
-    fn insert(&mut self, path: Box<str>, node: Node) {
+    fn insert(&mut self, path: Box<str>, node: Box<Node>) {
         match node.record.owner {
             Owner::Nothing => (),
             Owner::Session(session_id) => {
@@ -334,7 +335,7 @@ impl DataTree {
         self.nodes.insert(path, node);
     }
 
-    fn remove(&mut self, path: &str) -> Option<Node> {
+    fn remove(&mut self, path: &str) -> Option<Box<Node>> {
         let node = self.nodes.remove(path)?;
         self.data_bytes -= path.len() + node.data_bytes();
         match node.record.owner {
