@@ -1,4 +1,4 @@
-//! The two servers as separate processes: Apache with the heap that its own script gives it, and this program once more.
+//! The two servers as separate processes: Apache with the heap that its own script gives it, and this program again.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
