@@ -122,14 +122,28 @@ async fn a_flush_that_fails_stops_the_server_with_one_line_that_names_the_file_a
     assert!(lines[0].contains("look to the disk"), "{lines:?}");
 }
 
-#[test]
-fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some() {
-    let place = Place::new();
-    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"");
+/// Starts a server after a command of the shell that limits its descriptors.
+fn with_descriptors(place: &Place, limit: &str) -> Server {
+    let script = format!("{limit} && exec \"$0\" \"$@\"");
     let of_the_server = place.command(&["server", "--listen", "127.0.0.1:0", "--max-connections-per-ip", "0"]);
     let mut command = Command::new("sh");
     command.args(["-c", &script]).arg(of_the_server.get_program()).args(of_the_server.get_args());
-    let server = Server::of(command);
+    Server::of(command)
+}
+
+#[test]
+fn a_server_takes_as_many_descriptors_as_it_is_granted() {
+    let place = Place::new();
+    let server = with_descriptors(&place, &format!("ulimit -Sn {DESCRIPTORS}"));
+    let _crowd: Vec<_> = (0..DESCRIPTORS * 3).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    assert_eq!(word(&server, "ruok"), "imok");
+    assert_eq!(server.stop_and_listen().1, ["lockkeeper: stopping, by SIGTERM"], "none was wanting");
+}
+
+#[test]
+fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some() {
+    let place = Place::new();
+    let server = with_descriptors(&place, &format!("ulimit -n {DESCRIPTORS}"));
     let crowd: Vec<_> = (0..DESCRIPTORS + 20).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     let begun = server.line("lockkeeper: no connection can be accepted");
     assert!(begun.contains("(os error 24)") && begun.contains("ulimit -n"), "{begun}");
