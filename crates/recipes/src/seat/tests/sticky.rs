@@ -260,3 +260,18 @@ fn a_task_that_loops_on_the_only_thread_starves_no_other_client() {
         looping.abort();
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_place_keeps_no_keeper_alive() {
+    for handoff in [super::turns(64), Handoff::sticky()] {
+        let service = service();
+        let observer = Arc::new(Reasons::default());
+        let keeper = sticky_builder(&service).handoff(handoff).observer(observer.clone()).build();
+        let mutex = keeper.mutex("door").unwrap();
+        drop(mutex.lock().await.unwrap());
+        drop(mutex.lock().await.unwrap());
+        drop((keeper, mutex));
+        yield_often().await;
+        assert_eq!(Arc::strong_count(&observer), 1, "{handoff:?}: the keeper that told it is gone");
+    }
+}
