@@ -184,7 +184,7 @@ impl Storage {
     pub(crate) fn waits(&mut self) -> (impl Future<Output = StorageEvent>, impl Future<Output = ()>) {
         let Self { events, snapshot, .. } = self;
         let event = async { event_of(events.recv().await) };
-        let room = async {
+        let room = async move {
             match snapshot {
                 Some(snapshot) => snapshot.has_room().await,
                 None => pending().await,
