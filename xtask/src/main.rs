@@ -7,6 +7,7 @@
 mod bench;
 mod cargo;
 mod dependencies;
+mod failures;
 mod features;
 mod harness;
 mod install;

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::failures::Failures;
+
 /// A test that did not run, and why.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Skip {
@@ -22,6 +24,7 @@ pub(crate) struct Tally {
     failed: usize,
     ignored: usize,
     ignored_tests: Vec<Skip>,
+    failures: Failures,
 }
 
 /// The final count; shown as the one line that ends the output.
@@ -30,11 +33,13 @@ pub(crate) struct Totals {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: Vec<Skip>,
+    pub(crate) failures: Failures,
 }
 
 impl Tally {
-    /// Takes in one line of a harness's output; lines that are neither a summary nor an ignored test change nothing.
+    /// Takes in one line of a harness's output; most change nothing.
     pub(crate) fn read_line(&mut self, line: &str) {
+        self.failures.read_line(line);
         if let Some(summary) = line.strip_prefix("test result: ") {
             self.read_summary(summary);
         } else if let Some(test) = line.strip_prefix("test ") {
@@ -82,7 +87,12 @@ impl Tally {
             }
         }
         skipped.sort();
-        Totals { passed: self.passed.saturating_sub(returned_early), failed: self.failed, skipped }
+        Totals {
+            passed: self.passed.saturating_sub(returned_early),
+            failed: self.failed,
+            skipped,
+            failures: self.failures,
+        }
     }
 }
 
@@ -92,6 +102,7 @@ impl Totals {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
+        self.failures.add(other.failures);
     }
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
     print_list("left out of the set-up", left_out.iter().map(|LeftOut { what, why }| (what, why)));
     print_list("skipped", found.totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
+    print!("{}", found.totals.failures);
     println!("\n{}", found.totals);
     if stages.none_failed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
