@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
-use crate::load::Effort;
+use crate::load::{Effort, SEED};
 use crate::report::{Group, Record, Verdict};
 
 /// Why something could not be measured.
@@ -64,6 +64,7 @@ fn measure(options: &Options) -> Outcome<bool> {
     record.finish();
     let verdicts = report::judge(&record, &groups);
     report::print_table(&verdicts);
+    println!("those that are compared took turns, in an order shuffled with the seed {SEED}");
     if let Some(file) = &options.json {
         report::write_json(file, &verdicts).map_err(|error| cannot_write(file, &error))?;
     }
