@@ -13,7 +13,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::load::{Effort, SEED};
 use crate::report::{Group, Record, Verdict};
@@ -24,7 +24,10 @@ type Outcome<T> = Result<T, Failed>;
 
 /// Ours beside other locks.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Options {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// What to measure; everything if nothing is named.
     groups: Vec<Group>,
     /// One short round of each, to see that it works; its figures are not judged.
@@ -38,9 +41,21 @@ struct Options {
     plots: Option<PathBuf>,
 }
 
+/// What this program starts itself for.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Be the server that is measured.
+    #[command(hide = true)]
+    Serve { directory: PathBuf },
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    match measure(&options) {
+    let outcome = match &options.part {
+        Some(Part::Serve { directory }) => groups::serve(directory).map(|()| true),
+        None => measure(&options),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

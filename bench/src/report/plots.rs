@@ -33,6 +33,10 @@ const COLOURS: [RGBColor; 6] = [
 /// A plot; its file has its name.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Plot {
+    LatencyEtcd,
+    LatencyMariadb,
+    LatencyPostgres,
+    LatencyRedis,
     LatencyRun,
     ThroughputMemory,
 }
@@ -40,6 +44,10 @@ pub(crate) enum Plot {
 impl Plot {
     const fn file(self) -> &'static str {
         match self {
+            Self::LatencyEtcd => "latency-etcd.svg",
+            Self::LatencyMariadb => "latency-mariadb.svg",
+            Self::LatencyPostgres => "latency-postgres.svg",
+            Self::LatencyRedis => "latency-redis.svg",
             Self::LatencyRun => "latency-run.svg",
             Self::ThroughputMemory => "throughput-memory.svg",
         }
@@ -47,6 +55,10 @@ impl Plot {
 
     const fn title(self) -> &'static str {
         match self {
+            Self::LatencyEtcd => "Uncontended lock + release on etcd",
+            Self::LatencyMariadb => "Uncontended lock + release on MariaDB",
+            Self::LatencyPostgres => "Uncontended lock + release on PostgreSQL",
+            Self::LatencyRedis => "Uncontended lock + release on Redis",
             Self::LatencyRun => "A whole command under a lock",
             Self::ThroughputMemory => "Grants of one lock in memory",
         }

@@ -2,13 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
     Acl, ConnectRequest, Create, CreateMode, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
 };
+
+use crate::load::Stopwatch;
 
 /// How many clients there are at once.
 const CLIENTS: usize = 32;
@@ -24,7 +26,7 @@ const READ_BYTES: usize = 16 << 10;
 
 /// Which requests are made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Load {
+pub(super) enum Load {
     /// Nodes are created and deleted in turn.
     Writes,
     /// One node each is read.
@@ -32,13 +34,13 @@ pub(crate) enum Load {
 }
 
 /// One session.
-pub(crate) struct Client {
+pub(super) struct Client {
     stream: TcpStream,
     deframer: Deframer,
 }
 
 /// How many operations a second all clients together get answered.
-pub(crate) fn operations_per_second(address: SocketAddr, load: Load, lasting: Duration) -> io::Result<f64> {
+pub(super) fn operations_per_second(address: SocketAddr, load: Load, lasting: Duration) -> io::Result<f64> {
     let work = |number: usize| move || one_client(address, load, number, lasting);
     let clients: Vec<_> = (0..CLIENTS).map(|number| std::thread::spawn(work(number))).collect();
     clients.into_iter().map(|client| client.join().expect("a client does not panic")).sum()
@@ -62,13 +64,13 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
     }
     // The same bytes again and again: encoding is not part of what is measured.
     let bytes = encoded(&requests)?;
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let mut answered = 0_u32;
-    while start.elapsed() < lasting {
+    while watch.elapsed() < lasting {
         client.round(&bytes, PIPELINED)?;
         answered += PIPELINED as u32;
     }
-    let rate = f64::from(answered) / start.elapsed().as_secs_f64();
+    let rate = f64::from(answered) / watch.elapsed().as_secs_f64();
     if load == Load::Reads {
         client.round(&encoded(&[Request::Delete { path, version: -1 }])?, 1)?;
     }
@@ -76,7 +78,7 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
     Ok(rate)
 }
 
-pub(crate) fn create(path: &str) -> Request {
+pub(super) fn create(path: &str) -> Request {
     Request::Create(Create {
         path: path.to_owned(),
         data: Some(vec![1; DATA_BYTES].into()),
@@ -86,7 +88,7 @@ pub(crate) fn create(path: &str) -> Request {
 }
 
 /// The frames of these requests, one after the other.
-pub(crate) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
+pub(super) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (xid, request) in (1..).zip(requests) {
         bytes.extend_from_slice(&encode_request(xid, request, FRAME_BYTES_MAX).map_err(io::Error::other)?);
@@ -96,7 +98,7 @@ pub(crate) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
 
 impl Client {
     /// Connects and asks for a session, without waiting for it.
-    pub(crate) fn start(address: SocketAddr) -> io::Result<Self> {
+    pub(super) fn start(address: SocketAddr) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let request = ConnectRequest {
@@ -112,7 +114,7 @@ impl Client {
     }
 
     /// Waits for the session.
-    pub(crate) fn connected(&mut self) -> io::Result<()> {
+    pub(super) fn connected(&mut self) -> io::Result<()> {
         self.frame().map(|_| ())
     }
 
@@ -121,7 +123,7 @@ impl Client {
     /// # Errors
     ///
     /// The connection was lost, or an answer is an error other than that a watched node is not there.
-    pub(crate) fn round(&mut self, bytes: &[u8], answers: usize) -> io::Result<()> {
+    pub(super) fn round(&mut self, bytes: &[u8], answers: usize) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         for _ in 0..answers {
             let header = ReplyHeader::decode(&mut Reader::new(self.frame()?)).map_err(io::Error::other)?;

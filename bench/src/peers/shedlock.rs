@@ -1,13 +1,13 @@
-//! Locks of others on a database: ShedLock's statements, which keep no queue and wait for no other client; and a lock
-//! that asks with the same ones again and again, as often as Spring's `JdbcLockRegistry` does.
+//! ShedLock's statements on a database, which keep no queue and wait for no other client; and a lock that asks with
+//! the same ones again and again, as often as Spring's `JdbcLockRegistry` does.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Outcome;
-use crate::server::Server;
 
 /// How long the other's lock waits between two attempts.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,34 +37,42 @@ const MYSQL_LOCK: &str = "UPDATE peer.shedlock SET lock_until = TIMESTAMPADD(SEC
 
 const MYSQL_UNLOCK: &str = "UPDATE peer.shedlock SET lock_until = UTC_TIMESTAMP(3) WHERE name = ? AND locked_by = ?";
 
+/// A connection of the superuser to PostgreSQL.
+pub(super) async fn postgres_client(address: SocketAddr) -> Outcome<Client> {
+    let settings = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", address.port());
+    let (client, connection) = tokio_postgres::connect(&settings, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// A connection of the superuser to MariaDB.
+pub(super) async fn mariadb_client(address: SocketAddr) -> Outcome<mysql_async::Conn> {
+    Ok(mysql_async::Conn::from_url(format!("mysql://root@127.0.0.1:{}/mysql", address.port())).await?)
+}
+
 /// One client of such a lock, with one connection.
-pub(crate) enum Peer {
+pub(crate) enum ShedLock {
     Postgres { client: Client, lock: tokio_postgres::Statement, unlock: tokio_postgres::Statement, by: String },
     Mysql { conn: mysql_async::Conn, by: String },
 }
 
-impl Peer {
-    /// Connects. `by` differs between clients.
-    pub(crate) async fn open(server: &Server, name: &str, by: String) -> Outcome<Self> {
-        match server {
-            Server::Postgres(server) => {
-                let settings = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", server.address().port());
-                let (client, connection) = tokio_postgres::connect(&settings, NoTls).await?;
-                tokio::spawn(connection);
-                client.batch_execute(POSTGRES_TABLE).await?;
-                let (lock, unlock) = (client.prepare(POSTGRES_LOCK).await?, client.prepare(POSTGRES_UNLOCK).await?);
-                Ok(Self::Postgres { client, lock, unlock, by })
-            }
-            Server::Mariadb(server) => {
-                let url = format!("mysql://root@127.0.0.1:{}/mysql", server.address().port());
-                let mut conn = mysql_async::Conn::from_url(url).await?;
-                for sql in [MYSQL_DATABASE, MYSQL_TABLE] {
-                    conn.query_drop(sql).await?;
-                }
-                conn.exec_drop(MYSQL_INSERT, (name, &by)).await?;
-                Ok(Self::Mysql { conn, by })
-            }
+impl ShedLock {
+    /// Connects to PostgreSQL. `by` differs between clients.
+    pub(crate) async fn postgres(address: SocketAddr, by: &str) -> Outcome<Self> {
+        let client = postgres_client(address).await?;
+        client.batch_execute(POSTGRES_TABLE).await?;
+        let (lock, unlock) = (client.prepare(POSTGRES_LOCK).await?, client.prepare(POSTGRES_UNLOCK).await?);
+        Ok(Self::Postgres { client, lock, unlock, by: by.to_owned() })
+    }
+
+    /// Connects to MariaDB, and makes the row of the lock.
+    pub(crate) async fn mariadb(address: SocketAddr, name: &str, by: &str) -> Outcome<Self> {
+        let mut conn = mariadb_client(address).await?;
+        for sql in [MYSQL_DATABASE, MYSQL_TABLE] {
+            conn.query_drop(sql).await?;
         }
+        conn.exec_drop(MYSQL_INSERT, (name, by)).await?;
+        Ok(Self::Mysql { conn, by: by.to_owned() })
     }
 
     /// Tries once; returns whether it is locked now.
@@ -86,8 +94,15 @@ impl Peer {
                 conn.affected_rows()
             }
         };
-        assert_eq!(released, 1, "it was locked");
-        Ok(())
+        if released == 1 { Ok(()) } else { Err("the lock was not held".into()) }
+    }
+
+    /// Locks and releases what no other client wants.
+    pub(crate) async fn lock_and_release(&mut self, name: &str) -> Outcome<()> {
+        if !self.try_lock(name).await? {
+            return Err("another client has the lock".into());
+        }
+        self.release(name).await
     }
 
     /// Tries until it is locked, with the pause in between.

@@ -1,4 +1,4 @@
-//! The calls of other clients' locks, over the transport that ours uses.
+//! The calls of other clients' locks on etcd, over the transport that ours uses.
 //!
 //! They are those of Go's `clientv3/concurrency`: a transaction that stores the contender's key and finds the first
 //! one, and a deletion. `etcdctl lock` grants a lease before, and revokes it afterwards. Its keepalive and the look at
@@ -13,7 +13,12 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::proto::{
+#[path = "../../../crates/etcd/src/proto.rs"]
+#[allow(dead_code, reason = "other clients use fewer messages")]
+mod proto;
+
+use crate::Outcome;
+use proto::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, PutRequest, RangeRequest, Request as Operation,
     RequestOp, SortOrder, SortTarget, TargetUnion, TxnRequest, TxnResponse,
@@ -23,14 +28,15 @@ use crate::proto::{
 const TTL: i64 = 60;
 
 /// A client that makes these calls.
-pub(crate) struct Calls {
+#[derive(Debug)]
+pub(crate) struct EtcdCalls {
     grpc: Grpc<Channel>,
     /// The lease of a session that stays open.
     lease: i64,
 }
 
-impl Calls {
-    pub(crate) async fn open(address: SocketAddr) -> Result<Self, Box<dyn std::error::Error>> {
+impl EtcdCalls {
+    pub(crate) async fn open(address: SocketAddr) -> Outcome<Self> {
         let channel = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true).connect().await?;
         let mut calls = Self { grpc: Grpc::new(channel), lease: 0 };
         calls.lease = calls.grant().await?;
@@ -38,12 +44,12 @@ impl Calls {
     }
 
     /// A mutex of `clientv3/concurrency`, under a session that stands.
-    pub(crate) async fn mutex(&mut self) -> Result<(), Status> {
+    pub(crate) async fn mutex(&mut self) -> Outcome<()> {
         self.lock_and_unlock("mutex", self.lease).await
     }
 
     /// `etcdctl lock`: a session for one lock.
-    pub(crate) async fn etcdctl(&mut self) -> Result<(), Status> {
+    pub(crate) async fn etcdctl(&mut self) -> Outcome<()> {
         let lease = self.grant().await?;
         self.lock_and_unlock("etcdctl", lease).await?;
         let _: LeaseRevokeResponse =
@@ -57,7 +63,7 @@ impl Calls {
         Ok(granted.id)
     }
 
-    async fn lock_and_unlock(&mut self, name: &str, lease: i64) -> Result<(), Status> {
+    async fn lock_and_unlock(&mut self, name: &str, lease: i64) -> Outcome<()> {
         let key = format!("{name}/{lease:x}").into_bytes();
         let first = RangeRequest {
             key: format!("{name}/").into_bytes(),
@@ -83,7 +89,9 @@ impl Calls {
             failure: vec![operation(Operation::Range(own)), operation(Operation::Range(first))],
         };
         let answer: TxnResponse = self.ask("/etcdserverpb.KV/Txn", request).await?;
-        assert!(answer.succeeded, "no other client uses this lock");
+        if !answer.succeeded {
+            return Err("another client has the lock".into());
+        }
         let deletion = DeleteRangeRequest { key, ..DeleteRangeRequest::default() };
         let _: DeleteRangeResponse = self.ask("/etcdserverpb.KV/DeleteRange", deletion).await?;
         Ok(())

@@ -2,61 +2,61 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, Request};
 
-use crate::client::{Client, create, encoded};
-use crate::servers::Server;
+use super::client::{Client, create, encoded};
+use super::process::Server;
+use crate::load::{Effort, Stopwatch};
 
-/// How many nodes there are.
-pub(crate) const NODES: usize = 1_000_000;
-const PARENTS: usize = 1_000;
+/// How many parents have so many nodes: a million of these.
+const PARENTS: u32 = 1_000;
+const NODES_PER_PARENT: usize = 1_000;
 /// How many nodes are made in one transaction.
 const NODES_PER_TRANSACTION: usize = 500;
 /// What a node holds, in bytes.
 const DATA_BYTES: usize = 100;
 /// After how many transactions Apache takes a snapshot.
-pub(crate) const SNAPSHOT_AFTER: usize = 1_000;
+pub(super) const SNAPSHOT_AFTER: usize = 1_000;
 /// How often a large node is written while others are timed: both servers take a snapshot meanwhile.
-const LARGE_WRITES: usize = 1_000;
+const LARGE_WRITES: u32 = 1_000;
 const LARGE_BYTES: usize = 100_000;
 
 /// What a large tree costs a server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Costs {
-    pub(crate) filled: Duration,
-    pub(crate) resident_mib: f64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Costs {
+    pub(super) filled: Duration,
+    pub(super) resident_mib: f64,
     /// The median and the longest of small writes while snapshots were taken.
-    pub(crate) write: Duration,
-    pub(crate) longest_write: Duration,
+    pub(super) write: Duration,
+    pub(super) longest_write: Duration,
     /// The most memory meanwhile, as a multiple of that before.
-    pub(crate) peak: f64,
-    pub(crate) started: Duration,
+    pub(super) peak: f64,
+    pub(super) started: Duration,
 }
 
 /// Fills a server, has it take snapshots, kills it and starts it again.
-pub(crate) fn costs(mut server: Server, program: &Path) -> io::Result<Costs> {
-    let start = Instant::now();
-    fill(server.address)?;
-    let filled = start.elapsed();
+pub(super) fn costs(mut server: Server, effort: Effort) -> io::Result<Costs> {
+    let watch = Stopwatch::start();
+    fill(server.address, effort.calls(PARENTS) as usize)?;
+    let filled = watch.elapsed();
     let resident_mib = server.resident_mib()?;
     server.forget_peak()?;
-    let (write, longest_write) = timed_writes(server.address)?;
+    let (write, longest_write) = timed_writes(server.address, effort.calls(LARGE_WRITES))?;
     let peak = server.peak_mib()? / resident_mib;
-    server = server.started_again(program)?;
+    server = server.started_again()?;
     Ok(Costs { filled, resident_mib, write, longest_write, peak, started: server.ready })
 }
 
-fn fill(address: SocketAddr) -> io::Result<()> {
+fn fill(address: SocketAddr, parents: usize) -> io::Result<()> {
     let mut client = Client::start(address)?;
     client.connected()?;
     let parent = |number: usize| format!("/large-{number:03}");
-    let parents: Vec<Request> = (0..PARENTS).map(|number| create(&parent(number))).collect();
-    client.round(&encoded(&parents)?, PARENTS)?;
-    for number in 0..PARENTS {
+    let requests: Vec<Request> = (0..parents).map(|number| create(&parent(number))).collect();
+    client.round(&encoded(&requests)?, parents)?;
+    for number in 0..parents {
         let node = |at: usize| {
             MultiOperation::Create(Create {
                 path: format!("{}/node-{at:06}", parent(number)),
@@ -66,14 +66,14 @@ fn fill(address: SocketAddr) -> io::Result<()> {
             })
         };
         let transaction = |first: usize| Request::Multi((first..first + NODES_PER_TRANSACTION).map(node).collect());
-        let requests: Vec<Request> = (0..NODES / PARENTS).step_by(NODES_PER_TRANSACTION).map(transaction).collect();
+        let requests: Vec<Request> = (0..NODES_PER_PARENT).step_by(NODES_PER_TRANSACTION).map(transaction).collect();
         client.round(&encoded(&requests)?, requests.len())?;
     }
     client.round(&encoded(&[Request::CloseSession])?, 1)
 }
 
 /// Times small writes, one after the other, while a large node is written again and again.
-fn timed_writes(address: SocketAddr) -> io::Result<(Duration, Duration)> {
+fn timed_writes(address: SocketAddr, large_writes: u32) -> io::Result<(Duration, Duration)> {
     let set = |path: &str, bytes: usize| {
         encoded(&[Request::SetData { path: path.to_owned(), data: Some(vec![2; bytes].into()), version: -1 }])
     };
@@ -89,7 +89,7 @@ fn timed_writes(address: SocketAddr) -> io::Result<(Duration, Duration)> {
         let writer = scope.spawn(|| {
             let written = (|| {
                 let (mut client, large) = (connect("/large")?, set("/large", LARGE_BYTES)?);
-                (0..LARGE_WRITES).try_for_each(|_| client.round(&large, 1))
+                (0..large_writes).try_for_each(|_| client.round(&large, 1))
             })();
             is_over.store(true, Ordering::Relaxed);
             written
@@ -98,9 +98,9 @@ fn timed_writes(address: SocketAddr) -> io::Result<(Duration, Duration)> {
             let (mut client, small) = (connect("/small")?, set("/small", DATA_BYTES)?);
             let mut took = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
-                let start = Instant::now();
+                let watch = Stopwatch::start();
                 client.round(&small, 1)?;
-                took.push(start.elapsed());
+                took.push(watch.elapsed());
             }
             Ok::<_, io::Error>(took)
         })();

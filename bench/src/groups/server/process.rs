@@ -1,20 +1,22 @@
-//! The two servers as separate processes: Apache with the heap that its own script gives it, and this program again.
+//! The two servers as separate processes: Apache with the heap that its own script gives it, and this program again,
+//! which then serves.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::process::{self, Process};
 use tempfile::TempDir;
 
+use crate::load::Stopwatch;
+
 /// Apache and what it needs, as Debian's `libzookeeper-java` installs it.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
 /// After how many transactions Apache takes a snapshot by default.
-pub(crate) const APACHE_SNAPSHOT_AFTER: usize = 100_000;
+pub(super) const SNAPSHOT_AFTER: usize = 100_000;
 /// Java's heap as ZooKeeper's own start script sets it.
 const HEAP: &str = "-Xmx1000m";
 /// How long a server may take until it serves.
@@ -25,9 +27,9 @@ const LOOK_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(2);
 
 /// A server, its data, and how long it took from its start until it served.
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    pub(crate) ready: Duration,
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    pub(super) ready: Duration,
     process: Process,
     data: TempDir,
     /// Apache's; ours takes any.
@@ -35,28 +37,29 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `PROGRAM serve DIRECTORY`, which prints where it listens.
-    pub(crate) fn embedded(program: &Path) -> io::Result<Self> {
-        Self::embedded_on(program, tempfile::tempdir()?)
+    /// Starts this program as `serve DIRECTORY`, which prints where it listens.
+    pub(super) fn embedded() -> io::Result<Self> {
+        Self::embedded_on(tempfile::tempdir()?)
     }
 
-    fn embedded_on(program: &Path, data: TempDir) -> io::Result<Self> {
-        let mut command = process::command(program);
+    fn embedded_on(data: TempDir) -> io::Result<Self> {
+        let mut command = process::command(std::env::current_exe()?);
         command.arg("serve").arg(data.path()).stdout(Stdio::piped());
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         let mut process = Process::start(command).map_err(io::Error::other)?;
         let mut line = String::new();
         BufReader::new(process.take_stdout().expect("asked to be piped")).read_line(&mut line)?;
         let address = line.trim().parse().map_err(io::Error::other)?;
         ask_whether_it_serves(address)?;
-        Ok(Self { address, ready: start.elapsed(), process, data, port: None })
+        Ok(Self { address, ready: watch.elapsed(), process, data, port: None })
     }
 
     /// Starts Apache, which takes a snapshot after so many transactions.
-    pub(crate) fn apache(snapshot_after: usize) -> io::Result<Self> {
+    pub(super) fn apache(snapshot_after: usize) -> io::Result<Self> {
         Self::apache_on(tempfile::tempdir()?, ReservedPort::take().map_err(io::Error::other)?, snapshot_after)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "it looks again and again, up to a deadline")]
     fn apache_on(data: TempDir, port: ReservedPort, snapshot_after: usize) -> io::Result<Self> {
         let configuration = data.path().join("zoo.cfg");
         let text = format!(
@@ -72,39 +75,39 @@ impl Server {
             .arg(configuration)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         let mut process = Process::start(command).map_err(io::Error::other)?;
         while let Err(error) = ask_whether_it_serves(port.address()) {
-            if !process.is_running() || start.elapsed() > SERVING_WITHIN {
+            if !process.is_running() || watch.elapsed() > SERVING_WITHIN {
                 return Err(io::Error::other(format!("Apache does not serve: {error}")));
             }
             std::thread::sleep(LOOK_AGAIN_AFTER);
         }
-        Ok(Self { address: port.address(), ready: start.elapsed(), process, data, port: Some(port) })
+        Ok(Self { address: port.address(), ready: watch.elapsed(), process, data, port: Some(port) })
     }
 
     /// Kills it and starts it on its data again.
-    pub(crate) fn started_again(self, program: &Path) -> io::Result<Self> {
+    pub(super) fn started_again(self) -> io::Result<Self> {
         let Self { process, data, port, .. } = self;
         drop(process);
         match port {
-            Some(port) => Self::apache_on(data, port, APACHE_SNAPSHOT_AFTER),
-            None => Self::embedded_on(program, data),
+            Some(port) => Self::apache_on(data, port, SNAPSHOT_AFTER),
+            None => Self::embedded_on(data),
         }
     }
 
     /// Has the peak of its memory counted from now.
-    pub(crate) fn forget_peak(&self) -> io::Result<()> {
+    pub(super) fn forget_peak(&self) -> io::Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.process.id()), "5")
     }
 
     /// The most memory it had in use.
-    pub(crate) fn peak_mib(&self) -> io::Result<f64> {
+    pub(super) fn peak_mib(&self) -> io::Result<f64> {
         self.mib("VmHWM:")
     }
 
     /// How much memory it has in use.
-    pub(crate) fn resident_mib(&self) -> io::Result<f64> {
+    pub(super) fn resident_mib(&self) -> io::Result<f64> {
         self.mib("VmRSS:")
     }
 

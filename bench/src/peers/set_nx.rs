@@ -1,24 +1,23 @@
-//! Locks of others on Redis: the usual one, a key with a deadline that is set if it is absent, by the crate that
-//! carries ours too; and the crate `rslock`.
+//! The usual lock on Redis: a key with a deadline that is set if it is absent, by the crate that carries ours too.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, RedisResult, Script, Value, cmd};
-use rslock::LockManager;
+use redis::{Client, Script, Value, cmd};
+
+use crate::Outcome;
 
 /// After which a lock ends whose holder is gone, in milliseconds: the session timeout of ours.
-const DEADLINE_MS: u64 = 20_000;
+pub(super) const DEADLINE_MS: u64 = 20_000;
 
 /// Deletes a key if it has this value still: its deadline may have passed, and another client may have it.
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// `SET NX PX` and compare-and-delete over one connection.
-#[derive(Clone)]
-pub(crate) struct PlainLock {
+#[derive(Clone, Debug)]
+pub(crate) struct SetNx {
     connection: MultiplexedConnection,
     key: &'static str,
     /// Differs from that of every other client.
@@ -26,8 +25,8 @@ pub(crate) struct PlainLock {
     delete: Arc<Script>,
 }
 
-impl PlainLock {
-    pub(crate) async fn open(address: SocketAddr, key: &'static str, number: u32) -> RedisResult<Self> {
+impl SetNx {
+    pub(crate) async fn open(address: SocketAddr, key: &'static str, number: u32) -> Outcome<Self> {
         let client = Client::open(format!("redis://{address}/?protocol=resp3"))?;
         let connection = client.get_multiplexed_async_connection().await?;
         let value = format!("{:08x}{number:032x}", std::process::id());
@@ -35,30 +34,23 @@ impl PlainLock {
     }
 
     /// Tries once; returns whether it is locked now.
-    pub(crate) async fn try_lock(&mut self) -> RedisResult<bool> {
+    pub(crate) async fn try_lock(&mut self) -> Outcome<bool> {
         let mut set = cmd("SET");
         set.arg(self.key).arg(&self.value).arg("NX").arg("PX").arg(DEADLINE_MS);
         let answer: Value = set.query_async(&mut self.connection).await?;
         Ok(answer == Value::Okay)
     }
 
-    pub(crate) async fn release(&mut self) -> RedisResult<()> {
+    /// Locks and releases what no other client wants.
+    pub(crate) async fn lock_and_release(&mut self) -> Outcome<()> {
+        if !self.try_lock().await? {
+            return Err("another client has the lock".into());
+        }
+        self.release().await
+    }
+
+    pub(crate) async fn release(&mut self) -> Outcome<()> {
         let deleted: u32 = self.delete.key(self.key).arg(&self.value).invoke_async(&mut self.connection).await?;
-        assert_eq!(deleted, 1, "its deadline has passed");
-        Ok(())
-    }
-}
-
-/// The crate `rslock` on one server.
-pub(crate) struct Rslock(LockManager);
-
-impl Rslock {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self(LockManager::new(vec![format!("redis://{address}/?protocol=resp3")]))
-    }
-
-    pub(crate) async fn lock_and_release(&self, key: &str) -> Result<(), rslock::LockError> {
-        self.0.lock(key, Duration::from_millis(DEADLINE_MS)).await?.release().await;
-        Ok(())
+        if deleted == 1 { Ok(()) } else { Err("the deadline of the key has passed".into()) }
     }
 }
