@@ -12,6 +12,7 @@ mod report;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -47,12 +48,18 @@ enum Part {
     /// Be the server that is measured.
     #[command(hide = true)]
     Serve { directory: PathBuf },
+    /// Be one of the processes that contend for a lock.
+    #[command(hide = true)]
+    Contend { url: String, name: String, tasks: usize, millis: u64 },
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match &options.part {
         Some(Part::Serve { directory }) => groups::serve(directory).map(|()| true),
+        Some(Part::Contend { url, name, tasks, millis }) => {
+            groups::contend(url, name, *tasks, Duration::from_millis(*millis)).map(|()| true)
+        }
         None => measure(&options),
     };
     match outcome {

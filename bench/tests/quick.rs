@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use lockkeeper_faults::peers::{curator, kazoo};
 use lockkeeper_faults::{etcd, mariadb, postgres, redis, zookeeper};
 use serde_json::Value;
 
@@ -62,6 +63,16 @@ fn a_quick_run_of_sql_has_figures_in_every_row() {
     if databases.or_skip("a_quick_run_of_sql_has_figures_in_every_row") {
         let plots = ["latency-postgres.svg", "latency-mariadb.svg"];
         assert_all_have_figures(&quick_rows(&["sql"], &plots), 11);
+    }
+}
+
+#[test]
+fn a_quick_run_of_zookeeper_has_figures_in_every_row() {
+    let servers = zookeeper::availability().and(redis::availability);
+    let all = servers.and(curator::availability).and(kazoo::availability);
+    if all.or_skip("a_quick_run_of_zookeeper_has_figures_in_every_row") {
+        let plots = ["latency-zookeeper.svg", "hand-off-zookeeper.svg", "throughput-zookeeper.svg"];
+        assert_all_have_figures(&quick_rows(&["zookeeper"], &plots), 52);
     }
 }
 

@@ -10,12 +10,14 @@ mod redis;
 mod run;
 mod server;
 mod sql;
+mod zookeeper;
 
 use crate::Outcome;
 use crate::load::Effort;
 use crate::report::{Group, Record};
 
 pub(crate) use server::serve;
+pub(crate) use zookeeper::contend;
 
 /// Measures one group.
 pub(crate) fn measure(group: Group, effort: Effort, record: &mut Record) -> Outcome<()> {
@@ -23,6 +25,7 @@ pub(crate) fn measure(group: Group, effort: Effort, record: &mut Record) -> Outc
         Group::Memory => memory::measure(effort, record),
         Group::File => file::measure(effort, record),
         Group::Run => run::measure(effort, record),
+        Group::ZooKeeper => zookeeper::measure(effort, record),
         Group::Etcd => etcd::measure(effort, record),
         Group::Redis => redis::measure(effort, record),
         Group::Sql => sql::measure(effort, record),

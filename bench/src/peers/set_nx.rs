@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Script, Value, cmd};
 
 use crate::Outcome;
+use crate::load::{Crowd, CrowdGrants};
 
 /// After which a lock ends whose holder is gone, in milliseconds: the session timeout of ours.
 pub(super) const DEADLINE_MS: u64 = 20_000;
@@ -53,4 +55,28 @@ impl SetNx {
         let deleted: u32 = self.delete.key(self.key).arg(&self.value).invoke_async(&mut self.connection).await?;
         if deleted == 1 { Ok(()) } else { Err("the deadline of the key has passed".into()) }
     }
+}
+
+/// Lets so many connections want one key for this time; each tries again at once.
+pub(crate) async fn crowd(
+    address: SocketAddr,
+    key: &'static str,
+    connections: u32,
+    time: Duration,
+) -> Outcome<CrowdGrants> {
+    let mut locks = Vec::new();
+    for number in 0..connections {
+        locks.push(SetNx::open(address, key, number).await?);
+    }
+    let mut crowd = Crowd::new();
+    for lock in locks {
+        crowd.add(move || {
+            let mut lock = lock.clone();
+            async move {
+                while !lock.try_lock().await? {}
+                lock.release().await
+            }
+        });
+    }
+    crowd.end_after(time).await
 }

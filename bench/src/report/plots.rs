@@ -38,7 +38,10 @@ pub(crate) enum Plot {
     LatencyPostgres,
     LatencyRedis,
     LatencyRun,
+    LatencyZooKeeper,
+    HandoffZooKeeper,
     ThroughputMemory,
+    ThroughputZooKeeper,
 }
 
 impl Plot {
@@ -49,7 +52,10 @@ impl Plot {
             Self::LatencyPostgres => "latency-postgres.svg",
             Self::LatencyRedis => "latency-redis.svg",
             Self::LatencyRun => "latency-run.svg",
+            Self::LatencyZooKeeper => "latency-zookeeper.svg",
+            Self::HandoffZooKeeper => "hand-off-zookeeper.svg",
             Self::ThroughputMemory => "throughput-memory.svg",
+            Self::ThroughputZooKeeper => "throughput-zookeeper.svg",
         }
     }
 
@@ -60,7 +66,18 @@ impl Plot {
             Self::LatencyPostgres => "Uncontended lock + release on PostgreSQL",
             Self::LatencyRedis => "Uncontended lock + release on Redis",
             Self::LatencyRun => "A whole command under a lock",
+            Self::LatencyZooKeeper => "Uncontended lock + release on Apache ZooKeeper",
+            Self::HandoffZooKeeper => "A hand-off on Apache ZooKeeper, Strict",
             Self::ThroughputMemory => "Grants of one lock in memory",
+            Self::ThroughputZooKeeper => "Grants of one lock on Apache ZooKeeper",
+        }
+    }
+
+    /// What the axes of lines show.
+    const fn axes(self) -> (&'static str, &'static str) {
+        match self {
+            Self::HandoffZooKeeper => ("waiters", "milliseconds"),
+            _ => ("tasks", "grants a second"),
         }
     }
 }
@@ -141,8 +158,8 @@ fn draw_lines(area: &Area<'_>, plot: Plot, lines: &BTreeMap<String, BTreeMap<u32
     let plain = |value: &f64| super::row::digits(*value).trim_end_matches(".00").trim_end_matches(".0").to_owned();
     chart
         .configure_mesh()
-        .x_desc("tasks")
-        .y_desc("grants a second")
+        .x_desc(plot.axes().0)
+        .y_desc(plot.axes().1)
         .x_label_formatter(&plain)
         .y_label_formatter(&plain)
         .draw()?;

@@ -56,6 +56,23 @@ impl Record {
         }
     }
 
+    /// Writes down why the rest of a group's rows of one server have no figures.
+    pub(crate) fn server_failed(&mut self, group: Group, server: &str, why: &str) {
+        for row in rows::of(&[group]).filter(|row| row.server == server) {
+            let key = key(group, row.id, row.server);
+            if !self.samples.contains_key(&key) {
+                self.missing.entry(key).or_insert_with(|| why.to_owned());
+            }
+        }
+    }
+
+    /// Writes down why the rows beside a peer, whose names begin with this one, are not measured on one server.
+    pub(crate) fn peer_missing(&mut self, group: Group, server: &str, peer: &str, why: &str) {
+        for row in rows::of(&[group]).filter(|row| row.server == server && row.peer_name.starts_with(peer)) {
+            self.missing.insert(key(group, row.id, row.server), why.to_owned());
+        }
+    }
+
     /// Ends the display of the progress.
     pub(crate) fn finish(&self) {
         self.progress.finish();

@@ -15,6 +15,9 @@ pub(crate) enum Group {
     File,
     /// The command beside flock(1), as whole processes.
     Run,
+    /// Locks on ZooKeeper beside a bare socket, Curator and others, on three kinds of server.
+    #[value(name = "zookeeper")]
+    ZooKeeper,
     /// An uncontended lock on etcd beside the calls of `clientv3/concurrency` and of `etcdctl lock`.
     Etcd,
     /// A lock on Redis beside `SET NX PX` and the crate `rslock`, alone and in a crowd.

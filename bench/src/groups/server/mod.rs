@@ -3,7 +3,7 @@
 mod client;
 mod crowd;
 mod large;
-mod process;
+pub(super) mod process;
 mod serve;
 
 use std::time::Duration;

@@ -27,8 +27,8 @@ const LOOK_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(2);
 
 /// A server, its data, and how long it took from its start until it served.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(in crate::groups) struct Server {
+    pub(in crate::groups) address: SocketAddr,
     pub(super) ready: Duration,
     process: Process,
     data: TempDir,
@@ -38,7 +38,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts this program as `serve DIRECTORY`, which prints where it listens.
-    pub(super) fn embedded() -> io::Result<Self> {
+    pub(in crate::groups) fn embedded() -> io::Result<Self> {
         Self::embedded_on(tempfile::tempdir()?)
     }
 

@@ -8,6 +8,7 @@ mod redis;
 mod run;
 mod server;
 mod sql;
+mod zookeeper;
 
 use super::row::{Bound, Group, Row, Unit};
 
@@ -20,6 +21,9 @@ pub(crate) const REDIS: &str = "Redis";
 pub(crate) const REDIS_AOF: &str = "Redis, AOF";
 pub(crate) const POSTGRES: &str = "PostgreSQL";
 pub(crate) const MARIADB: &str = "MariaDB";
+pub(crate) const APACHE: &str = "Apache alone";
+pub(crate) const APACHE_3: &str = "Apache × 3";
+pub(crate) const EMBEDDED: &str = "embedded";
 
 /// Peers' names, as they are written in the table.
 const STRICT: &str = "Strict";
@@ -32,7 +36,8 @@ const CROWD_LOCAL: &str = "32 tasks, one lock, Local";
 const STICKY: &str = "Sticky, one task, with an observer";
 
 /// The tables, in the order of the report.
-const TABLES: &[&[Row]] = &[memory::ROWS, file::ROWS, run::ROWS, etcd::ROWS, redis::ROWS, sql::ROWS, server::ROWS];
+const TABLES: &[&[Row]] =
+    &[memory::ROWS, file::ROWS, run::ROWS, zookeeper::ROWS, etcd::ROWS, redis::ROWS, sql::ROWS, server::ROWS];
 
 /// The columns of a table in their order.
 const fn row(

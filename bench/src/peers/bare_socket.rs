@@ -12,16 +12,20 @@ const SESSION_TIMEOUT_MS: i32 = 40_000;
 /// The longest reply, in bytes: the list of a queue that no other client uses is far shorter.
 const REPLY_BYTES_MAX: i32 = 64 * 1024;
 
+const NODE_EXISTS: i32 = -110;
+
 const DELETE: i32 = 2;
 const GET_CHILDREN: i32 = 8;
 const CREATE2: i32 = 15;
+const PERSISTENT: i32 = 0;
 const EPHEMERAL_SEQUENTIAL: i32 = 3;
 const ALL_PERMISSIONS: i32 = 31;
 
 /// A session on a socket.
+#[derive(Debug)]
 pub(crate) struct BareLock {
     stream: TcpStream,
-    /// The path of the queue's node, which exists.
+    /// The path of the queue's node.
     path: String,
     last_xid: i32,
 }
@@ -37,23 +41,18 @@ impl BareLock {
         request.extend(buffer(&[0; 16]));
         lock.stream.write_all(&buffer(&request)).await?;
         lock.reply().await?;
+        let create = lock.create(path, PERSISTENT);
+        lock.stream.write_all(&create).await?;
+        lock.reply().await?;
         Ok(lock)
     }
 
     /// Makes the node and lists the queue in one segment, then deletes the node.
     pub(crate) async fn lock_and_release(&mut self) -> io::Result<()> {
         let name = format!("{}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", self.path);
-        let create = [
-            buffer(name.as_bytes()),
-            buffer(&[b'x'; 90]),
-            1_i32.to_be_bytes().to_vec(),
-            ALL_PERMISSIONS.to_be_bytes().to_vec(),
-            buffer(b"world"),
-            buffer(b"anyone"),
-            EPHEMERAL_SEQUENTIAL.to_be_bytes().to_vec(),
-        ];
+        let create = self.create(&name, EPHEMERAL_SEQUENTIAL);
         let list = [buffer(self.path.as_bytes()), vec![0]];
-        let both = [self.request(CREATE2, &create.concat()), self.request(GET_CHILDREN, &list.concat())];
+        let both = [create, self.request(GET_CHILDREN, &list.concat())];
         self.stream.write_all(&both.concat()).await?;
         let created = self.reply().await?;
         self.reply().await?;
@@ -63,6 +62,19 @@ impl BareLock {
         let delete = self.request(DELETE, &delete.concat());
         self.stream.write_all(&delete).await?;
         self.reply().await.map(drop)
+    }
+
+    fn create(&mut self, path: &str, mode: i32) -> Vec<u8> {
+        let fields = [
+            buffer(path.as_bytes()),
+            buffer(&[b'x'; 90]),
+            1_i32.to_be_bytes().to_vec(),
+            ALL_PERMISSIONS.to_be_bytes().to_vec(),
+            buffer(b"world"),
+            buffer(b"anyone"),
+            mode.to_be_bytes().to_vec(),
+        ];
+        self.request(CREATE2, &fields.concat())
     }
 
     fn request(&mut self, operation: i32, body: &[u8]) -> Vec<u8> {
@@ -77,8 +89,12 @@ impl BareLock {
         }
         let mut reply = vec![0; length as usize];
         self.stream.read_exact(&mut reply).await?;
-        match reply.get(12..16).map(|error| error == [0; 4]) {
-            Some(false) if self.last_xid > 0 => Err(io::Error::other("the server refused a request")),
+        let error = reply.get(12..16).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+        match error {
+            // The first reply opens the session: it has no such field.
+            Some(error) if self.last_xid > 0 && ![0, NODE_EXISTS].contains(&error) => {
+                Err(io::Error::other(format!("the server refused a request: {error}")))
+            }
             _ => Ok(reply),
         }
     }
