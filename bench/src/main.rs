@@ -12,10 +12,11 @@ mod report;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::load::Effort;
+use crate::load::{Effort, SEED};
 use crate::report::{Group, Record, Verdict};
 
 /// Why something could not be measured.
@@ -24,7 +25,10 @@ type Outcome<T> = Result<T, Failed>;
 
 /// Ours beside other locks.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Options {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// What to measure; everything if nothing is named.
     groups: Vec<Group>,
     /// One short round of each, to see that it works; its figures are not judged.
@@ -38,9 +42,27 @@ struct Options {
     plots: Option<PathBuf>,
 }
 
+/// What this program starts itself for.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Be the server that is measured.
+    #[command(hide = true)]
+    Serve { directory: PathBuf },
+    /// Be one of the processes that contend for a lock.
+    #[command(hide = true)]
+    Contend { url: String, name: String, tasks: usize, millis: u64 },
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    match measure(&options) {
+    let outcome = match &options.part {
+        Some(Part::Serve { directory }) => groups::serve(directory).map(|()| true),
+        Some(Part::Contend { url, name, tasks, millis }) => {
+            groups::contend(url, name, *tasks, Duration::from_millis(*millis)).map(|()| true)
+        }
+        None => measure(&options),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -64,6 +86,7 @@ fn measure(options: &Options) -> Outcome<bool> {
     record.finish();
     let verdicts = report::judge(&record, &groups);
     report::print_table(&verdicts);
+    println!("those that are compared took turns, in an order shuffled with the seed {SEED}");
     if let Some(file) = &options.json {
         report::write_json(file, &verdicts).map_err(|error| cannot_write(file, &error))?;
     }

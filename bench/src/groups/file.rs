@@ -7,7 +7,7 @@ use lockkeeper::Handoff;
 
 use super::ours::{self, CROWD};
 use crate::Outcome;
-use crate::load::{Effort, one_thread, two_threads};
+use crate::load::{Effort, Turns, one_thread, two_threads};
 use crate::peers::bare_calls;
 use crate::report::rows::NO_SERVER;
 use crate::report::{Group, Record};
@@ -24,16 +24,17 @@ const CROWD_TIME: Duration = Duration::from_millis(700);
 
 pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
     let directory = tempfile::tempdir()?;
+    let mut turns = Turns::new();
     for _ in 0..effort.rounds() {
         record.now("file: one task");
-        one_thread()?.block_on(alone(directory.path(), effort, record))?;
+        one_thread()?.block_on(alone(directory.path(), effort, &mut turns, record))?;
         record.now("file: crowds");
-        two_threads()?.block_on(crowds(directory.path(), effort, record))?;
+        two_threads()?.block_on(crowds(directory.path(), effort, &mut turns, record))?;
     }
     Ok(())
 }
 
-async fn alone(directory: &Path, effort: Effort, record: &mut Record) -> Outcome<()> {
+async fn alone(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
     let keeper = ours::observed(&url(directory))?;
     let [strict, local, sticky] = [
         keeper.mutex("alone")?,
@@ -43,12 +44,18 @@ async fn alone(directory: &Path, effort: Effort, record: &mut Record) -> Outcome
     for mutex in [&strict, &local, &sticky] {
         ours::lock_and_release(mutex).await?;
     }
-    let [mut strict_s, mut local_s, mut bare_s] = [0.0; 3];
+    let calls = effort.calls(CALLS);
+    let mut sums_s = [0.0; 3];
     for _ in 0..TURNS {
-        strict_s += ours::alone(&strict, effort.calls(CALLS)).await?.mean_s;
-        local_s += ours::alone(&local, effort.calls(CALLS)).await?.mean_s;
-        bare_s += bare_calls::measure(directory, effort.calls(CALLS))?.as_secs_f64();
+        for number in turns.order::<3>() {
+            sums_s[number] += match number {
+                0 => ours::alone(&strict, calls).await?.mean_s,
+                1 => ours::alone(&local, calls).await?.mean_s,
+                _ => bare_calls::measure(directory, calls)?.as_secs_f64(),
+            };
+        }
     }
+    let [strict_s, local_s, bare_s] = sums_s;
     let sticky_rate = ours::rate(&sticky, effort.calls(STICKY_CALLS)).await?;
     keeper.close().await?;
     let mut shelf = record.shelf(Group::File, NO_SERVER);
@@ -59,13 +66,17 @@ async fn alone(directory: &Path, effort: Effort, record: &mut Record) -> Outcome
     Ok(())
 }
 
-async fn crowds(directory: &Path, effort: Effort, record: &mut Record) -> Outcome<()> {
+async fn crowds(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*url(directory))?;
     let time = effort.time(CROWD_TIME);
-    let strict = ours::crowd(&keeper, "crowd", Handoff::Strict, CROWD, time).await?;
-    let local = ours::crowd(&keeper, "crowd", Handoff::local(), CROWD, time).await?;
+    let mut rates = [0.0; 2];
+    for number in turns.order::<2>() {
+        let handoff = if number == 0 { Handoff::local() } else { Handoff::Strict };
+        rates[number] = ours::crowd(&keeper, "crowd", handoff, CROWD, time).await?.per_second();
+    }
     keeper.close().await?;
-    record.shelf(Group::File, NO_SERVER).beside("crowd-local", local.per_second(), strict.per_second());
+    let [local, strict] = rates;
+    record.shelf(Group::File, NO_SERVER).beside("crowd-local", local, strict);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::ours::{self, CROWD};
 use crate::Outcome;
-use crate::load::{Effort, Stopwatch, one_thread, two_threads};
+use crate::load::{Effort, Stopwatch, Turns, one_thread, two_threads};
 use crate::report::rows::NO_SERVER;
 use crate::report::{Group, Plot, Record};
 
@@ -32,9 +32,10 @@ const CANCELLED: usize = 1_000;
 const LOOP: Duration = Duration::from_millis(500);
 
 pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
+    let mut turns = Turns::new();
     for _ in 0..effort.rounds() {
         record.now("memory: one task");
-        one_thread()?.block_on(alone(effort, record))?;
+        one_thread()?.block_on(alone(effort, &mut turns, record))?;
         record.now("memory: cancellation");
         one_thread()?.block_on(cancel(record))?;
         record.now("memory: beside a task that loops");
@@ -45,18 +46,23 @@ pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
     Ok(())
 }
 
-async fn alone(effort: Effort, record: &mut Record) -> Outcome<()> {
+async fn alone(effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
     let keeper = ours::observed("memory:")?;
-    let mutex = |handoff| Ok::<_, lockkeeper::Error>(keeper.mutex("alone")?.handoff(handoff));
     let calls = effort.calls(CALLS);
-    // Opens the sessions.
-    for handoff in [Handoff::Strict, Handoff::local(), Handoff::sticky()] {
-        ours::lock_and_release(&mutex(handoff)?).await?;
+    let mut mutexes = Vec::new();
+    let policies = [("strict", Handoff::Strict), ("local", Handoff::local()), ("sticky", Handoff::sticky())];
+    for (name, handoff) in policies {
+        let mutex = keeper.mutex(name)?.handoff(handoff);
+        // Opens the session.
+        ours::lock_and_release(&mutex).await?;
+        mutexes.push(mutex);
     }
-    let strict = ours::rate(&mutex(Handoff::Strict)?, calls).await?;
-    let local = ours::rate(&mutex(Handoff::local())?, calls).await?;
-    let sticky = ours::rate(&mutex(Handoff::sticky())?, calls).await?;
+    let mut rates = [0.0; 3];
+    for number in turns.order::<3>() {
+        rates[number] = ours::rate(&mutexes[number], calls).await?;
+    }
     keeper.close().await?;
+    let [strict, local, sticky] = rates;
     let mut shelf = record.shelf(Group::Memory, NO_SERVER);
     shelf.ours("strict", strict);
     shelf.ours("sticky", sticky);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::load::{Calls, Effort, Stopwatch};
+use crate::load::{Calls, Effort, Stopwatch, Turns};
 use crate::report::rows::NO_SERVER;
 use crate::report::{Group, Plot, Record};
 
@@ -26,13 +26,16 @@ pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
         record.shelf(Group::Run, NO_SERVER).missing("flock", &error.to_string());
         return Ok(());
     }
+    let mut turns = Turns::new();
+    let mut commands = [ours, flock];
     for _ in 0..effort.rounds() {
-        let (mut our_times, mut flock_times) = (Vec::new(), Vec::new());
+        let mut times = [Vec::new(), Vec::new()];
         for _ in 0..effort.calls(PAIRS) {
-            our_times.push(time(&mut ours)?);
-            flock_times.push(time(&mut flock)?);
+            for number in turns.order::<2>() {
+                times[number].push(time(&mut commands[number])?);
+            }
         }
-        let [ours, flock] = [our_times, flock_times].map(|times| Calls::of(times).latency);
+        let [ours, flock] = times.map(|times| Calls::of(times).latency);
         let mut shelf = record.shelf(Group::Run, NO_SERVER);
         shelf.beside("flock", ours.median(), flock.median());
         shelf.latency(Plot::LatencyRun, "lockkeeper run x -- true", &ours);

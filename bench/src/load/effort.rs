@@ -28,6 +28,14 @@ impl Effort {
         }
     }
 
+    /// How many turns stand for this number of a full run.
+    pub(crate) const fn turns(self, full: usize) -> usize {
+        match self {
+            Self::Full => full,
+            Self::Quick => 1,
+        }
+    }
+
     /// How many calls stand for this number of a full run.
     pub(crate) const fn calls(self, full: u32) -> u32 {
         match self {

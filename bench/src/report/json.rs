@@ -19,8 +19,8 @@ struct Line<'a> {
     peer_name: Option<&'a str>,
     peer: Option<f64>,
     ratio: Option<f64>,
-    /// The number that `bound` is about.
-    budget: f64,
+    /// The number that `bound` is about; none if the row has no budget.
+    budget: Option<f64>,
     met: bool,
     group: String,
     unit: &'a str,

@@ -33,22 +33,51 @@ const COLOURS: [RGBColor; 6] = [
 /// A plot; its file has its name.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Plot {
+    LatencyEtcd,
+    LatencyMariadb,
+    LatencyPostgres,
+    LatencyRedis,
     LatencyRun,
+    LatencyZooKeeper,
+    HandoffZooKeeper,
     ThroughputMemory,
+    ThroughputZooKeeper,
 }
 
 impl Plot {
     const fn file(self) -> &'static str {
         match self {
+            Self::LatencyEtcd => "latency-etcd.svg",
+            Self::LatencyMariadb => "latency-mariadb.svg",
+            Self::LatencyPostgres => "latency-postgres.svg",
+            Self::LatencyRedis => "latency-redis.svg",
             Self::LatencyRun => "latency-run.svg",
+            Self::LatencyZooKeeper => "latency-zookeeper.svg",
+            Self::HandoffZooKeeper => "hand-off-zookeeper.svg",
             Self::ThroughputMemory => "throughput-memory.svg",
+            Self::ThroughputZooKeeper => "throughput-zookeeper.svg",
         }
     }
 
     const fn title(self) -> &'static str {
         match self {
+            Self::LatencyEtcd => "Uncontended lock + release on etcd",
+            Self::LatencyMariadb => "Uncontended lock + release on MariaDB",
+            Self::LatencyPostgres => "Uncontended lock + release on PostgreSQL",
+            Self::LatencyRedis => "Uncontended lock + release on Redis",
             Self::LatencyRun => "A whole command under a lock",
+            Self::LatencyZooKeeper => "Uncontended lock + release on Apache ZooKeeper",
+            Self::HandoffZooKeeper => "A hand-off on Apache ZooKeeper, Strict",
             Self::ThroughputMemory => "Grants of one lock in memory",
+            Self::ThroughputZooKeeper => "Grants of one lock on Apache ZooKeeper",
+        }
+    }
+
+    /// What the axes of lines show.
+    const fn axes(self) -> (&'static str, &'static str) {
+        match self {
+            Self::HandoffZooKeeper => ("waiters", "milliseconds"),
+            _ => ("tasks", "grants a second"),
         }
     }
 }
@@ -129,8 +158,8 @@ fn draw_lines(area: &Area<'_>, plot: Plot, lines: &BTreeMap<String, BTreeMap<u32
     let plain = |value: &f64| super::row::digits(*value).trim_end_matches(".00").trim_end_matches(".0").to_owned();
     chart
         .configure_mesh()
-        .x_desc("tasks")
-        .y_desc("grants a second")
+        .x_desc(plot.axes().0)
+        .y_desc(plot.axes().1)
         .x_label_formatter(&plain)
         .y_label_formatter(&plain)
         .draw()?;

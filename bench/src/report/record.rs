@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::plots::{Plot, Sketch};
 use super::progress::Progress;
-use super::row::Group;
+use super::row::{Group, Row};
 use super::rows;
 use crate::load::Latency;
 
@@ -45,11 +45,31 @@ impl Record {
 
     /// Writes down why the rest of a group has no figures.
     pub(crate) fn group_failed(&mut self, group: Group, why: &str) {
-        for row in rows::of(&[group]) {
+        rows::of(&[group]).for_each(|row| self.failed(row, why));
+    }
+
+    fn failed(&mut self, row: &Row, why: &str) {
+        let key = key(row.group, row.id, row.server);
+        if !self.samples.contains_key(&key) {
+            self.missing.entry(key).or_insert_with(|| why.to_owned());
+            self.show_progress();
+        }
+    }
+
+    /// Writes down why the rest of a group's rows of one server have no figures.
+    pub(crate) fn server_failed(&mut self, group: Group, server: &str, why: &str) {
+        for row in rows::of(&[group]).filter(|row| row.server == server) {
             let key = key(group, row.id, row.server);
             if !self.samples.contains_key(&key) {
                 self.missing.entry(key).or_insert_with(|| why.to_owned());
             }
+        }
+    }
+
+    /// Writes down why the rows beside a peer, whose names begin with this one, are not measured on one server.
+    pub(crate) fn peer_missing(&mut self, group: Group, server: &str, peer: &str, why: &str) {
+        for row in rows::of(&[group]).filter(|row| row.server == server && row.peer_name.starts_with(peer)) {
+            self.missing.insert(key(group, row.id, row.server), why.to_owned());
         }
     }
 
@@ -96,6 +116,12 @@ impl Shelf<'_> {
         let key = self.key(id);
         self.record.missing.insert(key, why.to_owned());
         self.record.show_progress();
+    }
+
+    /// Writes down why those of its rows that have no figures yet will have none.
+    pub(crate) fn rest_missing(&mut self, why: &str) {
+        let server = self.server;
+        rows::of(&[self.group]).filter(|row| row.server == server).for_each(|row| self.record.failed(row, why));
     }
 
     /// Adds times to a plot of distributions.

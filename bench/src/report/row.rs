@@ -15,6 +15,17 @@ pub(crate) enum Group {
     File,
     /// The command beside flock(1), as whole processes.
     Run,
+    /// Locks on ZooKeeper beside a bare socket, Curator and others, on three kinds of server.
+    #[value(name = "zookeeper")]
+    ZooKeeper,
+    /// An uncontended lock on etcd beside the calls of `clientv3/concurrency` and of `etcdctl lock`.
+    Etcd,
+    /// A lock on Redis beside `SET NX PX` and the crate `rslock`, alone and in a crowd.
+    Redis,
+    /// A lock on PostgreSQL and MariaDB beside ShedLock's statements and the databases' own locks.
+    Sql,
+    /// The embedded server beside Apache ZooKeeper standalone.
+    Server,
 }
 
 /// In what a row's figures are.
@@ -28,6 +39,8 @@ pub(crate) enum Unit {
     Count,
     /// A part of one.
     Share,
+    /// Memory, in units of 2^20 bytes.
+    Mebibytes,
 }
 
 /// What a row promises.
@@ -41,6 +54,8 @@ pub(crate) enum Bound {
     OursAtMost(f64),
     /// Ours is at least this, in the row's unit.
     OursAtLeast(f64),
+    /// Nothing: the row is there to be read.
+    Informative,
 }
 
 /// One row.
@@ -78,6 +93,7 @@ impl Unit {
             Self::PerSecond => "1/s",
             Self::Count => "count",
             Self::Share => "share",
+            Self::Mebibytes => "MiB",
         }
     }
 
@@ -86,20 +102,23 @@ impl Unit {
         match self {
             Self::Seconds if value < 1e-6 => format!("{:.0} ns", value * 1e9),
             Self::Seconds if value < 1e-3 => format!("{} µs", digits(value * 1e6)),
-            Self::Seconds => format!("{} ms", digits(value * 1e3)),
+            Self::Seconds if value < 1.0 => format!("{} ms", digits(value * 1e3)),
+            Self::Seconds => format!("{} s", digits(value)),
             Self::PerSecond => format!("{}/s", thousands(value)),
             Self::Count => digits(value),
             Self::Share => format!("{value:.2}"),
+            Self::Mebibytes => format!("{} MiB", digits(value)),
         }
     }
 }
 
 impl Bound {
-    /// The number of the budget.
-    pub(crate) const fn limit(self) -> f64 {
+    /// The number of the budget, if there is one.
+    pub(crate) const fn limit(self) -> Option<f64> {
         match self {
-            Self::RatioAtMost(limit) | Self::RatioAtLeast(limit) => limit,
-            Self::OursAtMost(limit) | Self::OursAtLeast(limit) => limit,
+            Self::RatioAtMost(limit) | Self::RatioAtLeast(limit) => Some(limit),
+            Self::OursAtMost(limit) | Self::OursAtLeast(limit) => Some(limit),
+            Self::Informative => None,
         }
     }
 
@@ -110,16 +129,19 @@ impl Bound {
             Self::RatioAtLeast(_) => "ratio at least",
             Self::OursAtMost(_) => "ours at most",
             Self::OursAtLeast(_) => "ours at least",
+            Self::Informative => "none",
         }
     }
 
     /// The budget in the words of the table.
     pub(crate) fn show(self, unit: Unit) -> String {
         match self {
+            Self::RatioAtMost(limit) if limit < 0.1 => format!("≤ {limit:.3} ×"),
             Self::RatioAtMost(limit) => format!("≤ {limit:.2} ×"),
             Self::RatioAtLeast(limit) => format!("≥ {} ×", digits(limit)),
             Self::OursAtMost(limit) => format!("≤ {}", unit.show(limit)),
             Self::OursAtLeast(limit) => format!("≥ {}", unit.show(limit)),
+            Self::Informative => "none".to_owned(),
         }
     }
 
@@ -131,6 +153,7 @@ impl Bound {
             Self::RatioAtLeast(limit) => ratio(|ratio, limit| ratio >= limit, limit),
             Self::OursAtMost(limit) => ours.median <= limit,
             Self::OursAtLeast(limit) => ours.median >= limit,
+            Self::Informative => true,
         }
     }
 }
@@ -138,6 +161,7 @@ impl Bound {
 /// A number in about three digits.
 pub(crate) fn digits(value: f64) -> String {
     match value {
+        value if value < 0.1 => format!("{value:.3}"),
         value if value < 10.0 => format!("{value:.2}"),
         value if value < 100.0 => format!("{value:.1}"),
         value => thousands(value),
@@ -183,6 +207,7 @@ mod tests {
     fn an_own_figure_is_judged_without_a_peer() {
         assert!(Bound::OursAtLeast(5.0).is_met(spread(5.0), None));
         assert!(!Bound::OursAtMost(4.0).is_met(spread(5.0), None));
+        assert!(Bound::Informative.is_met(spread(5.0), Some(spread(9.0))));
     }
 
     #[test]
@@ -190,6 +215,8 @@ mod tests {
         assert_eq!(Unit::Seconds.show(0.000_000_25), "250 ns");
         assert_eq!(Unit::Seconds.show(0.000_012_3), "12.3 µs");
         assert_eq!(Unit::Seconds.show(0.001_5), "1.50 ms");
+        assert_eq!(Unit::Seconds.show(3.3), "3.30 s");
+        assert_eq!(Bound::RatioAtMost(0.05).show(Unit::Mebibytes), "≤ 0.050 ×");
         assert_eq!(Unit::PerSecond.show(1_234_567.0), "1,234,567/s");
         assert_eq!(Bound::OursAtLeast(800_000.0).show(Unit::PerSecond), "≥ 800,000/s");
         assert_eq!(Bound::RatioAtLeast(300.0).show(Unit::PerSecond), "≥ 300 ×");

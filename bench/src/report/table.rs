@@ -25,8 +25,9 @@ pub(crate) fn print(verdicts: &[Verdict]) {
         }
         println!("  {} ({}): {why}", verdict.row.what, verdict.row.server);
     }
-    let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
-    println!("\n{met} of {} rows met", verdicts.len());
+    let judged = verdicts.iter().filter(|verdict| verdict.row.bound.limit().is_some());
+    let (judged, met) = (judged.clone().count(), judged.filter(|verdict| verdict.is_met).count());
+    println!("\n{met} of {judged} budgets met; {} rows have none", verdicts.len() - judged);
 }
 
 fn print_row(row: &[String; 8], widths: &[usize]) {
@@ -56,6 +57,14 @@ fn cells(verdict: &Verdict) -> [String; 8] {
         verdict.peer.map_or_else(absent, |peer| row.unit.show(peer.median)),
         spread,
         row.bound.show(row.unit),
-        if verdict.is_met { "yes" } else { "**no**" }.to_owned(),
+        met(verdict).to_owned(),
     ]
+}
+
+fn met(verdict: &Verdict) -> &'static str {
+    match (verdict.is_met, verdict.row.bound.limit()) {
+        (true, Some(_)) => "yes",
+        (true, None) => "-",
+        (false, _) => "**no**",
+    }
 }

@@ -27,6 +27,10 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * return KIND PATH PERMITS         ok yes
  * count KIND PATH FILE ROUNDS      ok            under the lock: read the number in FILE, write it plus one
  * turns KIND PATH FOLDER THREADS ROUNDS  ok MOST each thread takes this many turns on the ground in FOLDER
+ * time-alone KIND PATH COUNT MICROS  ok NANOS…   takes and gives back, with a pause after each that is not timed
+ * time-refused KIND PATH COUNT     ok NANOS…     tries once what somebody else holds
+ * time-crowd KIND PATH THREADS MILLIS each|shared|own  ok NANOS COUNT…  a lock object each, one for all, a path each
+ * time-mixed read PATH THREADS MILLIS SHARE  ok NANOS COUNT…  of so many of a thread, one writes and the rest read
  * participants KIND PATH           ok NODE…      names, first in line first
  * node KIND PATH                   ok NODE       the full path of what we hold
  * revocable KIND PATH              ok            before lock: note requests to give up
@@ -142,6 +146,16 @@ public final class CuratorPeer {
                         Integer.parseInt(arguments[3]),
                         Integer.parseInt(arguments[4]));
                 return List.of(Integer.toString(most));
+            case "time-alone":
+                return Timed.alone(lock, Integer.parseInt(arguments[2]), Long.parseLong(arguments[3]));
+            case "time-refused":
+                return Timed.refused(lock, Integer.parseInt(arguments[2]));
+            case "time-crowd":
+            case "time-mixed":
+                return Timed.crowd(
+                        work(command, kind, path, arguments[4]),
+                        Integer.parseInt(arguments[2]),
+                        Long.parseLong(arguments[3]));
             case "participants":
                 return lock.participants().stream()
                         .map(node -> node.substring(node.lastIndexOf('/') + 1))
@@ -158,6 +172,23 @@ public final class CuratorPeer {
                 return yesOrNo(revocations.get(kind + "\t" + path).await(millis, TimeUnit.MILLISECONDS));
             default:
                 throw new IllegalArgumentException("no command " + command);
+        }
+    }
+
+    private Timed.Work work(String command, String kind, String path, String how) {
+        if (command.equals("time-mixed")) {
+            return number -> Timed.mixed(new ReadWriteLocks(client, path), number, Integer.parseInt(how));
+        }
+        switch (how) {
+            case "each":
+                return number -> Timed.pair(locks.make(kind, path));
+            case "shared":
+                PeerLock shared = locks.make(kind, path);
+                return number -> Timed.pair(shared);
+            case "own":
+                return number -> Timed.pair(locks.make(kind, path + "-" + number));
+            default:
+                throw new IllegalArgumentException("no crowd " + how);
         }
     }
 

@@ -1,12 +1,14 @@
 """Drives kazoo's locks for the tests: one command a line on standard input, one answer a line on standard output.
 
 Fields are separated by tabs. Arguments: connection string, session timeout in milliseconds. The first line written is
-"ok" once the session stands. The commands are those of CuratorPeer.java, but for barriers and shared counts.
+"ok" once the session stands. The commands are those of CuratorPeer.java, but for barriers, shared counts and most
+that are timed.
 """
 
 import os
 import sys
 import threading
+import time
 
 from kazoo.client import KazooClient
 
@@ -40,6 +42,16 @@ class Peer:
             finally:
                 lock.release()
         return []
+
+    def do_time_alone(self, kind, path, count, micros):
+        lock, times = self.locks.of(kind, path), []
+        for _ in range(int(count)):
+            start = time.perf_counter_ns()
+            lock.acquire(FOR_EVER)
+            lock.release()
+            times.append(str(time.perf_counter_ns() - start))
+            time.sleep(int(micros) / 1e6)
+        return times
 
     def do_turns(self, kind, path, folder, threads, rounds):
         ground, mode = Ground(folder), mode_of(kind)

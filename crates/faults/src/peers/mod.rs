@@ -17,8 +17,10 @@ pub mod kazoo;
 mod kind;
 mod nodes;
 mod peer;
+mod timed;
 
 pub use beside::SharedCount;
 pub use ground::{Grant, Ground, Inside, Mode};
 pub use kind::Kind;
 pub use peer::Peer;
+pub use timed::{Sharing, TimedCrowd};

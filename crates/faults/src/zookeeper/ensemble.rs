@@ -10,6 +10,7 @@ use super::setup::{Member, Setup};
 use super::{Role, Server};
 use crate::namespaces::Network;
 use crate::ports::ReservedPort;
+use crate::scratch::Scratch;
 use crate::{Result, wait};
 
 /// Ports inside a namespace, where no other process listens: ZooKeeper's usual ones.
@@ -30,6 +31,19 @@ impl Ensemble {
     ///
     /// One of them ended, or did not serve within a minute; the error ends with its log.
     pub async fn start(count: usize, setup: Setup) -> Result<Self> {
+        Self::on_loopback(count, setup, Scratch::in_memory).await
+    }
+
+    /// Starts such servers whose data are on the disk, for measuring.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_on_disk(count: usize, setup: Setup) -> Result<Self> {
+        Self::on_loopback(count, setup, Scratch::new).await
+    }
+
+    async fn on_loopback(count: usize, setup: Setup, folder: fn() -> Result<Scratch>) -> Result<Self> {
         let mut homes = Vec::new();
         let mut members = Vec::new();
         for number in 1..=count {
@@ -40,7 +54,7 @@ impl Ensemble {
                 quorum_port: ports[1].number(),
                 election_port: ports[2].number(),
             });
-            homes.push(Home::in_memory(None, ports.into())?);
+            homes.push(Home { folder: folder()?, namespace: None, ports: ports.into() });
         }
         let mut servers = Vec::new();
         for (member, home) in members.iter().zip(homes) {

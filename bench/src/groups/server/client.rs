@@ -1,0 +1,149 @@
+//! Clients that keep many requests under way and do as little as possible with the answers.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use lockkeeper_zk_proto::frame::Deframer;
+use lockkeeper_zk_proto::jute::Reader;
+use lockkeeper_zk_proto::message::{
+    Acl, ConnectRequest, Create, CreateMode, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
+};
+
+use crate::load::Stopwatch;
+
+/// How many clients there are at once.
+const CLIENTS: usize = 32;
+/// How many requests each has under way, at most.
+const PIPELINED: usize = 32;
+/// What a node holds, in bytes.
+const DATA_BYTES: usize = 100;
+/// Longer than a run.
+const SESSION_TIMEOUT_MS: i32 = 40_000;
+const FRAME_BYTES_MAX: usize = 1 << 20;
+/// How much is read at a time, in bytes.
+const READ_BYTES: usize = 16 << 10;
+
+/// Which requests are made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Load {
+    /// Nodes are created and deleted in turn.
+    Writes,
+    /// One node each is read.
+    Reads,
+}
+
+/// One session.
+pub(super) struct Client {
+    stream: TcpStream,
+    deframer: Deframer,
+}
+
+/// How many operations a second all clients together get answered.
+pub(super) fn operations_per_second(address: SocketAddr, load: Load, lasting: Duration) -> io::Result<f64> {
+    let work = |number: usize| move || one_client(address, load, number, lasting);
+    let clients: Vec<_> = (0..CLIENTS).map(|number| std::thread::spawn(work(number))).collect();
+    clients.into_iter().map(|client| client.join().expect("a client does not panic")).sum()
+}
+
+fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration) -> io::Result<f64> {
+    let mut client = Client::start(address)?;
+    client.connected()?;
+    let path = format!("/load-{number}");
+    let read = [Request::GetData { path: path.clone(), watch: false }];
+    let written = |part: usize| {
+        let path = format!("{path}-{part}");
+        [create(&path), Request::Delete { path, version: -1 }]
+    };
+    let requests: Vec<_> = match load {
+        Load::Writes => (0..PIPELINED / 2).flat_map(written).collect(),
+        Load::Reads => read.iter().cycle().take(PIPELINED).cloned().collect(),
+    };
+    if load == Load::Reads {
+        client.round(&encoded(&[create(&path)])?, 1)?;
+    }
+    // The same bytes again and again: encoding is not part of what is measured.
+    let bytes = encoded(&requests)?;
+    let watch = Stopwatch::start();
+    let mut answered = 0_u32;
+    while watch.elapsed() < lasting {
+        client.round(&bytes, PIPELINED)?;
+        answered += PIPELINED as u32;
+    }
+    let rate = f64::from(answered) / watch.elapsed().as_secs_f64();
+    if load == Load::Reads {
+        client.round(&encoded(&[Request::Delete { path, version: -1 }])?, 1)?;
+    }
+    client.round(&encoded(&[Request::CloseSession])?, 1)?;
+    Ok(rate)
+}
+
+pub(super) fn create(path: &str) -> Request {
+    Request::Create(Create {
+        path: path.to_owned(),
+        data: Some(vec![1; DATA_BYTES].into()),
+        acl: vec![Acl::open()],
+        mode: CreateMode::Persistent,
+    })
+}
+
+/// The frames of these requests, one after the other.
+pub(super) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (xid, request) in (1..).zip(requests) {
+        bytes.extend_from_slice(&encode_request(xid, request, FRAME_BYTES_MAX).map_err(io::Error::other)?);
+    }
+    Ok(bytes)
+}
+
+impl Client {
+    /// Connects and asks for a session, without waiting for it.
+    pub(super) fn start(address: SocketAddr) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: 0,
+            timeout_ms: SESSION_TIMEOUT_MS,
+            session_id: 0,
+            password: None,
+            read_only: ReadOnlyFlag::No,
+        };
+        stream.write_all(&request.to_frame(FRAME_BYTES_MAX).map_err(io::Error::other)?)?;
+        Ok(Self { stream, deframer: Deframer::new(FRAME_BYTES_MAX) })
+    }
+
+    /// Waits for the session.
+    pub(super) fn connected(&mut self) -> io::Result<()> {
+        self.frame().map(|_| ())
+    }
+
+    /// Sends requests and waits for as many answers.
+    ///
+    /// # Errors
+    ///
+    /// The connection was lost, or an answer is an error other than that a watched node is not there.
+    pub(super) fn round(&mut self, bytes: &[u8], answers: usize) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        for _ in 0..answers {
+            let header = ReplyHeader::decode(&mut Reader::new(self.frame()?)).map_err(io::Error::other)?;
+            if !matches!(header.error, ErrorCode::Ok | ErrorCode::NoNode) {
+                return Err(io::Error::other(format!("an answer is {:?}", header.error)));
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self) -> io::Result<bytes::Bytes> {
+        loop {
+            if let Some(frame) = self.deframer.next_frame().map_err(io::Error::other)? {
+                return Ok(frame);
+            }
+            let mut buffer = [0; READ_BYTES];
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.deframer.push(&buffer[..length]),
+            }
+        }
+    }
+}
