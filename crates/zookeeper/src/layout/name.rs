@@ -95,8 +95,8 @@ pub(crate) fn bare_ticket(name: &str) -> Option<Ticket> {
     (name.len() == TICKET_DIGITS).then(|| ticket_before(name)).flatten()
 }
 
-/// Tells whether a contender's name is as Curator writes it. Its programs may have asked to be told of requests; those of
-/// other clients cannot.
+/// Tells whether a contender's name is as Curator writes it. Its programs may have asked to be told of requests; those
+/// of other clients cannot.
 pub(crate) fn is_curators(name: &str) -> bool {
     name.strip_prefix("_c_").is_some_and(|rest| rest.find('-') == Some(CURATOR_FIRST_DASH))
 }
