@@ -24,7 +24,7 @@ const TIME: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_secs(1);
 
 pub(super) async fn measure(
-    ground: &mut Ground,
+    ground: &Ground,
     effort: Effort,
     turns: &mut Turns,
     record: &mut Record,

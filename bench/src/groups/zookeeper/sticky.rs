@@ -110,7 +110,7 @@ impl Idler {
     }
 
     /// Has it keep the place, and block its runtime from then on if that is asked for.
-    async fn keep(&mut self, blocks: bool) -> Outcome<Option<Blocking>> {
+    async fn keep(&self, blocks: bool) -> Outcome<Option<Blocking>> {
         let (unblock, blocking) = std_mpsc::channel();
         let (kept, keeping) = oneshot::channel();
         self.asked.send(Keep { blocking: blocks.then_some(blocking), kept }).await.map_err(|_| "it has ended")?;
