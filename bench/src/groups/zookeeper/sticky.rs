@@ -52,7 +52,7 @@ pub(super) async fn behind_an_idle_place(
 ) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*ground.url())?;
     let [free, idle] = [keeper.mutex("free")?, keeper.mutex("idle")?];
-    let mut idler = Idler::start(ground.url());
+    let idler = Idler::start(ground.url());
     for mutex in [&free, &idle] {
         ours::lock_and_release(mutex).await?;
     }
