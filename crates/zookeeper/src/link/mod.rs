@@ -2,7 +2,6 @@
 
 mod call;
 mod length;
-mod port;
 mod requests;
 mod session;
 mod state;

@@ -17,7 +17,6 @@ mod paths;
 mod place;
 mod prover;
 mod queue_data;
-mod relay;
 mod removal;
 mod request;
 mod session;

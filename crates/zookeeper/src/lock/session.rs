@@ -54,10 +54,7 @@ impl Session for ZooKeeperSession {
             Ok(path) => path,
             Err(error) => return refuse(error),
         };
-        let list = {
-            let _batch = inner.link.batch();
-            inner.send_list(&path, queue.part(), freshness)
-        };
+        let list = inner.send_list(&path, queue.part(), freshness);
         Box::pin(async move {
             let listing = inner.look(&path, queue.part(), list).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
@@ -77,11 +74,7 @@ impl Session for ZooKeeperSession {
             let message = format!("{ENTRIES_MAX} places at once are the most");
             return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue));
         }
-        let begun = {
-            let _batch = self.inner.link.batch();
-            join::Join::begin(self.inner.clone(), queue, &entries)
-        };
-        match begun {
+        match join::Join::begin(self.inner.clone(), queue, &entries) {
             Ok((join, sent)) => Box::pin(join.finish(sent)),
             Err(error) => refuse(error),
         }
@@ -94,11 +87,7 @@ impl Session for ZooKeeperSession {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        let begun = {
-            let _batch = self.inner.link.batch();
-            departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen)
-        };
-        match begun {
+        match departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen) {
             Ok((wait, watch)) => Box::pin(wait.finish(watch)),
             Err(error) => refuse(error),
         }
