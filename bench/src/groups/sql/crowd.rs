@@ -104,8 +104,13 @@ async fn statements_of_those_that_ask(server: &Server, count: usize, effort: Eff
         for _ in 0..WAITERS_PER_CLIENT.min(count - number * WAITERS_PER_CLIENT) {
             let peer = peer.clone();
             asking.push(tokio::spawn(async move {
-                // An error ends the asking, which the count of statements shows.
-                while let Ok(false) = peer.lock().await.try_lock(NAME).await {
+                loop {
+                    // Other waiters of the client have its connection while this one pauses.
+                    let locked = peer.lock().await.try_lock(NAME).await;
+                    // What ends the asking is found by the one that counts.
+                    if !matches!(locked, Ok(false)) {
+                        break;
+                    }
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }));
